@@ -1,0 +1,67 @@
+"""Rotations, rigid motions, twists, wrenches and inertias in NumPy, with any leading batch axes."""
+
+from supple.spatial._arrays import skew, unskew
+from supple.spatial.inertia import spatial_inertia
+from supple.spatial.quaternion import matrix_from_quat_wxyz, quat_wxyz_from_matrix
+from supple.spatial.se3 import (
+    ad,
+    adjoint,
+    exp,
+    inverse,
+    left_jacobian,
+    left_jacobian_inverse,
+    log,
+    pose,
+    right_jacobian,
+    right_jacobian_directional,
+    right_jacobian_inverse,
+    right_jacobian_inverse_directional,
+    transform_twist,
+    transform_wrench,
+    translation,
+)
+from supple.spatial.so3 import (
+    project_rotation,
+    rotation_between,
+    so3_exp,
+    so3_left_jacobian,
+    so3_left_jacobian_inverse,
+    so3_log,
+    so3_right_jacobian,
+    so3_right_jacobian_directional,
+    so3_right_jacobian_inverse,
+    so3_right_jacobian_inverse_directional,
+)
+
+__all__ = [
+    "ad",
+    "adjoint",
+    "exp",
+    "inverse",
+    "left_jacobian",
+    "left_jacobian_inverse",
+    "log",
+    "matrix_from_quat_wxyz",
+    "pose",
+    "project_rotation",
+    "quat_wxyz_from_matrix",
+    "right_jacobian",
+    "right_jacobian_directional",
+    "right_jacobian_inverse",
+    "right_jacobian_inverse_directional",
+    "rotation_between",
+    "skew",
+    "so3_exp",
+    "so3_left_jacobian",
+    "so3_left_jacobian_inverse",
+    "so3_log",
+    "so3_right_jacobian",
+    "so3_right_jacobian_directional",
+    "so3_right_jacobian_inverse",
+    "so3_right_jacobian_inverse_directional",
+    "spatial_inertia",
+    "transform_twist",
+    "transform_wrench",
+    "translation",
+    "unskew",
+]
