@@ -1,0 +1,52 @@
+"""supple: mechanisms that bend, simulated exactly and fast."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from supple import mechanism as mechanism
+    from supple import spatial as spatial
+    from supple.errors import ConvergenceError as ConvergenceError
+    from supple.errors import ImportWarning as ImportWarning
+    from supple.errors import MechanismError as MechanismError
+    from supple.mechanism import Builder as Builder
+    from supple.mechanism import Mechanism as Mechanism
+    from supple.mechanism import jacobian as jacobian
+    from supple.mechanism import kinematics as kinematics
+    from supple.mechanism import library as library
+    from supple.mechanism import mass_matrix as mass_matrix
+    from supple.mechanism.io import load as load
+
+# Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
+_HOME = {
+    "Builder": "supple.mechanism",
+    "ConvergenceError": "supple.errors",
+    "ImportWarning": "supple.errors",
+    "Mechanism": "supple.mechanism",
+    "MechanismError": "supple.errors",
+    "jacobian": "supple.mechanism",
+    "kinematics": "supple.mechanism",
+    "library": "supple.mechanism.library",
+    "load": "supple.mechanism.io",
+    "mass_matrix": "supple.mechanism",
+    "mechanism": "supple.mechanism",
+    "spatial": "supple.spatial",
+}
+
+__all__ = list(_HOME)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"supple has no attribute {name!r}")
+    home = importlib.import_module(_HOME[name])
+    value = home if _HOME[name].rpartition(".")[2] == name else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

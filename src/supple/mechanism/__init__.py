@@ -1,0 +1,31 @@
+"""The description of a mechanism: plain frozen data, checked when it is made."""
+
+from supple.mechanism.body import WORLD, Body, Site
+from supple.mechanism.builder import Builder
+from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.joint import Curve, Joint
+from supple.mechanism.kinematics import Kinematics, jacobian, kinematics, mass_matrix
+from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.poses import Poses
+from supple.mechanism.shapes import Mesh, Shape
+
+__all__ = [
+    "WORLD",
+    "Body",
+    "Builder",
+    "Coupling",
+    "Curve",
+    "ImportNote",
+    "Joint",
+    "Keyframe",
+    "Kinematics",
+    "Mechanism",
+    "Mesh",
+    "Motor",
+    "Poses",
+    "Shape",
+    "Site",
+    "jacobian",
+    "kinematics",
+    "mass_matrix",
+]

@@ -1,0 +1,259 @@
+"""Building a mechanism step by step, everything given in world coordinates at the reference pose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD, Body, Site
+from supple.mechanism.coupling import Coupling, Motor
+from supple.mechanism.joint import Joint
+from supple.mechanism.mechanism import STANDARD_GRAVITY, Mechanism
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array, array, checked_pose
+from supple.mechanism.shapes import Mesh, Shape
+
+AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+class Builder:
+    """Collects bodies and joints, then `build()` checks and freezes them.
+
+    >>> arm = supple.Builder("arm")
+    >>> arm.link("upper", start=(0, 0, 0), end=(0, 0, 0.5), mass=1.0)
+    >>> arm.link("lower", start=(0, 0, 0.5), end=(0, 0, 0.9), mass=0.6)
+    >>> arm.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", stiffness=80.0, damping=0.5)
+    >>> arm.hinge("elbow", "upper", "lower", at=(0, 0, 0.5), axis="y", stiffness=40.0, damping=0.5)
+    >>> mech = arm.build()
+
+    Positions, axes and poses are in world coordinates at the reference pose. Every joint takes `stiffness`,
+    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose) and `curves`: one value,
+    or one per axis.
+    """
+
+    def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY) -> None:
+        self._name, self._gravity = name, gravity
+        self._bodies: dict[str, Body] = {}
+        self._parts: dict[str, list[Any]] = {"joints": [], "sites": [], "couplings": [], "motors": [], "meshes": []}
+        self._excludes: list[tuple[str, str]] = []
+        self._ground: list[Shape] = []
+
+    # bodies
+
+    def body(
+        self,
+        name: str,
+        pose: ArrayLike | None = None,
+        mass: float = 0.0,
+        centre: ArrayLike = (0.0, 0.0, 0.0),
+        inertia: ArrayLike = ((0.0,) * 3,) * 3,
+        shapes: Sequence[Shape] = (),
+    ) -> None:
+        """A body with its frame at `pose` (4, 4); centre (3,) and inertia (3, 3, or 3 principal moments) in
+        that frame, the inertia about the centre."""
+        if name in self._bodies:
+            raise MechanismError(f"two bodies are named '{name}'; give each its own name")
+        moments = np.diag(np.asarray(inertia, dtype=float)) if np.ndim(inertia) == 1 else inertia
+        frame = np.eye(4) if pose is None else pose
+        self._bodies[name] = Body(name, frame, mass, centre, moments, tuple(shapes))  # type: ignore[arg-type]
+
+    def link(
+        self,
+        name: str,
+        start: ArrayLike,
+        end: ArrayLike,
+        mass: float,
+        radius: float | None = None,
+        inertia: ArrayLike | None = None,
+        rotation: ArrayLike | None = None,
+    ) -> None:
+        """A rod from `start` to `end`: its frame lies at `start` with z along the rod, its centre in the middle.
+
+        `inertia` is about the middle; without it the rod is a uniform cylinder. `rotation` (3, 3) fixes the
+        frame where its turn about z matters. It is drawn as a capsule of `radius` (by default a twentieth of
+        the length).
+        """
+        a, b = array(start, (3,), f"start of '{name}'"), array(end, (3,), f"end of '{name}'")
+        length = float(np.linalg.norm(b - a))
+        if length == 0:
+            raise MechanismError(f"link '{name}' has no length; use body() for a point")
+        radius = length / 20 if radius is None else radius
+        turn = spatial.rotation_between(np.array([0.0, 0, 1]), (b - a) / length) if rotation is None else rotation
+        across = mass * (3 * radius**2 + length**2) / 12
+        moments = (across, across, mass * radius**2 / 2) if inertia is None else inertia
+        middle = (0.0, 0.0, length / 2)
+        half = max(length / 2 - radius, radius / 10)
+        rod = Shape("capsule", size=(radius, half), pose=spatial.translation(np.array(middle)))  # type: ignore[arg-type]
+        self.body(name, spatial.pose(np.asarray(turn), a), mass, middle, moments, [rod])
+
+    # joints
+
+    def joint(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        pose: ArrayLike,
+        twists: ArrayLike,
+        blocks: Sequence[int] = (),
+        reference: ArrayLike = 0.0,
+        **per_axis: Any,
+    ) -> None:
+        """Any sequence of axes: `twists` (k, 6), linear then angular, in a joint frame at `pose` (4, 4).
+
+        `pose` is that of the frame on the parent's side.
+        """
+        frame = checked_pose(pose, f"frame of joint '{name}'")
+        k = len(np.reshape(np.asarray(twists, dtype=float), (-1, 6)))
+        start = np.broadcast_to(np.asarray(reference, dtype=float), (k,))
+        plain = Joint(name, parent, child, np.eye(4), np.eye(4), twists, tuple(blocks))  # type: ignore[arg-type]
+        on_child = frame @ plain.displacement(start)
+        self._parts["joints"].append(
+            Joint(
+                name,
+                parent,
+                child,
+                spatial.inverse(self._pose(parent, name)) @ frame,
+                spatial.inverse(self._pose(child, name)) @ on_child,
+                twists,  # type: ignore[arg-type]
+                tuple(blocks),
+                reference=start,
+                **per_axis,
+            )
+        )
+
+    def fixed(self, name: str, parent: str, child: str) -> None:
+        """No motion at all."""
+        self.joint(name, parent, child, self._pose(child, name), np.zeros((0, 6)))
+
+    def hinge(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
+        """A rotation about `axis` through the point `at`."""
+        self.joint(name, parent, child, _at(at, name), [_turn(axis, name)], **per_axis)
+
+    def slide(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
+        """A translation along `axis`."""
+        self.joint(name, parent, child, _at(at, name), [_along(axis, name)], **per_axis)
+
+    def screw(
+        self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, pitch: float, **per_axis: Any
+    ) -> None:
+        """A rotation about `axis` that also advances by `pitch`, metres per radian."""
+        twist = _turn(axis, name) + pitch * _along(axis, name)
+        self.joint(name, parent, child, _at(at, name), [twist], **per_axis)
+
+    def cylindrical(
+        self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any
+    ) -> None:
+        """A rotation about `axis`, then a translation along it."""
+        self.joint(name, parent, child, _at(at, name), [_turn(axis, name), _along(axis, name)], **per_axis)
+
+    def universal(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        at: ArrayLike,
+        axes: tuple[ArrayLike | str, ArrayLike | str],
+        **per_axis: Any,
+    ) -> None:
+        """Two rotations about perpendicular axes through `at`, the first fixed to the parent."""
+        self.joint(name, parent, child, _at(at, name), [_turn(a, name) for a in axes], **per_axis)
+
+    def ball(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
+        """Any rotation about the point `at`; its coordinates are a rotation vector in world axes."""
+        self.joint(name, parent, child, _at(at, name), [_turn(a, name) for a in "xyz"], (3,), **per_axis)
+
+    def planar(self, name: str, parent: str, child: str, at: ArrayLike, normal: ArrayLike | str, **per_axis: Any) -> None:
+        """Two translations in the plane across `normal`, then a rotation about it."""
+        n = _unit(normal, name)
+        rotation = spatial.rotation_between(np.array([0.0, 0, 1]), n)
+        twists = [_along(rotation[:, 0], name), _along(rotation[:, 1], name), _turn(n, name)]
+        self.joint(name, parent, child, _at(at, name), twists, **per_axis)
+
+    def free(self, name: str, parent: str, child: str, **per_axis: Any) -> None:
+        """All six motions: three translations in world axes, then a rotation vector, about the child's origin."""
+        at = self._pose(child, name)[:3, 3]
+        self.bushing(name, parent, child, at, **per_axis)
+
+    def bushing(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
+        """A sprung six-axis mount at `at`: three translations in world axes, then a rotation vector."""
+        twists = [_along(a, name) for a in "xyz"] + [_turn(a, name) for a in "xyz"]
+        self.joint(name, parent, child, _at(at, name), twists, (1, 1, 1, 3), **per_axis)
+
+    # what else there is
+
+    def site(self, name: str, body: str, at: ArrayLike | None = None, pose: ArrayLike | None = None) -> None:
+        """A named frame on a body (or the world), at a point or with a full pose (4, 4), in world coordinates."""
+        if (at is None) == (pose is None):
+            raise MechanismError(f"site '{name}' needs either `at` (a point) or `pose` (a frame)")
+        frame = _at(at, name) if at is not None else checked_pose(pose, f"pose of site '{name}'")  # type: ignore[arg-type]
+        self._parts["sites"].append(Site(name, body, spatial.inverse(self._pose(body, name)) @ frame))
+
+    def couple(self, name: str, coefficients: Mapping[str, float], rigid: bool = False, **spring: Any) -> None:
+        """A spring (or, with rigid=True, a constraint) on a linear combination of joint coordinates."""
+        numbers = np.array(list(coefficients.values()), dtype=float)
+        self._parts["couplings"].append(Coupling(name, tuple(coefficients), numbers, rigid, **spring))
+
+    def motor(self, name: str, coordinate: str, position: float = 0.0) -> None:
+        """Prescribes a joint coordinate."""
+        self._parts["motors"].append(Motor(name, coordinate, position))
+
+    def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
+        """A triangle mesh for shapes of kind "mesh": vertices (n, 3) in m, faces (m, 3)."""
+        self._parts["meshes"].append(Mesh(name, vertices, faces))  # type: ignore[arg-type]
+
+    def ground(self, *shapes: Shape) -> None:
+        """Shapes fixed to the world."""
+        self._ground.extend(shapes)
+
+    def exclude(self, first: str, second: str) -> None:
+        """Two bodies that never touch."""
+        self._excludes.append((first, second))
+
+    def build(self) -> Mechanism:
+        """The checked, frozen mechanism."""
+        return Mechanism(
+            self._name,
+            tuple(self._bodies.values()),
+            gravity=self._gravity,  # type: ignore[arg-type]
+            shapes=tuple(self._ground),
+            contact_excludes=tuple(self._excludes),
+            **{kind: tuple(parts) for kind, parts in self._parts.items()},
+        )
+
+    def _pose(self, body: str, user: str) -> Array:
+        if body == WORLD:
+            return np.eye(4)
+        if body not in self._bodies:
+            find([WORLD, *self._bodies], body, f"body yet (used by '{user}'; add bodies before their joints)")
+        return self._bodies[body].pose
+
+
+def _at(point: ArrayLike, name: str) -> Array:
+    frame: Array = spatial.translation(array(point, (3,), f"position of '{name}'"))
+    return frame
+
+
+def _unit(axis: ArrayLike | str, name: str) -> Array:
+    if isinstance(axis, str):
+        if axis not in AXES:
+            raise MechanismError(f"axis of '{name}' must be 'x', 'y', 'z' or three numbers, got {axis!r}")
+        axis = AXES[axis]
+    direction = array(axis, (3,), f"axis of '{name}'")
+    size = float(np.linalg.norm(direction))
+    if size == 0:
+        raise MechanismError(f"axis of '{name}' has no direction (it is zero)")
+    return direction / size
+
+
+def _turn(axis: ArrayLike | str, name: str) -> Array:
+    return np.concatenate([np.zeros(3), _unit(axis, name)])
+
+
+def _along(axis: ArrayLike | str, name: str) -> Array:
+    return np.concatenate([_unit(axis, name), np.zeros(3)])

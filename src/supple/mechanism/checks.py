@@ -1,0 +1,89 @@
+"""What a description must satisfy as a whole; what concerns one part is checked where it is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD
+from supple.mechanism.poses import find
+
+if TYPE_CHECKING:
+    from supple.mechanism.mechanism import Mechanism
+
+
+def check(mech: Mechanism) -> None:
+    """Raises `MechanismError` naming the first thing that is wrong."""
+    if not mech.bodies:
+        raise MechanismError(f"'{mech.name}' has no bodies")
+    _unique((body.name for body in mech.bodies), "bodies")
+    _unique((joint.name for joint in mech.joints), "joints")
+    _unique((axis for joint in mech.joints for axis in joint.axes), "coordinates")
+    _unique((mesh.name for mesh in mech.meshes), "meshes")
+    _unique((coupling.name for coupling in mech.couplings), "couplings")
+    _unique((motor.name for motor in mech.motors), "motors")
+    _unique((key.name for key in mech.keyframes), "keyframes")
+    frames = [WORLD, *(body.name for body in mech.bodies)]
+    _unique((*frames, *(site.name for site in mech.sites)), "bodies and sites")
+    _names(mech, frames)
+    topology = mech.topology  # raises for bodies that no joint reaches
+    for key in mech.keyframes:
+        if len(key.coordinates) != topology.dof:
+            raise MechanismError(
+                f"keyframe '{key.name}' has {len(key.coordinates)} coordinates, '{mech.name}' has {topology.dof}"
+            )
+    _closed(mech)
+
+
+def _unique(names: Iterable[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise MechanismError(f"two {what} are named '{twice[0]}'; give each its own name")
+
+
+def _names(mech: Mechanism, frames: list[str]) -> None:
+    known = set(frames)
+    for joint in mech.joints:
+        for body in (joint.parent, joint.child):
+            if body not in known:
+                find(frames, body, f"body (used by joint '{joint.name}')")
+    for site in mech.sites:
+        if site.body not in known:
+            find(frames, site.body, f"body (used by site '{site.name}')")
+    for pair in mech.contact_excludes:
+        for body in pair:
+            if body not in known:
+                find(frames, body, "body (used by a contact exclude)")
+    meshes = [mesh.name for mesh in mech.meshes]
+    for shape in (*mech.shapes, *(shape for body in mech.bodies for shape in body.shapes)):
+        if shape.mesh is not None and shape.mesh not in meshes:
+            find(meshes, shape.mesh, f"mesh (used by a shape, {shape.name or 'unnamed'})")
+    axes = [axis for joint in mech.joints for axis in joint.axes]
+    for coupling in mech.couplings:
+        for axis in coupling.coordinates:
+            if axis not in axes:
+                find(axes, axis, f"coordinate (used by coupling '{coupling.name}')")
+    for motor in mech.motors:
+        if motor.coordinate not in axes:
+            find(axes, motor.coordinate, f"coordinate (used by motor '{motor.name}')")
+    _unique((motor.coordinate for motor in mech.motors), "motors' coordinates")
+
+
+def _closed(mech: Mechanism) -> None:
+    """Tree joints agree with the bodies' reference poses (loops may gape: equilibrium closes them)."""
+    for j in mech.topology.tree:
+        joint = mech.joints[j]
+        expected = mech.poses[joint.parent] @ joint.pose_parent @ joint.displacement(joint.reference)
+        gap = spatial.inverse(expected) @ mech.poses[joint.child] @ joint.pose_child - np.eye(4)
+        size = 1.0 + float(np.abs(mech.poses[joint.child][:3, 3]).max())
+        if np.abs(gap).max() > 1e-8 * size:
+            raise MechanismError(
+                f"joint '{joint.name}' does not fit the poses of '{joint.parent}' and '{joint.child}': its two frames "
+                f"are {np.abs(gap[:3, 3]).max():.3g} m and {np.abs(gap[:3, :3]).max():.3g} rad apart at the "
+                "reference coordinates; correct the frames, or build joints with supple.Builder, which places both"
+            )

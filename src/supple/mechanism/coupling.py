@@ -1,0 +1,89 @@
+"""What acts on linear combinations of joint coordinates (couplings) and on prescribed ones (motors)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.errors import MechanismError
+from supple.mechanism.joint import Curve
+from supple.mechanism.record import Array, array, checked_name, Record
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling(Record):
+    """A spring, or a rigid constraint, on the length  l = sum_i coefficient_i q_i  (MuJoCo's fixed tendons
+    and joint equalities)."""
+
+    name: str
+    coordinates: tuple[str, ...]
+    """Names of the coordinates (`Joint.axes`)."""
+    coefficients: Array
+    """One for each coordinate."""
+    rigid: bool = False
+    """True: the length is held at `rest` exactly, and the spring fields are not used."""
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest: float = 0.0
+    limits: Array = (-np.inf, np.inf)  # type: ignore[assignment]
+    """(2,) lower and upper length."""
+    curve: Curve | None = None
+    """A further restoring force as a curve of (l - rest), added to the linear spring."""
+
+    def __post_init__(self) -> None:
+        what = f"coupling '{checked_name(self.name, 'a coupling')}'"
+        names = tuple(self.coordinates)
+        coefficients = array(self.coefficients, (len(names),), f"coefficients of {what}")
+        if not names or len(set(names)) != len(names) or not coefficients.all():
+            raise MechanismError(f"{what} needs one or more different coordinates, with coefficients other than zero")
+        if not isinstance(self.rigid, bool):
+            raise MechanismError(f"{what}: `rigid` must be true or false, got {self.rigid!r}")
+        numbers = {f: float(array(getattr(self, f), (), f"{f} of {what}")) for f in ("stiffness", "damping", "rest")}
+        if numbers["stiffness"] < 0 or numbers["damping"] < 0:
+            raise MechanismError(f"stiffness and damping of {what} must not be negative")
+        limits = array(self.limits, (2,), f"limits of {what}", infinite=True)
+        if limits[0] > limits[1]:
+            raise MechanismError(f"limits of {what} are upside down: {limits[0]:g} above {limits[1]:g}")
+        self._freeze(coordinates=names, coefficients=coefficients, limits=limits, **numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Motor(Record):
+    """Prescribes a joint coordinate: at rest its `position`, in a simulation any function of time."""
+
+    name: str
+    coordinate: str
+    """Name of the coordinate (`Joint.axes`)."""
+    position: float = 0.0
+    """rad or m."""
+
+    def __post_init__(self) -> None:
+        what = f"motor '{checked_name(self.name, 'a motor')}'"
+        self._freeze(position=float(array(self.position, (), f"position of {what}")))
+
+
+@dataclass(frozen=True, eq=False)
+class Keyframe(Record):
+    """A named configuration from a file."""
+
+    name: str
+    coordinates: Array
+    """(n,) of the joints of the spanning tree, in the order of `mech.coordinates`; rad and m."""
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a keyframe")
+        self._freeze(coordinates=array(self.coordinates, (-1,), f"coordinates of keyframe '{self.name}'"))
+
+
+@dataclass(frozen=True, eq=False)
+class ImportNote(Record):
+    """One thing in a file that the Mechanism does not carry."""
+
+    item: str
+    """What it is, by its name in the file."""
+    reason: str
+    """What became of it and what to do about it."""
+
+    def __str__(self) -> str:
+        return f"{self.item}: {self.reason}"

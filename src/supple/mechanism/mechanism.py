@@ -1,0 +1,265 @@
+"""The frozen description of a mechanism and the questions it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD, Body, Site
+from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.joint import Joint
+from supple.mechanism.poses import Poses, find
+from supple.mechanism.record import Array, Record, array, checked_name
+from supple.mechanism.shapes import Mesh, Shape, extreme_points, margin
+from supple.mechanism.topology import Topology, span
+
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism(Record):
+    """Bodies, the joints between them, and what acts on the joints. Build one with `supple.Builder`, read
+    one with `supple.load`, or take one from `supple.library`."""
+
+    name: str
+    bodies: tuple[Body, ...]
+    joints: tuple[Joint, ...]
+    sites: tuple[Site, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+    motors: tuple[Motor, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    """Shapes fixed to the world: floors, walls."""
+    meshes: tuple[Mesh, ...] = ()
+    gravity: Array = STANDARD_GRAVITY  # type: ignore[assignment]
+    """(3,) m/s^2, world axes."""
+    contact_excludes: tuple[tuple[str, str], ...] = ()
+    """Pairs of bodies that never touch."""
+    keyframes: tuple[Keyframe, ...] = ()
+    import_report: tuple[ImportNote, ...] = ()
+    """What the file held that this description does not."""
+
+    def __post_init__(self) -> None:
+        from supple.mechanism.checks import check
+
+        checked_name(self.name, "a mechanism")
+        for field in ("bodies", "joints", "sites", "couplings", "motors", "shapes", "meshes", "keyframes"):
+            self._freeze(**{field: tuple(getattr(self, field))})
+        self._freeze(
+            gravity=array(self.gravity, (3,), "gravity"),
+            contact_excludes=tuple((a, b) for a, b in self.contact_excludes),
+            import_report=tuple(self.import_report),
+        )
+        check(self)
+
+    # the graph
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Spanning tree and loops."""
+        return span(self.bodies, self.joints)
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the coordinates q of the spanning tree, in order."""
+        return tuple(name for j in self.topology.tree for name in self.joints[j].axes)
+
+    @cached_property
+    def loop_coordinates(self) -> tuple[str, ...]:
+        """Names of the coordinates of the joints that close loops."""
+        return tuple(name for j in self.topology.loops for name in self.joints[j].axes)
+
+    @property
+    def dof(self) -> int:
+        """Number of coordinates of the spanning tree (the mobility is smaller where loops close)."""
+        return self.topology.dof
+
+    @cached_property
+    def reference(self) -> Array:
+        """(dof,) coordinates of the spanning tree at the bodies' reference poses."""
+        parts = [self.joints[j].reference for j in self.topology.tree]
+        q: Array = np.concatenate([np.zeros(0), *parts])
+        q.flags.writeable = False
+        return q
+
+    def joints_of(self, body: str) -> tuple[Joint, ...]:
+        """The joints that hold a body: those attached to it."""
+        self.body_index(body)
+        return tuple(j for j in self.joints if body in (j.parent, j.child))
+
+    @cached_property
+    def mobility(self) -> int:
+        """Number of independent motions that joints and rigid couplings leave at a generic pose; motors count
+        as free."""
+        from supple.mechanism.mobility import mobility
+
+        return mobility(self)
+
+    @cached_property
+    def unheld(self) -> tuple[str, ...]:
+        """Names of the coordinates that no spring, motor or constraint holds (free bases included)."""
+        from supple.mechanism.mobility import unheld
+
+        return unheld(self)
+
+    # names
+
+    @cached_property
+    def _body_index(self) -> dict[str, int]:
+        return {body.name: i for i, body in enumerate(self.bodies)}
+
+    @cached_property
+    def _site_index(self) -> dict[str, int]:
+        return {site.name: i for i, site in enumerate(self.sites)}
+
+    def body_index(self, name: str) -> int:
+        """Index of a body, -1 for the world."""
+        if name == WORLD:
+            return -1
+        if name in self._body_index:
+            return self._body_index[name]
+        return find(list(self._body_index), name, f"body of '{self.name}'")
+
+    def joint_index(self, name: str) -> int:
+        """Index of a joint, by its name or by that of one of its coordinates."""
+        for i, joint in enumerate(self.joints):
+            if name == joint.name or name in joint.axes:
+                return i
+        return find([j.name for j in self.joints], name, f"joint of '{self.name}'")
+
+    def body(self, name: str) -> Body:
+        if name == WORLD:
+            raise MechanismError(f"'{WORLD}' is the fixed frame, not a body of '{self.name}'")
+        return self.bodies[self.body_index(name)]
+
+    def joint(self, name: str) -> Joint:
+        return self.joints[self.joint_index(name)]
+
+    def frame(self, name: str) -> tuple[int, Array]:
+        """A body or site by name: the body's index (-1 for the world) and the frame's (4, 4) pose in it."""
+        if name in self._body_index:
+            return self._body_index[name], np.eye(4)
+        if name in self._site_index:
+            site = self.sites[self._site_index[name]]
+            return self.body_index(site.body), site.pose
+        return find([*self._body_index, *self._site_index], name, f"body or site of '{self.name}'"), np.eye(4)
+
+    # mass and size
+
+    @cached_property
+    def poses(self) -> Poses:
+        """World poses of every body in the reference configuration."""
+        return Poses(self, np.array([body.pose for body in self.bodies]).reshape(-1, 4, 4))
+
+    @property
+    def mass(self) -> float:
+        """Total mass, kg."""
+        return float(sum(body.mass for body in self.bodies))
+
+    @cached_property
+    def centre(self) -> Array:
+        """(3,) centre of mass in the reference configuration, world axes, m."""
+        if self.mass == 0:
+            raise MechanismError(f"'{self.name}' has no mass, so it has no centre of mass")
+        weighted = [b.mass * (b.pose[:3, :3] @ b.centre + b.pose[:3, 3]) for b in self.bodies]
+        centre: Array = np.sum(weighted, axis=0) / self.mass
+        return centre
+
+    @cached_property
+    def bounding_sphere(self) -> tuple[Array, float]:
+        """Centre (3,) and radius, m, of the smallest sphere around joints, sites, bodies and their shapes at rest."""
+        from supple.mechanism.ball import enclosing_ball
+
+        meshes = {mesh.name: mesh for mesh in self.meshes}
+        points, margins = [], []
+        for joint in self.joints:
+            for name, local in ((joint.parent, joint.pose_parent), (joint.child, joint.pose_child)):
+                if joint.kind != "fixed" and not (name == WORLD and joint.kind == "free"):
+                    points.append((self.poses[name] @ local)[None, :3, 3])
+        points += [self.poses[site.name][None, :3, 3] for site in self.sites if site.body != WORLD]
+        points += [body.pose[None, :3, 3] for body in self.bodies]
+        margins += [0.0] * len(points)
+        for body in self.bodies:
+            for shape in body.shapes:
+                pose = body.pose @ shape.pose
+                points.append(extreme_points(shape, meshes) @ pose[:3, :3].T + pose[:3, 3])
+                margins += [margin(shape)] * len(points[-1])
+        return enclosing_ball(np.concatenate(points), np.array(margins))
+
+    @property
+    def radius(self) -> float:
+        """Radius of the bounding sphere at rest, m: the length that displacements are compared with."""
+        return self.bounding_sphere[1]
+
+    # changed copies
+
+    def with_springs(
+        self, stiffness: float, damping: float = 0.0, joints: Iterable[str] | None = None
+    ) -> Mechanism:
+        """A copy with springs (and dampers) on what nothing holds, relaxed at the reference position.
+
+        URDF files carry no springs, and a tendon over two finger joints leaves one of their motions free.
+        Coordinates that a spring, a motor, a loop or a rigid coupling holds stay as they are, and so does a
+        free base. `joints` names joints or coordinates instead: those get the spring whatever holds them.
+        """
+        if not (np.isfinite(stiffness) and np.isfinite(damping) and stiffness >= 0 and damping >= 0):
+            raise MechanismError(f"stiffness and damping must be finite and not negative, got {stiffness}, {damping}")
+        if joints is None:
+            chosen = {name for name in self.unheld if self.joint(name).kind != "free"}
+        else:
+            chosen = {a for n in joints for a in ([n] if n in self._axis_names else self.joint(n).axes)}
+
+        def sprung(joint: Joint) -> Joint:
+            pick = np.array([name in chosen for name in joint.axes], dtype=bool)
+            if not pick.any():
+                return joint
+            return replace(
+                joint,
+                stiffness=np.where(pick, stiffness, joint.stiffness),
+                damping=np.where(pick, np.maximum(damping, joint.damping), joint.damping),
+                rest=np.where(pick, joint.reference, joint.rest),
+            )
+
+        return replace(self, joints=tuple(sprung(joint) for joint in self.joints))
+
+    @cached_property
+    def _axis_names(self) -> frozenset[str]:
+        return frozenset(name for joint in self.joints for name in joint.axes)
+
+    def at(self, q: ArrayLike | str) -> Mechanism:
+        """A copy whose reference configuration is q (dof,), or the keyframe of that name.
+
+        Springs keep their rest positions. Joints that close loops take the coordinates that come nearest.
+        """
+        from supple.mechanism.kinematics import kinematics
+
+        if isinstance(q, str):
+            q = self.keyframes[find([k.name for k in self.keyframes], q, f"keyframe of '{self.name}'")].coordinates
+        state = kinematics(self, q)
+        bodies = tuple(replace(b, pose=p) for b, p in zip(self.bodies, state.poses, strict=True))
+        joints = list(self.joints)
+        for i in self.topology.tree:
+            joints[i] = replace(joints[i], reference=state.q[self.topology.columns[i]])
+        for i in self.topology.loops:
+            joint = joints[i]
+            across = spatial.inverse(state.poses[joint.parent] @ joint.pose_parent) @ (
+                state.poses[joint.child] @ joint.pose_child
+            )
+            joints[i] = replace(joint, reference=joint.coordinates(across)[0])
+        return replace(self, bodies=bodies, joints=tuple(joints))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a file: `.json` holds everything and reads back identical, `.xml` is MJCF for MuJoCo."""
+        from supple.mechanism.io import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        loops = len(self.topology.loops)
+        return f"Mechanism('{self.name}': {len(self.bodies)} bodies, {len(self.joints)} joints, {loops} loops)"

@@ -1,0 +1,59 @@
+"""Poses, looked up by name or index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD
+from supple.mechanism.record import Array
+
+if TYPE_CHECKING:
+    from supple.mechanism.mechanism import Mechanism
+
+
+class Poses(Sequence[Array]):
+    """World poses (4, 4) of every body: `poses["tip"]`, `poses[3]`, `poses.array` (bodies, 4, 4).
+
+    Names of sites and "world" are understood too.
+    """
+
+    def __init__(self, mechanism: Mechanism, array: Array) -> None:
+        self._mechanism = mechanism
+        self.array = np.array(array)
+        self.array.flags.writeable = False
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self.array[key]
+        if key == WORLD:
+            return np.eye(4)
+        body, pose_body_frame = self._mechanism.frame(key)
+        on = np.eye(4) if body < 0 else self.array[body]
+        return on @ pose_body_frame
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"Poses of {len(self)} bodies of '{self._mechanism.name}'"
+
+
+def find(names: Sequence[str], name: object, what: str) -> int:
+    """Index of a name, or an error that suggests the nearest ones."""
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    import difflib
+
+    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5) or list(names[:3])
+    hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    raise MechanismError(f"there is no {what} named {name!r}{hint}")

@@ -1,0 +1,75 @@
+"""Frozen records of plain data: read-only float arrays, comparable field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.errors import MechanismError
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Base of the description's parts: equal when every field is equal, arrays to the last bit."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _freeze(self, **values: Any) -> None:
+        """Sets fields of a frozen record; only for use in `__post_init__`."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.shape == b.shape and np.array_equal(a, b)
+    return bool(a == b)
+
+
+def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool = False) -> Array:
+    """A read-only float64 copy of `value` with the given shape (-1: any length), or a clear error."""
+    try:
+        result = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise MechanismError(f"{what} must be numbers, got {_short(value)}") from None
+    if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):
+        wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
+        raise MechanismError(f"{what} must have shape {wanted}, got {'x'.join(map(str, result.shape)) or 'a single number'}")
+    if np.isnan(result).any() or not (infinite or np.isfinite(result).all()):
+        raise MechanismError(f"{what} must be finite, got {_short(value)}")
+    result.flags.writeable = False
+    return result
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def checked_pose(value: ArrayLike, what: str) -> Array:
+    """A (4, 4) pose whose rotation is a rotation to 1e-6; it is kept as given, not rounded again."""
+    pose = array(value, (4, 4), what)
+    rotation = pose[:3, :3]
+    off = np.abs(rotation.T @ rotation - np.eye(3)).max()
+    if off > 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
+        raise MechanismError(
+            f"{what} is not a rigid pose (its 3x3 part must be a right-handed rotation, its last row 0 0 0 1); "
+            "build it with supple.spatial.pose(rotation, position)"
+        )
+    return pose
+
+
+def checked_name(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise MechanismError(f"{what} needs a name: a non-empty string, got {_short(value)}")
+    return value

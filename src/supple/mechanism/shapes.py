@@ -1,0 +1,113 @@
+"""What bodies look like and what touches: geometric shapes in a body's frame, and the meshes they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from supple.errors import MechanismError
+from supple.mechanism.record import Array, array, checked_name, checked_pose, Record
+
+Kind: TypeAlias = Literal["plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
+KINDS: tuple[str, ...] = get_args(Kind)
+SIZES = {"plane": 3, "sphere": 1, "capsule": 2, "box": 3, "cylinder": 2, "ellipsoid": 3, "mesh": 0}
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh(Record):
+    """A triangle mesh that shapes refer to by name."""
+
+    name: str
+    vertices: Array
+    """(n, 3), metres, in the shape's frame."""
+    faces: np.ndarray[tuple[int, int], np.dtype[np.int32]]
+    """(m, 3), indices into `vertices`, counter-clockwise seen from outside."""
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a mesh")
+        vertices = array(self.vertices, (-1, 3), f"vertices of mesh '{self.name}'")
+        faces = np.array(self.faces)
+        if faces.ndim != 2 or faces.shape[1] != 3 or not np.issubdtype(faces.dtype, np.integer):
+            raise MechanismError(f"faces of mesh '{self.name}' must be an m x 3 array of integers")
+        if faces.size and (faces.min() < 0 or faces.max() >= len(vertices)):
+            raise MechanismError(f"mesh '{self.name}' has a face that names a vertex outside 0 ... {len(vertices) - 1}")
+        faces = faces.astype(np.int32)
+        faces.flags.writeable = False
+        self._freeze(vertices=vertices, faces=faces)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape(Record):
+    """A shape fixed to a body. Sizes are half-lengths, as in MuJoCo; round shapes have their axis along z."""
+
+    kind: Kind
+    size: Array
+    """Metres. sphere (radius), capsule and cylinder (radius, half length), box and ellipsoid (half
+    lengths along x, y, z), plane (half lengths, 0 for endless, and a spacing for drawing), mesh: empty."""
+    pose: Array
+    """(4, 4), from the shape's frame to the body's (to the world's for shapes of the world)."""
+    mesh: str | None = None
+    """Name of the mesh, for kind "mesh"."""
+    name: str | None = None
+    rgba: Array = (0.6, 0.65, 0.7, 1.0)  # type: ignore[assignment]
+    friction: Array = (1.0, 0.005, 0.0001)  # type: ignore[assignment]
+    """(3,): sliding (no unit), torsional (m), rolling (m)."""
+    contact_type: int = 1
+    contact_affinity: int = 1
+    """Bit masks as in MuJoCo: two shapes can touch if one's type shares a bit with the other's affinity."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise MechanismError(f"unknown shape kind {self.kind!r}; known: {', '.join(KINDS)}")
+        what = f"shape '{self.name}'" if self.name else f"a {self.kind}"
+        size = array(self.size, (SIZES[self.kind],), f"size of {what}")
+        if (size < 0).any() or (self.kind != "plane" and (size == 0).any()):
+            raise MechanismError(f"size of {what} must be positive, got {size.tolist()}")
+        if (self.mesh is None) == (self.kind == "mesh"):
+            raise MechanismError(f"{what}: give `mesh` (the name of a mesh) with kind 'mesh' and with no other kind")
+        friction = array(self.friction, (3,), f"friction of {what}")
+        if (friction < 0).any():
+            raise MechanismError(f"friction of {what} must not be negative, got {friction.tolist()}")
+        for mask in (self.contact_type, self.contact_affinity):
+            if not isinstance(mask, int) or not 0 <= mask < 2**32:
+                raise MechanismError(f"contact masks of {what} must be integers from 0 to 2^32 - 1, got {mask!r}")
+        self._freeze(
+            size=size,
+            pose=checked_pose(self.pose, f"pose of {what}"),
+            rgba=array(self.rgba, (4,), f"rgba of {what}"),
+            friction=friction,
+        )
+
+    @property
+    def touches(self) -> bool:
+        """Whether anything can touch this shape; otherwise it is only drawn."""
+        return bool(self.contact_type or self.contact_affinity)
+
+
+def extreme_points(shape: Shape, meshes: dict[str, Mesh]) -> Array:
+    """(n, 3) points in the shape's frame whose convex hull, grown by `margin(shape)`, holds the shape."""
+    match shape.kind:
+        case "sphere":
+            return np.zeros((1, 3))
+        case "capsule":
+            return np.array([[0.0, 0, -shape.size[1]], [0.0, 0, shape.size[1]]])
+        case "cylinder":
+            angles = np.arange(32) * (2 * np.pi / 32)
+            ring = shape.size[0] * np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+            return np.concatenate([ring + [0, 0, -shape.size[1]], ring + [0, 0, shape.size[1]]])
+        case "box" | "ellipsoid":
+            corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
+            if shape.kind == "ellipsoid":
+                corners = np.concatenate([np.eye(3), -np.eye(3)])
+            return corners * shape.size
+        case "mesh":
+            assert shape.mesh is not None
+            return meshes[shape.mesh].vertices
+    return np.zeros((0, 3))
+
+
+def margin(shape: Shape) -> float:
+    """Radius of round shapes around their `extreme_points`, metres."""
+    return float(shape.size[0]) if shape.kind in ("sphere", "capsule") else 0.0

@@ -1,0 +1,106 @@
+"""The graph of bodies and joints: a spanning tree, and the joints left over, which close loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD, Body
+from supple.mechanism.joint import Joint
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A spanning tree rooted at the world. Bodies and joints are indices; the world is -1."""
+
+    tree: tuple[int, ...]
+    """Joints of the tree, in the order of the description."""
+    loops: tuple[int, ...]
+    """Joints that close a loop, in the order of the description."""
+    order: tuple[int, ...]
+    """Bodies, each after its parent."""
+    parent: Indices
+    """(bodies,) the next body towards the world."""
+    joint: Indices
+    """(bodies,) the tree joint towards the parent."""
+    reversed: NDArray[np.bool_]
+    """(bodies,) whether that joint is described from this body to its parent."""
+    columns: dict[int, slice]
+    """Where each joint's coordinates stand: tree joints in q, loop joints in the vector of loop coordinates."""
+    dof: int
+    """Length of q."""
+    moves: NDArray[np.bool_]
+    """(bodies, dof): whether a coordinate of the tree moves a body."""
+
+
+def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
+    """The spanning tree that takes joints in the order of the description (Kruskal's algorithm)."""
+    index = {body.name: i for i, body in enumerate(bodies)} | {WORLD: -1}
+    ends = [(index[j.parent], index[j.child]) for j in joints]
+    tree, loops = _split(ends, len(bodies))
+
+    neighbours: dict[int, list[int]] = {i: [] for i in range(-1, len(bodies))}
+    for j in tree:
+        for end in ends[j]:
+            neighbours[end].append(j)
+    parent, via = np.full(len(bodies), -2), np.full(len(bodies), -1)
+    backwards = np.zeros(len(bodies), dtype=bool)
+    order: list[int] = []
+    stack = [-1]
+    while stack:
+        here = stack.pop()
+        if here >= 0:
+            order.append(here)
+        for j in reversed(neighbours[here]):
+            a, b = ends[j]
+            there = b if a == here else a
+            if there == -1 or parent[there] != -2:
+                continue
+            parent[there], via[there], backwards[there] = here, j, a != here
+            stack.append(there)
+    if len(order) < len(bodies):
+        lost = [body.name for body, p in zip(bodies, parent, strict=True) if p == -2]
+        some = ", ".join(f"'{name}'" for name in lost[:5]) + (" ..." if len(lost) > 5 else "")
+        raise MechanismError(
+            f"{len(lost)} bodies cannot be reached from the world through joints: {some}. "
+            "Tie them with a joint; a body that floats has a free joint to 'world'"
+        )
+    columns = _columns(tree, joints) | _columns(loops, joints)
+    dof = sum(len(joints[j].axes) for j in tree)
+    moves = np.zeros((len(bodies), dof), dtype=bool)
+    for b in order:
+        if parent[b] >= 0:
+            moves[b] = moves[parent[b]]
+        moves[b, columns[via[b]]] = True
+    return Topology(tuple(tree), tuple(loops), tuple(order), parent, via, backwards, columns, dof, moves)
+
+
+def _split(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int]]:
+    leader = list(range(count + 1))  # the last entry is the world, index -1
+
+    def find(i: int) -> int:
+        while leader[i] != i:
+            leader[i] = leader[leader[i]]
+            i = leader[i]
+        return i
+
+    tree, loops = [], []
+    for j, (a, b) in enumerate(ends):
+        a, b = find(a % (count + 1)), find(b % (count + 1))
+        (loops if a == b else tree).append(j)
+        leader[a] = b
+    return tree, loops
+
+
+def _columns(chosen: Sequence[int], joints: Sequence[Joint]) -> dict[int, slice]:
+    columns, start = {}, 0
+    for j in chosen:
+        columns[j] = slice(start, start + len(joints[j].axes))
+        start += len(joints[j].axes)
+    return columns
