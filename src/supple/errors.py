@@ -13,3 +13,7 @@ class ConvergenceError(RuntimeError):
 
 class ImportWarning(UserWarning):
     """Something in a file has no counterpart in a Mechanism; `mech.import_report` lists it."""
+
+
+class ExportWarning(UserWarning):
+    """Something in a Mechanism has no counterpart in the file that was written; the text lists it."""

@@ -43,7 +43,7 @@ class Coupling(Record):
         if numbers["stiffness"] < 0 or numbers["damping"] < 0:
             raise MechanismError(f"stiffness and damping of {what} must not be negative")
         limits = array(self.limits, (2,), f"limits of {what}", infinite=True)
-        if limits[0] > limits[1]:
+        if limits[0] > limits[1] or limits[0] == np.inf or limits[1] == -np.inf:
             raise MechanismError(f"limits of {what} are upside down: {limits[0]:g} above {limits[1]:g}")
         self._freeze(coordinates=names, coefficients=coefficients, limits=limits, **numbers)
 

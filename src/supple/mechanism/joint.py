@@ -164,8 +164,10 @@ class Joint(Record):
         for field in ("stiffness", "damping", "armature"):
             if (getattr(self, field) < 0).any():
                 raise MechanismError(f"{field} of {what} must not be negative, got {getattr(self, field).tolist()}")
+        for name in self.axes:
+            checked_name(name, f"a coordinate of {what}")
         for name, (lower, upper) in zip(self.axes, self.limits, strict=True):
-            if lower > upper:
+            if lower > upper or lower == np.inf or upper == -np.inf:
                 raise MechanismError(f"limits of '{name}' are upside down: lower {lower:g} above upper {upper:g}")
         start = 0
         for size in self.blocks:

@@ -1,0 +1,332 @@
+"""How each record of a mechanism stands in JSON: the fields, their types, and what may be left out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, NoReturn
+
+import numpy as np
+
+from supple.errors import MechanismError
+from supple.mechanism.body import Body, Site
+from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.joint import Curve, Joint
+from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.record import Array, Record
+from supple.mechanism.shapes import Mesh, Shape
+
+
+@dataclass(frozen=True)
+class Codec:
+    """To JSON data and back; `decode` also takes the place of the value, for errors."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any, str], Any]
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object that remembers a key given twice, so that the error can say where."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice: str | None = None
+        if len(self) < len(pairs):
+            self.twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+
+
+def encode_mechanism(mech: Mechanism) -> dict[str, Any]:
+    """JSON data without the format's own header."""
+    return _encode_record(mech)
+
+
+def decode_mechanism(data: JsonObject, where: str) -> Mechanism:
+    """Raises MechanismError beginning with `where` and the place in the data."""
+    mech: Mechanism = _decode_record(Mechanism, data, f"{where}:")
+    return mech
+
+
+def _encode_record(record: Record) -> dict[str, Any]:
+    codecs, plain = FIELDS[type(record)], _plain(record)
+    values = {name: getattr(record, name) for name in codecs}
+    return {
+        name: codecs[name].encode(v)
+        for name, v in values.items()
+        if name not in plain or not _same(v, plain[name])
+    }
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    """Values of the fields that may be left out, as the record would fill them in by itself."""
+    given = {f.name: getattr(record, f.name) for f in fields(record) if f.default is MISSING}
+    if isinstance(record, Mechanism):  # costly to check once more
+        filled = {f.name: f.default for f in fields(record) if f.default is not MISSING}
+        return filled | {"gravity": np.array(filled["gravity"])}
+    own: dict[str, Any] = {}
+    if isinstance(record, Joint):  # the rest position follows the reference
+        given |= {"twists": record.twists, "reference": record.reference}
+        own = {"twists": np.zeros((0, 6)), "reference": np.zeros(len(record.axes))}
+    if isinstance(record, Shape):
+        given["mesh"] = record.mesh
+        own = {"mesh": None}
+    made = type(record)(**given)
+    return {f.name: getattr(made, f.name) for f in fields(record) if f.name not in given} | own
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(a == b) and str(a) == str(b)  # the text tells 0.0 from -0.0
+
+
+def _decode_record(cls: type[Record], data: Any, place: str) -> Any:
+    known = FIELDS[cls]
+    if not isinstance(data, JsonObject):
+        _fail(place, f"must be an object with the keys {', '.join(known)}; got {_what(data)}")
+    if data.twice is not None:
+        _fail(place, f"the key {_what(data.twice)} is given twice; keep one")
+    for key in data:
+        if key not in known:
+            import difflib
+
+            near = difflib.get_close_matches(key[:80], known, n=1, cutoff=0.0)[0]
+            _fail(place, f"unknown key {_what(key)}; did you mean '{near}'? Known: {', '.join(known)}")
+    missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in data]
+    if missing:
+        _fail(place, f"the key '{missing[0]}' is missing")
+    values = {key: known[key].decode(value, _join(place, key)) for key, value in data.items()}
+    try:
+        return cls(**values)
+    except MechanismError as error:
+        _fail(place, str(error))
+
+
+def _join(place: str, key: str) -> str:
+    return f"{place}{' ' if place.endswith(':') else '.'}{key}"
+
+
+def _fail(place: str, reason: str) -> NoReturn:
+    raise MechanismError(f"{place.removesuffix(':')}: {reason}") from None
+
+
+def _what(value: Any) -> str:
+    """A short name of a wrong value."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:37] + "...")
+    return json.dumps(value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# codecs of single values
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        _fail(place, f"must be a string, got {_what(value)}")
+    return value
+
+
+def _flag(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        _fail(place, f"must be true or false, got {_what(value)}")
+    return value
+
+
+def _whole(value: Any, place: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        _fail(place, f"must be a whole number, got {_what(value)}")
+    return value
+
+
+def _finite(value: Any, place: str) -> float:
+    if not _number(value) or not math.isfinite(value):
+        _fail(place, f"must be a finite number, got {_what(value)}")
+    return float(value)
+
+
+def _optional(codec: Codec) -> Codec:
+    return Codec(
+        lambda value: None if value is None else codec.encode(value),
+        lambda value, place: None if value is None else codec.decode(value, place),
+    )
+
+
+TEXT, FLAG, WHOLE, NUMBER = Codec(str, _text), Codec(bool, _flag), Codec(int, _whole), Codec(float, _finite)
+
+
+# codecs of lists and arrays
+
+
+def _items(value: Any, place: str, length: int) -> list[Any]:
+    if not isinstance(value, list) or length not in (-1, len(value)):
+        _fail(place, f"must be a list{'' if length < 0 else f' of {length}'}, got {_what(value)}")
+    return value
+
+
+def _several(codec: Codec, length: int = -1) -> Codec:
+    """A tuple."""
+
+    def decode(value: Any, place: str) -> tuple[Any, ...]:
+        return tuple(
+            codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_items(value, place, length))
+        )
+
+    return Codec(lambda values: [codec.encode(value) for value in values], decode)
+
+
+def _row(value: Any, place: str, length: int) -> Array:
+    items = _items(value, place, length)
+    if all(type(item) in (float, int) for item in items):
+        row = np.array(items, dtype=float)
+        if np.isfinite(row).all():
+            return row
+    return np.array([_finite(item, f"{place}[{i}]") for i, item in enumerate(items)], dtype=float)
+
+
+def _numbers(*shape: int) -> Codec:
+    """An array of floats, one or two axes; -1 stands for any length."""
+    row = Codec(np.ndarray.tolist, lambda value, place: _row(value, place, shape[-1]))
+    if len(shape) == 1:
+        return row
+    rows = _several(row, shape[0])
+    return Codec(
+        np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1])
+    )
+
+
+def _interval(pair: Array) -> list[float | None]:
+    return [float(bound) if np.isfinite(bound) else None for bound in pair]
+
+
+def _bounds(value: Any, place: str) -> Array:
+    lower, upper = _several(_optional(NUMBER), 2).decode(value, place)
+    return np.array([-np.inf if lower is None else lower, np.inf if upper is None else upper])
+
+
+INTERVAL = Codec(_interval, _bounds)
+"""Lower and upper limit; null where there is none."""
+INTERVALS = Codec(
+    _several(INTERVAL).encode,
+    lambda value, place: np.array(_several(INTERVAL).decode(value, place)).reshape(-1, 2),
+)
+
+
+def _packed(kind: str) -> Codec:
+    """An (n, 3) array as {"shape": [n, 3], "base64": little-endian bytes, row by row}."""
+    dtype = np.dtype(kind).newbyteorder("<")
+
+    def encode(values: Any) -> dict[str, Any]:
+        return {
+            "shape": list(values.shape),
+            "base64": base64.b64encode(values.astype(dtype).tobytes()).decode("ascii"),
+        }
+
+    def decode(value: Any, place: str) -> Any:
+        if not isinstance(value, JsonObject) or set(value) != {"shape", "base64"} or value.twice:
+            _fail(place, f'must be {{"shape": [n, 3], "base64": "..."}}, got {_what(value)}')
+        rows, columns = _several(WHOLE, 2).decode(value["shape"], f"{place}.shape")
+        text = _text(value["base64"], f"{place}.base64")
+        size = rows * columns * dtype.itemsize
+        if rows < 0 or columns != 3 or len(text) != 4 * -(-size // 3):
+            _fail(
+                place,
+                f"shape {rows} x {columns} does not fit {len(text)} characters of base64 ({kind}, n x 3)",
+            )
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            _fail(f"{place}.base64", "not base64")
+        if len(data) != size:
+            _fail(f"{place}.base64", f"{len(data)} bytes instead of {size}")
+        return np.frombuffer(data, dtype=dtype).reshape(rows, 3).astype(kind)
+
+    return Codec(encode, decode)
+
+
+def _record(cls: type[Record]) -> Codec:
+    return Codec(_encode_record, lambda value, place: _decode_record(cls, value, place))
+
+
+POSE, NAMES, ROW = _numbers(4, 4), _several(TEXT), _numbers(-1)
+
+FIELDS: dict[type[Record], dict[str, Codec]] = {
+    Mechanism: {
+        "name": TEXT,
+        "gravity": _numbers(3),
+        "bodies": _several(_record(Body)),
+        "joints": _several(_record(Joint)),
+        "sites": _several(_record(Site)),
+        "couplings": _several(_record(Coupling)),
+        "motors": _several(_record(Motor)),
+        "keyframes": _several(_record(Keyframe)),
+        "shapes": _several(_record(Shape)),
+        "contact_excludes": _several(_several(TEXT, 2)),
+        "import_report": _several(_record(ImportNote)),
+        "meshes": _several(_record(Mesh)),
+    },
+    Body: {
+        "name": TEXT,
+        "pose": POSE,
+        "mass": NUMBER,
+        "centre": _numbers(3),
+        "inertia": _numbers(3, 3),
+        "shapes": _several(_record(Shape)),
+    },
+    Joint: {
+        "name": TEXT,
+        "parent": TEXT,
+        "child": TEXT,
+        "pose_parent": POSE,
+        "pose_child": POSE,
+        "twists": _numbers(-1, 6),
+        "blocks": _several(WHOLE),
+        "axes": NAMES,
+        "stiffness": ROW,
+        "damping": ROW,
+        "rest": ROW,
+        "limits": INTERVALS,
+        "armature": ROW,
+        "reference": ROW,
+        "curves": _several(_optional(_record(Curve))),
+    },
+    Curve: {"deflection": ROW, "torque": ROW},
+    Site: {"name": TEXT, "body": TEXT, "pose": POSE},
+    Coupling: {
+        "name": TEXT,
+        "coordinates": NAMES,
+        "coefficients": ROW,
+        "rigid": FLAG,
+        "stiffness": NUMBER,
+        "damping": NUMBER,
+        "rest": NUMBER,
+        "limits": INTERVAL,
+        "curve": _optional(_record(Curve)),
+    },
+    Motor: {"name": TEXT, "coordinate": TEXT, "position": NUMBER},
+    Keyframe: {"name": TEXT, "coordinates": ROW},
+    ImportNote: {"item": TEXT, "reason": TEXT},
+    Shape: {
+        "name": _optional(TEXT),
+        "kind": TEXT,
+        "size": ROW,
+        "pose": POSE,
+        "mesh": _optional(TEXT),
+        "rgba": _numbers(4),
+        "friction": _numbers(3),
+        "contact_type": WHOLE,
+        "contact_affinity": WHOLE,
+    },
+    Mesh: {"name": TEXT, "vertices": _packed("float64"), "faces": _packed("int32")},
+}
