@@ -1,0 +1,148 @@
+"""MuJoCo's compiler in a process of its own: a crash, a hang or a memory blow-up there ends that process only."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+PROGRAM = Path(__file__).with_name("compiler_child.py")
+PATIENCE = 60.0
+"""Seconds a file may take, and as many again for each 16 MiB of text."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """MuJoCo's compiled model: every array under MuJoCo's own name (`model.body_pos`), names by kind."""
+
+    name: str
+    arrays: dict[str, np.ndarray[Any, Any]]
+    names: dict[str, list[str]]
+    counts: dict[str, int]
+    options: dict[str, Any]
+
+    def __getattr__(self, field: str) -> Any:
+        try:
+            return self.arrays[field]
+        except KeyError:
+            raise AttributeError(field) from None
+
+
+class CompilerError(Exception):
+    """What the compiler said, or how its process ended; the caller adds the file's name."""
+
+
+class _Worker:
+    """One child process, started when first needed and again after it died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._owner = os.getpid()
+
+    def compile(self, request: dict[str, Any], patience: float) -> Model:
+        with self._lock:
+            if self._owner != os.getpid():  # after a fork the pipes are the parent's
+                self._process, self._folder, self._owner = None, None, os.getpid()
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            return self._ask(request, patience)
+
+    def stop(self) -> None:
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._process = None
+        if self._folder is not None and self._owner == os.getpid():
+            self._folder.cleanup()
+        self._folder = None
+
+    def _start(self) -> None:
+        self.stop()
+        self._folder = tempfile.TemporaryDirectory(prefix="supple-", ignore_cleanup_errors=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-B", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder.name,
+            bufsize=-1,
+        )
+        hello = self._exchange(None, PATIENCE)
+        if hello.get("missing"):
+            self.stop()
+            raise ImportError("reading MJCF and URDF needs the mujoco package: pip install 'supple[all]'")
+
+    def _ask(self, request: dict[str, Any], patience: float) -> Model:
+        header = self._exchange(request, patience)
+        if "error" in header:
+            raise CompilerError(header["error"])
+        return Model(header["name"], header["arrays"], header["names"], header["counts"], header["options"])
+
+    def _exchange(self, request: dict[str, Any] | None, patience: float) -> dict[str, Any]:
+        """Sends a request and waits for the answer; a process that does not answer is ended."""
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+        timer = threading.Timer(patience, lambda: (late.set(), process.kill()))
+        timer.daemon = True
+        timer.start()
+        try:
+            if request is not None:
+                text = json.dumps(request).encode()
+                process.stdin.write(struct.pack("<Q", len(text)) + text)
+                process.stdin.flush()
+            return _receive(process.stdout)
+        except (EOFError, OSError):
+            code = process.wait()
+            how = f"took longer than {patience:.0f} s" if late.is_set() else f"crashed (exit status {code})"
+            raise CompilerError(f"MuJoCo's compiler {how} on this file") from None
+        finally:
+            timer.cancel()
+            if process.poll() is not None:
+                self.stop()
+
+
+def _receive(stream: BinaryIO) -> dict[str, Any]:
+    (length,) = struct.unpack("<Q", _exactly(stream, 8))
+    header: dict[str, Any] = json.loads(_exactly(stream, length))
+    arrays = {}
+    for name, dtype, shape in header.get("arrays", ()):
+        kind = np.dtype(dtype)
+        raw = _exactly(stream, kind.itemsize * int(np.prod(shape, dtype=np.int64)))
+        arrays[name] = np.frombuffer(raw, kind).reshape(shape)
+    header["arrays"] = arrays
+    return header
+
+
+def _exactly(stream: BinaryIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
+
+
+_worker = _Worker()
+atexit.register(_worker.stop)
+
+
+def compile_text(text: str, models: dict[str, str], *, urdf: bool) -> Model:
+    """Compiles checked XML; `models` are the texts of sub-models. Raises `CompilerError`."""
+    patience = PATIENCE * (1 + (len(text) + sum(map(len, models.values()))) / (16 << 20))
+    return _worker.compile({"xml": text, "models": models, "urdf": urdf}, patience)

@@ -1,0 +1,138 @@
+"""The program of the child process that runs MuJoCo's compiler. It imports nothing of supple.
+
+Each request on standard input is an 8-byte little-endian length and a JSON object: `xml` (the text), `models`
+(texts of sub-models by file name), `urdf` (bool). Each answer is an 8-byte length, a JSON header and the
+arrays it lists, as raw bytes. Nothing else reaches the pipe, and no file is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+from typing import Any, BinaryIO
+
+MEMORY_LIMIT = 8 << 30
+"""Bytes of address space; a file that needs more is hostile."""
+
+PREFIXES = (
+    "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "tendon_", "wrap_", "actuator_", "key_", "exclude_", "pair_",
+)  # fmt: skip
+SINGLE = (
+    "qpos0", "qpos_spring", "mat_rgba", "mesh_vert", "mesh_face", "mesh_vertadr", "mesh_vertnum", "mesh_faceadr",
+    "mesh_facenum",
+)  # fmt: skip
+COUNTS = ("nsensor", "ncam", "nlight", "ntex", "nskin", "nflex", "nhfield", "nnumeric", "ntext", "ntuple", "nbody")
+OPTIONS = ("gravity", "wind", "density", "viscosity", "disableflags")
+NAMED = {
+    "body": "nbody", "jnt": "njnt", "geom": "ngeom", "site": "nsite", "mesh": "nmesh", "eq": "neq",
+    "tendon": "ntendon", "actuator": "nactuator", "key": "nkey", "sensor": "nsensor",
+}  # fmt: skip
+
+
+def main() -> None:
+    requests, answers = _private_pipes()
+    _limit()
+    try:
+        import mujoco
+    except ImportError:
+        _answer(answers, {"missing": True}, [])
+        return
+    mujoco.set_mju_user_warning(lambda text: None)
+    _answer(answers, {"version": mujoco.__version__}, [])
+    while (request := _read(requests)) is not None:
+        try:
+            header, arrays = _compile(mujoco, request)
+        except MemoryError:
+            header, arrays = {"error": "out of memory"}, []
+        except Exception as error:  # whatever the compiler dislikes is the file's fault, told to the parent
+            header, arrays = {"error": str(error)}, []
+        _answer(answers, header, arrays)
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Takes standard input and output for the protocol and leaves nothing there for others to print to."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    return requests, answers
+
+
+def _limit() -> None:
+    """No files, bounded memory, no core dumps."""
+    with contextlib.suppress(ImportError):  # not on Windows
+        import resource
+
+        for kind, value in (("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0), ("RLIMIT_AS", MEMORY_LIMIT)):
+            with contextlib.suppress(AttributeError, ValueError, OSError):
+                number = getattr(resource, kind)
+                _, hard = resource.getrlimit(number)
+                allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                resource.setrlimit(number, (allowed, hard))
+
+
+def _compile(mujoco: Any, request: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    models = {name: text.encode() for name, text in request["models"].items()}
+    spec = mujoco.MjSpec.from_string(request["xml"], include=models)
+    spec.compiler.fusestatic = False
+    spec.compiler.discardvisual = False
+    if request["urdf"]:
+        _loosen(mujoco, spec)
+    model = spec.compile()
+    return _extract(model, spec.modelname)
+
+
+def _loosen(mujoco: Any, spec: Any) -> None:
+    """URDF allows a floating joint anywhere, MuJoCo only at the top: three slides and a ball do the same."""
+    for joint in list(spec.joints):
+        if joint.type == mujoco.mjtJoint.mjJNT_FREE and joint.parent.parent != spec.worldbody:
+            body, name = joint.parent, joint.name
+            spec.delete(joint)
+            for letter, axis in zip("xyz", ([1, 0, 0], [0, 1, 0], [0, 0, 1]), strict=True):
+                body.add_joint(name=f"{name}.{letter}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+            body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_BALL)
+
+
+def _extract(model: Any, name: str) -> tuple[dict[str, Any], list[Any]]:
+    import numpy as np
+
+    fields = [f for f in dir(model) if f.startswith(PREFIXES) and isinstance(getattr(model, f), np.ndarray)]
+    arrays = {field: getattr(model, field) for field in (*fields, *SINGLE)}
+    header: dict[str, Any] = {
+        "name": name,
+        "counts": {field: int(getattr(model, field)) for field in COUNTS},
+        "options": {field: np.asarray(getattr(model.opt, field)).tolist() for field in OPTIONS},
+        "names": {
+            kind: [_name(model, int(start)) for start in getattr(model, f"name_{kind}adr")[: getattr(model, count)]]
+            for kind, count in NAMED.items()
+        },
+        "arrays": [(field, value.dtype.str, value.shape) for field, value in arrays.items()],
+    }
+    return header, [np.ascontiguousarray(value) for value in arrays.values()]
+
+
+def _name(model: Any, start: int) -> str:
+    text: bytes = model.names[start : model.names.index(b"\0", start)]
+    return text.decode(errors="replace")
+
+
+def _read(stream: BinaryIO) -> dict[str, Any] | None:
+    length = stream.read(8)
+    if len(length) < 8:
+        return None
+    request: dict[str, Any] = json.loads(stream.read(struct.unpack("<Q", length)[0]))
+    return request
+
+
+def _answer(stream: BinaryIO, header: dict[str, Any], arrays: list[Any]) -> None:
+    text = json.dumps(header).encode()
+    stream.write(struct.pack("<Q", len(text)) + text)
+    for value in arrays:
+        stream.write(value.tobytes())
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""MJCF and URDF, compiled by MuJoCo, as a Mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism.body import WORLD, Body, Site
+from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
+from supple.mechanism.io import xml_check
+from supple.mechanism.io.compiler import CompilerError, Model, compile_text
+from supple.mechanism.io.mjcf_actuators import Controls, fold
+from supple.mechanism.io.mjcf_couplings import (
+    EQ_JOINT,
+    EQ_TENDON,
+    Tendon,
+    equality_coupling,
+    read_tendons,
+    tendon_coupling,
+)
+from supple.mechanism.io.mjcf_geoms import read_meshes, read_shapes
+from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
+from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.joint import Joint
+from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array
+from supple.mechanism.shapes import Shape
+
+EQ_CONNECT, EQ_WELD = 0, 1
+EQUALITIES = {4: "flex", 5: "flex vertex", 6: "flex strain", 7: "distance"}
+OBJ_SITE = 6
+NO_GRAVITY = 1 << 7
+COUNTED = {
+    "nsensor": ("sensors", "not imported; read poses and coordinates from the simulation"),
+    "ncam": ("cameras", "not imported; the viewer has its own"),
+    "nlight": ("lights", "not imported; the viewer has its own"),
+    "ntex": ("textures", "not imported; shapes keep their plain colours"),
+    "nflex": ("flexes", "the elasticity of flexes is not imported; their points are loose bodies"),
+    "nnumeric": ("custom numbers", "not imported"),
+    "ntext": ("custom texts", "not imported"),
+    "ntuple": ("custom tuples", "not imported"),
+}
+
+
+def load(path: Path, keyframe: str | None = None) -> Mechanism:
+    """Reads an MJCF or URDF file; `keyframe` names the configuration that becomes the reference."""
+    checked = xml_check.check(path)
+    try:
+        model = compile_text(checked.text, checked.models, urdf=checked.urdf)
+    except CompilerError as error:
+        raise MechanismError(f"{path.name}: {checked.locate(str(error))}") from None
+    with np.errstate(all="ignore"):  # numbers near the largest float overflow; the description refuses what results
+        try:
+            mech = _Reader(model, keyframe).mechanism(model.name.strip() or path.stem, checked.notes)
+            return mech if keyframe is None else mech.at(keyframe)
+        except MechanismError as error:
+            raise MechanismError(f"{path.name}: {error}") from None
+
+
+class _Reader:
+    """Goes through a compiled model, one kind of thing after the other."""
+
+    def __init__(self, model: Model, keyframe: str | None) -> None:
+        self.model, self.report = model, Report()
+        frames = Names([WORLD])
+        self.bodies = [WORLD, *(frames.free(n or f"body{b}") for b, n in enumerate(model.names["body"][1:], 1))]
+        self.sites = [self._site_name(frames, s, n) for s, n in enumerate(model.names["site"])]
+        self.keys = _named(model, "key", "key")
+        self.key = None if keyframe is None else find(self.keys, keyframe, "keyframe")
+        self.meshes = _named(model, "mesh", "mesh")
+        self.joint_names = Names(n for n in model.names["jnt"] if n)
+        self.axes = self._axes()
+        self.poses = self._poses()
+
+    def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
+        couplings = self._couplings()
+        joints = (*self._tree(), *self._loops())
+        shapes = read_shapes(self.model, self.model.names["geom"], self.meshes, self.report)
+        bodies = tuple(self._body(b, tuple(shapes.get(b, ()))) for b in range(1, len(self.bodies)))
+        self._rest()
+        return Mechanism(
+            name,
+            bodies,
+            joints,
+            sites=tuple(self._site(s) for s in range(len(self.sites))),
+            couplings=couplings,
+            shapes=tuple(shapes.get(0, ())),
+            meshes=read_meshes(self.model, self.meshes),
+            gravity=self._gravity(),
+            contact_excludes=tuple(
+                (self.bodies[s >> 16], self.bodies[s & 0xFFFF]) for s in map(int, self.model.exclude_signature)
+            ),
+            keyframes=tuple(self._keyframe(k) for k in range(len(self.keys))),
+            import_report=(*notes, *self.report.notes()),
+        )
+
+    # bodies and sites
+
+    def _poses(self) -> Array:
+        """(bodies + 1, 4, 4) at qpos0, the world first."""
+        poses = np.tile(np.eye(4), (len(self.bodies), 1, 1))
+        for b in range(1, len(self.bodies)):
+            own = pose(self.model.body_pos[b], self.model.body_quat[b])
+            poses[b] = poses[self.model.body_parentid[b]] @ own
+        return poses
+
+    def _body(self, b: int, shapes: tuple[Shape, ...]) -> Body:
+        model = self.model
+        if model.body_mocapid[b] >= 0:
+            self.report.add("mocap body", self.bodies[b], "is held fixed; move it by rebuilding the mechanism")
+        if model.body_gravcomp[b]:
+            self.report.add("gravcomp of body", self.bodies[b], "gravity compensation is not imported")
+        turn = rotation(model.body_iquat[b])
+        inertia = turn @ np.diag(model.body_inertia[b]) @ turn.T
+        inertia = (inertia + inertia.T) / 2
+        return Body(self.bodies[b], self.poses[b], float(model.body_mass[b]), model.body_ipos[b], inertia, shapes)
+
+    def _site_name(self, frames: Names, s: int, name: str) -> str:
+        chosen = frames.free(name or f"site{s}")
+        if name and chosen != name:
+            self.report.add("site", name, f"shares its name with a body; it is now called '{chosen}'")
+        return chosen
+
+    def _site(self, s: int) -> Site:
+        model = self.model
+        return Site(self.sites[s], self.bodies[model.site_bodyid[s]], pose(model.site_pos[s], model.site_quat[s]))
+
+    # joints
+
+    def _axes(self) -> list[Axes]:
+        bodies = [self.bodies[b] for b in self.model.jnt_bodyid]
+        names = [
+            name or self.joint_names.free(f"{body}_joint")
+            for name, body in zip(self.model.names["jnt"], bodies, strict=True)
+        ]
+        return [read_axes(self.model, j, name, self.report) for j, name in enumerate(names)]
+
+    def _tree(self) -> list[Joint]:
+        model, joints = self.model, []
+        for b in range(1, len(self.bodies)):
+            start, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
+            axes = self.axes[start : start + count] if count else []
+            if count == 1:
+                name = axes[0].names[0].removesuffix(".x").removesuffix(".rx")
+            else:
+                name = "+".join(a.names[0].removesuffix(".rx") for a in axes) or f"{self.bodies[b]}_fixed"
+                name = self.joint_names.free(name)
+            joints.append(body_joint(model, b, name, self.bodies[model.body_parentid[b]], self.bodies[b], axes))
+        return joints
+
+    def _loops(self) -> list[Joint]:
+        """Connect and weld equalities."""
+        model, joints = self.model, []
+        for e, given in enumerate(model.names["eq"]):
+            kind = int(model.eq_type[e])
+            if kind not in (EQ_CONNECT, EQ_WELD):
+                continue
+            ends = [int(model.eq_obj1id[e]), int(model.eq_obj2id[e])]
+            at_sites = int(model.eq_objtype[e]) == OBJ_SITE
+            bodies = [int(model.site_bodyid[end]) if at_sites else end for end in ends]
+            first, second = (self.bodies[b] for b in bodies)
+            name = given or f"{('connect', 'weld')[kind]}_{first}_{second}"
+            if not model.eq_active0[e]:
+                self.report.add("equality", name, "is switched off in the file; not imported")
+                continue
+            frames = self._site_frames(ends) if at_sites else _weld_frames(model.eq_data[e])
+            name = self.joint_names.free(name)
+            if kind == EQ_WELD:
+                joints.append(Joint(name, first, second, *frames))
+                continue
+            anchors = [f[:3, 3] for f in frames] if at_sites else [model.eq_data[e, :3], model.eq_data[e, 3:6]]
+            joints.append(self._ball(name, bodies, anchors))
+        return joints
+
+    def _site_frames(self, sites: list[int]) -> list[Array]:
+        return [pose(self.model.site_pos[s], self.model.site_quat[s]) for s in sites]
+
+    def _ball(self, name: str, bodies: list[int], anchors: list[Array]) -> Joint:
+        """A ball between two points; its frames are parallel at qpos0, so that its reference is zero."""
+        turn = self.poses[bodies[1], :3, :3].T @ self.poses[bodies[0], :3, :3]
+        return Joint(
+            name,
+            self.bodies[bodies[0]],
+            self.bodies[bodies[1]],
+            spatial.translation(anchors[0]),
+            spatial.pose(turn, anchors[1]),
+            np.eye(6)[3:],
+            (3,),
+            axes=tuple(f"{name}.{letter}" for letter in ("rx", "ry", "rz")),
+        )
+
+    # what acts on coordinates
+
+    def _couplings(self) -> tuple[Coupling, ...]:
+        model = self.model
+        names = _named(model, "tendon", "tendon")
+        coordinates = [a.names[0] for a in self.axes]
+        tendons = read_tendons(model, names, coordinates, self.report)
+        fold(
+            model,
+            _named(model, "actuator", "actuator"),
+            [a.springs for a in self.axes],
+            {t: tendon.spring for t, tendon in tendons.items()},
+            Controls.of(model, self.key),
+            self.report,
+        )
+        couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
+        return (*couplings, *self._equalities(coordinates, tendons, Names(names)))
+
+    def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
+        model, couplings = self.model, []
+        for e, given in enumerate(model.names["eq"]):
+            kind, name = int(model.eq_type[e]), given or f"equality{e}"
+            if kind in EQUALITIES:
+                self.report.add("equality", name, f"{EQUALITIES[kind]} equalities are not imported")
+            elif kind in (EQ_JOINT, EQ_TENDON) and not model.eq_active0[e]:
+                self.report.add("equality", name, "is switched off in the file; not imported")
+            elif kind in (EQ_JOINT, EQ_TENDON):
+                coupling = equality_coupling(model, e, name, coordinates, tendons, taken, self.report)
+                couplings += [coupling] if coupling is not None else []
+        return couplings
+
+    # the rest
+
+    def _keyframe(self, k: int) -> Keyframe:
+        parts = [a.coordinates(self.model, self.model.key_qpos[k]) for a in self.axes]
+        return Keyframe(self.keys[k], np.concatenate([np.zeros(0), *parts]))
+
+    def _gravity(self) -> Array:
+        flags = int(self.model.options["disableflags"])
+        if flags & ~NO_GRAVITY:
+            self.report.count("option flags", bin(flags & ~NO_GRAVITY).count("1"), "switched off in the file; not imported")
+        return np.zeros(3) if flags & NO_GRAVITY else np.array(self.model.options["gravity"])
+
+    def _rest(self) -> None:
+        """Things that are only counted."""
+        for count, (what, reason) in COUNTED.items():
+            self.report.count(what, self.model.counts[count], reason)
+        self.report.count("contact pairs", len(self.model.pair_geom1), "not imported; shapes touch by their masks")
+        for option in ("density", "viscosity", "wind"):
+            if np.any(self.model.options[option]):
+                self.report.add("option", option, "forces of a surrounding fluid are not imported")
+
+
+def _named(model: Model, kind: str, stem: str) -> list[str]:
+    """Names of a kind, with generated ones where the file gives none."""
+    taken = Names(name for name in model.names[kind] if name)
+    return [name or taken.free(f"{stem}{i}") for i, name in enumerate(model.names[kind])]
+
+
+def _weld_frames(data: Array) -> list[Array]:
+    """On the first body the relative pose, on the second the anchor."""
+    return [pose(data[3:6], data[6:10]), spatial.translation(np.array(data[:3]))]

@@ -1,0 +1,127 @@
+"""MuJoCo's fixed tendons and its joint and tendon equalities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.mechanism.coupling import Coupling
+from supple.mechanism.io.compiler import Model
+from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.io.mjcf_springs import Spring, polynomial, slack, slack_positions, span
+
+WRAP_JOINT = 1
+EQ_JOINT, EQ_TENDON = 2, 3
+
+
+@dataclass
+class Tendon:
+    """A fixed tendon: a length that is a sum of joint coordinates, and what acts on it."""
+
+    coefficients: dict[str, float]
+    spring: Spring
+    limits: tuple[float, float]
+
+
+def read_tendons(model: Model, names: list[str], coordinates: list[str], report: Report) -> dict[int, Tendon]:
+    """The fixed tendons by MuJoCo's index; `coordinates` are the names of scalar joints' coordinates."""
+    tendons = {}
+    for t, name in enumerate(names):
+        start, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
+        if (model.wrap_type[start : start + count] != WRAP_JOINT).any():
+            report.add("spatial tendon", name, "tendons along a path in space are not imported, nor their limits")
+            continue
+        sums: dict[str, float] = {}
+        for w in range(start, start + count):
+            axis = coordinates[model.wrap_objid[w]]
+            sums[axis] = sums.get(axis, 0.0) + float(model.wrap_prm[w])
+        sums = {axis: value for axis, value in sums.items() if value}
+        if not sums:
+            report.add("tendon", name, "all its coefficients are zero; not imported")
+            continue
+        tendons[t] = _tendon(model, t, name, sums, report)
+    return tendons
+
+
+def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Report) -> Tendon:
+    lower, upper = map(float, model.tendon_lengthspring[t])
+    limits = tuple(map(float, model.tendon_range[t])) if model.tendon_limited[t] else (-np.inf, np.inf)
+    stiffness, high = float(model.tendon_stiffness[t]), model.tendon_stiffnesspoly[t]
+    spring = Spring((lower + upper) / 2, damping=float(model.tendon_damping[t]))
+    around = span(*limits, spring.default_rest, 1.0 + abs(upper - lower))
+    if stiffness < 0:
+        report.add("stiffness of tendon", name, "a negative stiffness is not imported")
+    elif lower < upper and (stiffness or high.any()):
+        spring.bend(slack_positions(lower, upper, around), slack(stiffness, high, lower, upper))
+    else:
+        if stiffness:
+            spring.pull(stiffness, lower)
+        if high.any():
+            spring.bend(around, polynomial(high, lower))
+    if high.any():
+        report.add("stiffness of tendon", name, "its higher terms are sampled as a curve, straight beyond the samples")
+    for field, reason in (
+        ("frictionloss", "dry friction is not imported"),
+        ("armature", "inertia of tendons is not imported"),
+        ("dampingpoly", "only the linear damping is imported"),
+        ("springyield", "yielding springs are not imported; the spring stays elastic"),
+        ("actfrclimited", "limits of force are not imported"),
+    ):
+        if getattr(model, f"tendon_{field}")[t].any():
+            report.add(f"{field} of tendon", name, reason)
+    return Tendon(sums, spring, (limits[0], limits[1]))
+
+
+def tendon_coupling(tendon: Tendon, name: str, report: Report) -> Coupling:
+    """The coupling of a tendon, after its actuators were added to its spring."""
+    if tendon.spring.armature:
+        report.add("actuator armature on tendon", name, "inertia of tendons is not imported")
+    return Coupling(
+        name,
+        tuple(tendon.coefficients),
+        np.array(list(tendon.coefficients.values())),
+        stiffness=tendon.spring.stiffness,
+        damping=tendon.spring.damping,
+        rest=tendon.spring.rest,
+        limits=np.array(tendon.limits),
+        curve=tendon.spring.curve,
+    )
+
+
+def equality_coupling(
+    model: Model, e: int, name: str, coordinates: list[str], tendons: dict[int, Tendon], names: Names, report: Report
+) -> Coupling | None:
+    """(x1 - x1_0) = c0 + c1 (x2 - x2_0), x a joint's coordinate or a tendon's length and x_0 its value at qpos0."""
+    first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+    c0, c1 = map(float, model.eq_data[e, :2])
+    if second >= 0 and model.eq_data[e, 2:5].any():
+        report.add("equality", name, "only linear relations are imported, this one has higher terms; not imported")
+        return None
+    sides = []
+    for index in (first, second) if second >= 0 else (first,):
+        side = _side(model, int(model.eq_type[e]), index, coordinates, tendons)
+        if side is None:
+            report.add("equality", name, "concerns a ball or free joint or a spatial tendon; not imported")
+            return None
+        sides.append(side)
+    sums, start = dict(sides[0][0]), c0 + sides[0][1]
+    if second >= 0:
+        for axis, value in sides[1][0].items():
+            sums[axis] = sums.get(axis, 0.0) - c1 * value
+        start -= c1 * sides[1][1]
+    sums = {axis: value for axis, value in sums.items() if value}
+    if not sums:
+        report.add("equality", name, "its two sides are the same; not imported")
+        return None
+    return Coupling(names.free(name), tuple(sums), np.array(list(sums.values())), rigid=True, rest=start)
+
+
+def _side(
+    model: Model, kind: int, index: int, coordinates: list[str], tendons: dict[int, Tendon]
+) -> tuple[dict[str, float], float] | None:
+    if kind == EQ_TENDON:
+        return (tendons[index].coefficients, float(model.tendon_length0[index])) if index in tendons else None
+    if model.jnt_type[index] < 2:
+        return None
+    return {coordinates[index]: 1.0}, float(model.qpos0[model.jnt_qposadr[index]])

@@ -1,0 +1,44 @@
+"""Names and notes of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from supple.mechanism.coupling import ImportNote
+
+
+class Report:
+    """Collects what a Mechanism cannot carry; things with the same fate share a note."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, kind: str, name: str, reason: str) -> None:
+        """A thing by its kind in the file and its name."""
+        self._items.setdefault((kind, reason), []).append(name)
+
+    def count(self, kind: str, number: int, reason: str) -> None:
+        """Many things that need no names."""
+        if number:
+            self._items[f"{number} {kind}", reason] = []
+
+    def notes(self) -> tuple[ImportNote, ...]:
+        return tuple(
+            ImportNote(" ".join([kind, ", ".join(f"'{name}'" for name in names)]).strip(), reason)
+            for (kind, reason), names in self._items.items()
+        )
+
+
+class Names:
+    """Hands out names that are not taken yet."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def free(self, name: str) -> str:
+        """The name itself, or with a number behind it."""
+        chosen, number = name, 2
+        while chosen in self._taken:
+            chosen, number = f"{name}_{number}", number + 1
+        self._taken.add(chosen)
+        return chosen

@@ -1,0 +1,268 @@
+"""MJCF and URDF text looked at before native code sees it.
+
+The files are parsed here, includes are put in place, counts and numbers are checked, asset files are found; what
+MuJoCo gets is written anew from the checked elements, so it sees nothing that was not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from supple.errors import MechanismError
+from supple.mechanism.coupling import ImportNote
+from supple.mechanism.io import xml_tree
+from supple.mechanism.io.xml_tree import MAX_DEPTH, MAX_ELEMENTS, Element
+
+MAX_COUNT = 1_000_000
+"""The largest number that an attribute which makes MuJoCo allocate may have."""
+MAX_ASSET_BYTES = 1 << 30
+COUNTS = {"nsample", "maxhullvert"}
+TEXT = {"name", "class", "childclass", "model", "file", "filename", "data", "prefix"}
+"""Attributes in which nan or inf is a word."""
+MESHES = {".stl", ".obj", ".msh"}
+TEXTURE_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
+
+
+@dataclass
+class Checked:
+    """What MuJoCo may see."""
+
+    text: str
+    origins: list[Element]
+    """The element behind each line of the text."""
+    urdf: bool
+    models: dict[str, str]
+    """Texts of sub-models by the name the text gives them."""
+    notes: list[ImportNote]
+    """What was taken out."""
+
+    def locate(self, message: str) -> str:
+        """MuJoCo's message with its line number put in terms of the user's files."""
+        found = re.search(r",? line (\d+)", message)
+        if found is None or not 1 <= int(found[1]) <= len(self.origins):
+            return message
+        element = self.origins[int(found[1]) - 1]
+        return f"{message[: found.start()]}, {element.file} line {element.line}{message[found.end() :]}"
+
+
+def check(path: Path) -> Checked:
+    """Reads a model file and everything it includes; raises `MechanismError` naming file, line and remedy."""
+    root = xml_tree.read(path, path.name)
+    if root.tag == "robot":
+        return _finish(root, path, urdf=True, models={}, notes=[])
+    if root.tag != "mujoco":
+        root.fail(f"the root element is <{root.tag}>; a model is <mujoco> (MJCF) or <robot> (URDF)")
+    return _mjcf(root, path, {}, [path.resolve()])
+
+
+def _mjcf(root: Element, path: Path, models: dict[str, str], opened: list[Path]) -> Checked:
+    folder = path.parent
+    _include(root, folder, folder, {path.resolve()}, 1)
+    notes: list[ImportNote] = []
+    compiler = {k: v for e in root.children if e.tag == "compiler" for k, v in e.attributes.items()}
+    for element in list(root.walk()):
+        element.children = [child for child in element.children if not _dropped(element, child, notes)]
+        if element.tag == "compiler":
+            _keep_all(element)
+        elif element.tag == "model" and "file" in element.attributes:
+            _submodel(element, folder, models, opened, notes)
+        else:
+            _asset(element, folder, compiler)
+    return _finish(root, path, urdf=False, models=models, notes=notes)
+
+
+def _finish(root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]) -> Checked:
+    if urdf:
+        _urdf(root, path.parent, notes)
+    for element in root.walk():
+        _numbers(element)
+    _expanded(root)
+    text, origins = xml_tree.write(root)
+    return Checked(text, origins, urdf, models, notes)
+
+
+# includes and sub-models
+
+
+def _include(element: Element, main: Path, here: Path, seen: set[Path], depth: int) -> None:
+    """Puts the children of included files where their <include> stands."""
+    if depth > MAX_DEPTH:
+        element.fail(f"elements are nested more than {MAX_DEPTH} deep; build such a mechanism in Python")
+    children: list[Element] = []
+    for child in element.children:
+        if child.tag != "include":
+            _include(child, main, here, seen, depth + 1)
+            children.append(child)
+            continue
+        name = child.attributes.get("file")
+        if not name:
+            child.fail("<include> needs a file")
+        path = _found(child, name, [main / name, here / name])
+        if path.resolve() in seen:
+            child.fail(f"'{name}' is included twice, or includes itself; include each file once")
+        seen.add(path.resolve())
+        part = xml_tree.read(path, name)
+        _include(part, main, path.parent, seen, depth)
+        children += part.children
+    element.children = children
+
+
+def _submodel(element: Element, folder: Path, models: dict[str, str], opened: list[Path], notes: list[ImportNote]) -> None:
+    name = element.attributes["file"]
+    path = _found(element, name, [folder / name])
+    if path.resolve() in opened:
+        element.fail(f"model '{name}' contains itself")
+    root = xml_tree.read(path, name)
+    if root.tag != "mujoco":
+        element.fail(f"'{name}' is not MJCF; only <mujoco> models can be attached")
+    inner = _mjcf(root, path, models, [*opened, path.resolve()])
+    notes += inner.notes
+    element.attributes.setdefault("name", root.attributes.get("model", path.stem))
+    element.attributes["file"] = f"model{len(models)}.xml"
+    models[element.attributes["file"]] = inner.text
+
+
+# files
+
+
+def _found(element: Element, name: str, places: list[Path]) -> Path:
+    """The first of the places that is a file."""
+    for place in places:
+        try:
+            if place.is_file():
+                if place.stat().st_size > MAX_ASSET_BYTES:
+                    element.fail(f"'{name}' is larger than {MAX_ASSET_BYTES >> 20} MiB; simplify it")
+                return place
+        except (OSError, ValueError):
+            continue
+    element.fail(f"{element} needs the file '{name}', which is not there; put it at {places[0]}")
+
+
+def _asset(element: Element, folder: Path, compiler: dict[str, str]) -> None:
+    """Checks that an asset's file exists. Meshes get their full path; pictures are not opened at all."""
+    name = element.attributes.get("file")
+    base = compiler.get("assetdir", "")
+    if element.tag in ("mesh", "flexcomp") and name:
+        path = _resolve(element, name, folder, compiler.get("meshdir", base), compiler)
+        if element.tag == "mesh" and path.suffix.lower() not in MESHES:
+            element.fail(f"mesh file '{name}' has a format that cannot be read; convert it to STL or OBJ")
+        element.attributes["file"] = str(path.resolve())
+    elif element.tag == "texture":
+        files = [element.attributes.pop(key) for key in TEXTURE_FILES if key in element.attributes]
+        for file in files:
+            _resolve(element, file, folder, compiler.get("texturedir", base), compiler)
+        kept = {key: value for key, value in element.attributes.items() if key in ("name", "type", "class")}
+        if files and "name" not in kept:
+            kept["name"] = Path(files[0]).stem
+        element.attributes = kept | {"builtin": "flat", "width": "2", "height": "2"}
+    elif element.tag == "hfield":
+        if name:
+            path = _resolve(element, name, folder, compiler.get("meshdir", base), compiler)
+            element.attributes.setdefault("name", path.stem)
+        kept = {key: value for key, value in element.attributes.items() if key in ("name", "size")}
+        element.attributes = kept | {"nrow": "2", "ncol": "2"}
+
+
+def _resolve(element: Element, name: str, folder: Path, directory: str, compiler: dict[str, str]) -> Path:
+    file = Path(name).name if compiler.get("strippath") == "true" else name
+    return _found(element, name, [folder / directory / file, folder / file])
+
+
+def _keep_all(compiler: Element) -> None:
+    """Takes out the settings by which MuJoCo would change file names or merge bodies."""
+    for key in ("strippath", "fusestatic", "discardvisual"):
+        compiler.attributes.pop(key, None)
+
+
+def _dropped(parent: Element, child: Element, notes: list[ImportNote]) -> bool:
+    """Elements that MuJoCo need not see: sizes of buffers, skins. Plugins are native code: refused."""
+    if child.tag in ("plugin", "extension"):
+        child.fail(f"{child}: plugins are native code and are not loaded; remove them from the model")
+    if child.tag == "skin" and parent.tag in ("asset", "deformable"):
+        notes.append(ImportNote(str(child), "skins are drawing only; not imported"))
+        return True
+    return child.tag == "size" and parent.tag == "mujoco"
+
+
+# URDF
+
+
+def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
+    if any(":" in e.tag and e.tag.split(":")[0] == "xacro" for e in root.walk()):
+        root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
+    compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
+    root.children = [e for e in root.children if e.tag in ("link", "joint", "material", "mujoco")]
+    for part in root.walk():
+        if part.tag in ("plugin", "extension", "include"):
+            part.fail(f"{part} is not allowed within a URDF file; remove it")
+        if part.tag == "compiler":
+            _keep_all(part)
+        for owner in [part] if part.tag == "link" else []:
+            owner.children = [shape for shape in owner.children if not _unreadable(owner, shape, notes)]
+        if part.tag == "mesh" and "filename" in part.attributes:
+            part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).resolve())
+
+
+def _unreadable(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
+    """Whether a visual or collision uses a mesh format (COLLADA, glTF) that MuJoCo does not read."""
+    for part in shape.walk():
+        name = part.attributes.get("filename", "")
+        if part.tag == "mesh" and name and Path(name).suffix.lower() not in MESHES:
+            reason = f"the mesh '{name}' is not STL or OBJ; not imported: convert it"
+            notes.append(ImportNote(f"{shape.tag} of link '{link.attributes.get('name', '')}'", reason))
+            return True
+    return False
+
+
+def _urdf_mesh(mesh: Element, folder: Path, meshdir: str) -> Path:
+    """A mesh by its path, or by `package://name/path`, sought in the file's folder and those above it."""
+    name = mesh.attributes["filename"]
+    plain = re.sub(r"^(package|file|model)://", "", name)
+    if name.startswith("file://"):
+        return _found(mesh, name, [folder / plain])
+    within = plain.split("/", 1)[-1]
+    above = [folder, *folder.resolve().parents]
+    places = [folder / meshdir / plain, *(place / plain for place in above)]
+    if name != plain:
+        places += [place / within for place in above]
+    return _found(mesh, name, [*places, folder / meshdir / Path(plain).name])
+
+
+# numbers
+
+
+def _numbers(element: Element) -> None:
+    for key, value in element.attributes.items():
+        if key in TEXT:
+            continue
+        for token in value.split():
+            try:
+                number = float(token)
+            except ValueError:
+                continue
+            if not math.isfinite(number):
+                element.fail(f'{element}: {key}="{value}" is not finite; give ordinary numbers')
+            if (key in COUNTS or (element.tag, key) == ("numeric", "size")) and abs(number) > MAX_COUNT:
+                element.fail(f'{element}: {key}="{value}" is too large')
+
+
+def _expanded(root: Element) -> None:
+    """Refuses models whose replicates and composites unfold into too many elements."""
+    totals: dict[int, float] = {}
+    for element in reversed(list(root.walk())):  # children before parents
+        total = 1 + sum(totals.pop(id(child)) for child in element.children)
+        if element.tag in ("replicate", "composite", "flexcomp"):
+            total *= math.prod(_counts(element))
+        if total > MAX_ELEMENTS:
+            element.fail(f"{element} unfolds into more than {MAX_ELEMENTS} elements; use fewer copies")
+        totals[id(element)] = total
+
+
+def _counts(element: Element) -> list[float]:
+    try:
+        return [max(1.0, float(token)) for token in element.attributes.get("count", "1").split()]
+    except ValueError:
+        raise MechanismError(f"{element.file}, line {element.line}: count of {element} is not a number") from None

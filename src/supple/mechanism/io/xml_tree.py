@@ -1,0 +1,124 @@
+"""XML read defensively into small elements that know their file and line, and written again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from supple.errors import MechanismError
+
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 480
+"""MuJoCo's own parser stops at 500."""
+MAX_ELEMENTS = 500_000
+COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+
+
+@dataclass
+class Element:
+    """One element; text between elements carries nothing in MJCF and URDF and is left out."""
+
+    tag: str
+    attributes: dict[str, str]
+    file: str
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        name = self.attributes.get("name")
+        return f"<{self.tag}>" if name is None else f"{self.tag} '{name}'"
+
+    def walk(self) -> Iterator[Element]:
+        """This element and all below it, in the order of the text."""
+        stack = [self]
+        while stack:
+            element = stack.pop()
+            yield element
+            stack.extend(reversed(element.children))
+
+    def fail(self, text: str) -> NoReturn:
+        """Raises an error that names the place."""
+        raise MechanismError(f"{self.file}, line {self.line}: {text}")
+
+
+class _Refused(Exception):
+    """Something that the handlers below do not accept."""
+
+
+def read(path: Path, shown: str) -> Element:
+    """Parses a file into its root element; `shown` names the file in errors."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise MechanismError(f"{shown}: {size >> 20} MiB of XML is more than the {MAX_BYTES >> 20} MiB allowed")
+        data = path.read_bytes()
+    except OSError as error:
+        raise MechanismError(f"{shown}: cannot be read ({error.strerror or error}); check the path") from None
+    return parse(data, shown)
+
+
+def parse(data: bytes, shown: str) -> Element:
+    """Parses XML text; document types, entities and processing instructions are refused or ignored."""
+    parser = expat.ParserCreate()
+    stack: list[Element] = []
+    roots: list[Element] = []
+    count = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if count > MAX_ELEMENTS:
+            raise _Refused(f"more than {MAX_ELEMENTS} elements; split the model")
+        if len(stack) >= MAX_DEPTH:
+            raise _Refused(f"elements are nested more than {MAX_DEPTH} deep; build such a mechanism in Python")
+        element = Element(tag, attributes, shown, parser.CurrentLineNumber)
+        (stack[-1].children if stack else roots).append(element)
+        stack.append(element)
+
+    def end(tag: str) -> None:
+        stack.pop()
+
+    def refuse(*_: object) -> None:
+        raise _Refused("document types and entities are not allowed; remove the <!DOCTYPE ...> part")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    try:
+        # MuJoCo's parser accepts "--" within comments, expat does not
+        parser.Parse(COMMENT.sub(lambda found: b"\n" * found.group().count(b"\n"), data), True)
+    except _Refused as refusal:
+        raise MechanismError(f"{shown}, line {parser.CurrentLineNumber}: {refusal}") from None
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise MechanismError(
+            f"{shown}, line {error.lineno}: not well-formed XML ({what}); is the file complete?"
+        ) from None
+    except (ValueError, LookupError) as error:
+        raise MechanismError(f"{shown}: not readable as XML text ({error}); save it as UTF-8") from None
+    return roots[0]
+
+
+def write(root: Element) -> tuple[str, list[Element]]:
+    """The text, one tag a line, and for each line the element it came from."""
+    lines: list[str] = []
+    origins: list[Element] = []
+    stack: list[tuple[Element, bool]] = [(root, False)]
+    while stack:
+        element, closing = stack.pop()
+        origins.append(element)
+        if closing:
+            lines.append(f"</{element.tag}>")
+            continue
+        attributes = "".join(f" {key}={quoteattr(value)}" for key, value in element.attributes.items())
+        lines.append(f"<{element.tag}{attributes}{'' if element.children else '/'}>")
+        if element.children:
+            stack.append((element, True))
+            stack.extend((child, False) for child in reversed(element.children))
+    return "\n".join(lines), origins
