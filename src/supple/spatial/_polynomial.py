@@ -16,8 +16,12 @@ _IDENTITY = np.eye(3)
 
 def value(w: Array, linear: Array, quadratic: Array) -> Array:
     """M = I + linear [w] + quadratic [w]^2 -> (..., 3, 3)."""
+    return _IDENTITY + _without_identity(w, linear, quadratic)
+
+
+def _without_identity(w: Array, linear: Array, quadratic: Array) -> Array:
     square = outer(w, w) - scale(dot(w, w), _IDENTITY)
-    return _IDENTITY + scale(linear, skew(w)) + scale(quadratic, square)
+    return scale(linear, skew(w)) + scale(quadratic, square)
 
 
 def along(w: Array, v: Array, of: Coefficients) -> Array:
@@ -27,7 +31,7 @@ def along(w: Array, v: Array, of: Coefficients) -> Array:
     """
     change = 2 * dot(w, v)
     mixed = outer(w, v) + outer(v, w) - scale(change, _IDENTITY)
-    through_angle = value(w, of.linear[1], of.quadratic[1]) - _IDENTITY
+    through_angle = _without_identity(w, of.linear[1], of.quadratic[1])
     return scale(of.linear[0], skew(v)) + scale(of.quadratic[0], mixed) + scale(change, through_angle)
 
 

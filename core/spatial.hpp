@@ -1,0 +1,321 @@
+// Rotations, rigid motions, twists, wrenches and inertias on fixed-size Eigen types: the compiled twin of
+// supple.spatial, with the same names and conventions. A twist is (v, w), linear part first, in the body's frame;
+// a pose leads from body to world; a body moves by H <- H exp(xi).
+#pragma once
+
+#include <Eigen/Core>
+#include <Eigen/Geometry>
+#include <array>
+#include <cmath>
+
+namespace supple {
+
+using Vec3 = Eigen::Vector3d;
+using Mat3 = Eigen::Matrix3d;
+using Vec6 = Eigen::Matrix<double, 6, 1>;
+using Mat6 = Eigen::Matrix<double, 6, 6>;
+
+struct Pose {
+    Mat3 R = Mat3::Identity();
+    Vec3 p = Vec3::Zero();
+
+    Pose inverse() const { return {R.transpose(), -(R.transpose() * p)}; }
+    Vec3 act(const Vec3& point) const { return R * point + p; }
+    // This pose as seen from `base`: base^-1 this.
+    Pose seen_from(const Pose& base) const {
+        return {base.R.transpose() * R, base.R.transpose() * (p - base.p)};
+    }
+};
+
+inline Pose operator*(const Pose& a, const Pose& b) { return {a.R * b.R, a.R * b.p + a.p}; }
+
+inline Pose inverse(const Pose& h) { return h.inverse(); }
+
+inline Mat3 skew(const Vec3& w) {
+    Mat3 m;
+    m << 0, -w.z(), w.y(),  //
+        w.z(), 0, -w.x(),   //
+        -w.y(), w.x(), 0;
+    return m;
+}
+
+// (a, b), as in a twist or a wrench
+inline Vec6 stack(const Vec3& a, const Vec3& b) {
+    Vec6 v;
+    v.head<3>() = a;
+    v.tail<3>() = b;
+    return v;
+}
+
+// [[a, b], [c, d]]
+inline Mat6 blocks(const Mat3& a, const Mat3& b, const Mat3& c, const Mat3& d) {
+    Mat6 m;
+    m.topLeftCorner<3, 3>() = a;
+    m.topRightCorner<3, 3>() = b;
+    m.bottomLeftCorner<3, 3>() = c;
+    m.bottomRightCorner<3, 3>() = d;
+    return m;
+}
+
+// --- coefficients, as functions of s = t^2 with t the rotation angle ------------------------------------------------
+
+// Stumpff functions g_k(s) = sum_j (-s)^j / (2j + k)! for k = 0 ... 8: g_0 = cos t, g_1 = sin t / t, and so on by
+// g_k = 1/k! - s g_{k+2}. Their derivatives are g_k' = (k g_{k+2} - g_{k+1}) / 2. No singularity at s = 0.
+using Stumpff = std::array<double, 9>;
+
+namespace detail {
+
+constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+
+constexpr int series_terms = 13;
+
+constexpr std::array<double, series_terms> stumpff_series(int k) {
+    std::array<double, series_terms> terms{};
+    for (int j = 0; j < series_terms; ++j) terms[j] = (j % 2 ? -1.0 : 1.0) / factorial(2 * j + k);
+    return terms;
+}
+
+inline constexpr std::array<double, 7> reciprocal_factorials = [] {
+    std::array<double, 7> values{};
+    for (int k = 0; k < 7; ++k) values[k] = 1 / factorial(k);
+    return values;
+}();
+
+// From the series of g_7 and g_8 up; up to s = 10, a bit beyond t = pi, no digits are lost.
+inline Stumpff stumpff_near(double s) {
+    static constexpr auto series7 = stumpff_series(7), series8 = stumpff_series(8);
+    Stumpff g;
+    g[7] = series7.back();
+    g[8] = series8.back();
+    for (int j = series_terms - 2; j >= 0; --j) {
+        g[7] = g[7] * s + series7[j];
+        g[8] = g[8] * s + series8[j];
+    }
+    for (int k = 6; k >= 0; --k) g[k] = reciprocal_factorials[k] - s * g[k + 2];
+    return g;
+}
+
+// From cosine and sine down; the half angle keeps g_2 accurate near t = 2 pi, where it vanishes.
+inline Stumpff stumpff_far(double s) {
+    const double t = std::sqrt(s), half = std::sin(t / 2);
+    Stumpff g;
+    g[0] = std::cos(t);
+    g[1] = std::sin(t) / t;
+    g[2] = 2 * half * half / s;
+    for (int k = 1; k < 7; ++k) g[k + 2] = (reciprocal_factorials[k] - g[k]) / s;
+    return g;
+}
+
+}  // namespace detail
+
+inline Stumpff stumpff(double s) { return s <= 10.0 ? detail::stumpff_near(s) : detail::stumpff_far(s); }
+
+// Of M(w) = I + linear(s) [w] + quadratic(s) [w]^2: value, first and second derivative in s.
+struct Coefficients {
+    std::array<double, 3> linear, quadratic;
+};
+
+// Left Jacobian of SO(3): b = (1 - cos t) / t^2 and c = (t - sin t) / t^3.
+inline Coefficients jacobian_coefficients(double s) {
+    const Stumpff g = stumpff(s);
+    return {{g[2], g[4] - g[3] / 2, 2 * g[6] - 1.25 * g[5] + g[4] / 4},
+            {g[3], (3 * g[5] - g[4]) / 2, (15 * g[7] - 7 * g[6] + g[5]) / 4}};
+}
+
+// Inverse left Jacobian of SO(3): -1/2 and d = (1 - (t/2) cot(t/2)) / t^2. With b = g_2, d = -b'/b, hence
+// d' = d^2 - b''/b and d'' = 2 d d' - (b''' + d b'')/b. Infinite at t = 2 pi.
+inline Coefficients jacobian_inverse_coefficients(double s) {
+    const Stumpff g = stumpff(s);
+    const double b = g[2];
+    const double b2 = 2 * g[6] - 1.25 * g[5] + g[4] / 4;
+    const double b3 = 6 * g[8] - 4.125 * g[7] + 1.125 * g[6] - g[5] / 8;
+    const double d = (g[3] / 2 - g[4]) / b;
+    const double d1 = d * d - b2 / b;
+    return {{-0.5, 0, 0}, {d, d1, 2 * d * d1 - (b3 + d * b2) / b}};
+}
+
+// --- M(w) and its derivatives ---------------------------------------------------------------------------------------
+// A twist (v, w) is the dual number w + eps v: what M is to SO(3), [[M, dM], [0, M]] is to SE(3), where dM is the
+// derivative of M along v. So SE(3) needs no formulas of its own, only derivatives of these.
+
+namespace detail {
+
+inline Mat3 without_identity(const Vec3& w, double linear, double quadratic) {
+    Mat3 m = linear * skew(w) + quadratic * (w * w.transpose());
+    m.diagonal().array() -= quadratic * w.squaredNorm();
+    return m;
+}
+
+// I + linear [w] + quadratic [w]^2
+inline Mat3 polynomial(const Vec3& w, double linear, double quadratic) {
+    return Mat3::Identity() + without_identity(w, linear, quadratic);
+}
+
+inline Mat3 polynomial(const Vec3& w, const Coefficients& of) { return polynomial(w, of.linear[0], of.quadratic[0]); }
+
+// dM = linear [v] + quadratic ([w][v] + [v][w]) + 2 (w.v) (linear' [w] + quadratic' [w]^2)
+inline Mat3 polynomial_along(const Vec3& w, const Vec3& v, const Coefficients& of) {
+    const double change = 2 * w.dot(v);
+    Mat3 mixed = w * v.transpose() + v * w.transpose();
+    mixed.diagonal().array() -= change;
+    return of.linear[0] * skew(v) + of.quadratic[0] * mixed +
+           change * without_identity(w, of.linear[1], of.quadratic[1]);
+}
+
+// The n-th derivative in s of M(w) y, the identity left out.
+inline Vec3 turned(const Vec3& w, const Vec3& y, const Coefficients& of, int order) {
+    const Vec3 once = w.cross(y);
+    return of.linear[order] * once + of.quadratic[order] * w.cross(once);
+}
+
+// d/dw [M(w) y] = 2 (linear' w x y + quadratic' w x (w x y)) w^T - linear [y] + quadratic ((w.y) I + w y^T - 2 y w^T)
+// `order` n takes the n-th derivatives in s for the coefficients.
+inline Mat3 product_derivative(const Vec3& w, const Vec3& y, const Coefficients& of, int order = 0) {
+    Mat3 mixed = w * y.transpose() - 2 * y * w.transpose();
+    mixed.diagonal().array() += w.dot(y);
+    return 2 * turned(w, y, of, order + 1) * w.transpose() - of.linear[order] * skew(y) + of.quadratic[order] * mixed;
+}
+
+// d/dw of (d/dw [M(w) y] v) with v held
+inline Mat3 product_second_derivative(const Vec3& w, const Vec3& v, const Vec3& y, const Coefficients& of) {
+    const Vec3 mixed = v * w.dot(y) + w * v.dot(y) - 2 * w.dot(v) * y;
+    Mat3 mixed_derivative = v * y.transpose() - 2 * y * v.transpose();
+    mixed_derivative.diagonal().array() += v.dot(y);
+    return 2 * turned(w, y, of, 1) * v.transpose() + 2 * w.dot(v) * product_derivative(w, y, of, 1) +
+           2 * (of.linear[1] * v.cross(y) + of.quadratic[1] * mixed) * w.transpose() +
+           of.quadratic[0] * mixed_derivative;
+}
+
+inline Mat6 dual(const Vec6& xi, const Coefficients& of) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>();
+    const Mat3 diagonal = polynomial(w, of);
+    return blocks(diagonal, polynomial_along(w, v, of), Mat3::Zero(), diagonal);
+}
+
+// d/d(v, w) of [[M, 0], [dM, M]] (f, m) for y = (f, m): the upper rows are F = M(w) f, the lower F' v + M(w) m.
+inline Mat6 transpose_derivative(const Vec6& xi, const Vec6& y, const Coefficients& of) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), f = y.head<3>(), m = y.tail<3>();
+    const Mat3 first = product_derivative(w, f, of);
+    const Mat3 lower = product_second_derivative(w, v, f, of) + product_derivative(w, m, of);
+    return blocks(Mat3::Zero(), first, first, lower);
+}
+
+}  // namespace detail
+
+// --- SO(3) ----------------------------------------------------------------------------------------------------------
+
+// R = I + a [w] + b [w]^2, a = sin t / t, b = (1 - cos t) / t^2
+inline Mat3 so3_exp(const Vec3& w) {
+    const Stumpff g = stumpff(w.squaredNorm());
+    return detail::polynomial(w, g[1], g[2]);
+}
+
+// Rotation vector of length at most pi, through the quaternion (cos(t/2), n sin(t/2)), so accurate at every angle.
+inline Vec3 so3_log(const Mat3& rotation) {
+    Eigen::Quaterniond quat(rotation);
+    if (quat.w() < 0) quat.coeffs() *= -1;
+    const double sine = quat.vec().norm();
+    // near zero atan2(x, c) = x / c, and the squares in the norm may underflow
+    const double ratio = sine < 1e-20 ? 1 / quat.w() : std::atan2(sine, quat.w()) / sine;
+    return 2 * ratio * quat.vec();
+}
+
+// J with exp(w + d) ~ exp(J d) exp(w). Singular at t = 2 pi.
+inline Mat3 so3_left_jacobian(const Vec3& w) {
+    const Stumpff g = stumpff(w.squaredNorm());
+    return detail::polynomial(w, g[2], g[3]);
+}
+
+// J with exp(w + d) ~ exp(w) exp(J d)
+inline Mat3 so3_right_jacobian(const Vec3& w) { return so3_left_jacobian(-w); }
+
+// Grows without bound towards t = 2 pi.
+inline Mat3 so3_left_jacobian_inverse(const Vec3& w) {
+    return detail::polynomial(w, jacobian_inverse_coefficients(w.squaredNorm()));
+}
+
+inline Mat3 so3_right_jacobian_inverse(const Vec3& w) { return so3_left_jacobian_inverse(-w); }
+
+// d/dw [Jr(w)^T y]; Jr^T = Jl on SO(3)
+inline Mat3 so3_right_jacobian_directional(const Vec3& w, const Vec3& y) {
+    return detail::product_derivative(w, y, jacobian_coefficients(w.squaredNorm()));
+}
+
+// d/dw [Jr(w)^-T y]
+inline Mat3 so3_right_jacobian_inverse_directional(const Vec3& w, const Vec3& y) {
+    return detail::product_derivative(w, y, jacobian_inverse_coefficients(w.squaredNorm()));
+}
+
+// --- SE(3) ----------------------------------------------------------------------------------------------------------
+
+// R = exp([w]), p = Jl(w) v
+inline Pose exp(const Vec6& xi) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>();
+    const Stumpff g = stumpff(w.squaredNorm());
+    const Vec3 turned = w.cross(v);
+    return {detail::polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
+}
+
+// w = log R, v = Jl(w)^-1 p
+inline Vec6 log(const Pose& h) {
+    const Vec3 w = so3_log(h.R);
+    const double d = jacobian_inverse_coefficients(w.squaredNorm()).quadratic[0];
+    const Vec3 turned = w.cross(h.p);
+    return stack(h.p - turned / 2 + d * w.cross(turned), w);
+}
+
+// Ad of pose_ba takes twists seen in frame a to frame b: [[R, [p] R], [0, R]]
+inline Mat6 adjoint(const Pose& h) { return blocks(h.R, skew(h.p) * h.R, Mat3::Zero(), h.R); }
+
+// ad(xi) eta = [xi, eta]: [[[w], [v]], [0, [w]]]
+inline Mat6 ad(const Vec6& xi) {
+    const Mat3 turn = skew(xi.tail<3>());
+    return blocks(turn, skew(xi.head<3>()), Mat3::Zero(), turn);
+}
+
+// J with exp(xi + d) ~ exp(J d) exp(xi). Singular at |w| = 2 pi.
+inline Mat6 left_jacobian(const Vec6& xi) {
+    return detail::dual(xi, jacobian_coefficients(xi.tail<3>().squaredNorm()));
+}
+
+// J with exp(xi + d) ~ exp(xi) exp(J d)
+inline Mat6 right_jacobian(const Vec6& xi) { return left_jacobian(-xi); }
+
+// Grows without bound towards |w| = 2 pi.
+inline Mat6 left_jacobian_inverse(const Vec6& xi) {
+    return detail::dual(xi, jacobian_inverse_coefficients(xi.tail<3>().squaredNorm()));
+}
+
+inline Mat6 right_jacobian_inverse(const Vec6& xi) { return left_jacobian_inverse(-xi); }
+
+// d/dxi [Jr(xi)^T y]
+inline Mat6 right_jacobian_directional(const Vec6& xi, const Vec6& y) {
+    return detail::transpose_derivative(xi, y, jacobian_coefficients(xi.tail<3>().squaredNorm()));
+}
+
+// d/dxi [Jr(xi)^-T y]
+inline Mat6 right_jacobian_inverse_directional(const Vec6& xi, const Vec6& y) {
+    return detail::transpose_derivative(xi, y, jacobian_inverse_coefficients(xi.tail<3>().squaredNorm()));
+}
+
+// Ad_ba twist_a, without the 6x6 matrix
+inline Vec6 transform_twist(const Pose& pose_ba, const Vec6& twist_a) {
+    const Vec3 w = pose_ba.R * twist_a.tail<3>();
+    return stack(pose_ba.R * twist_a.head<3>() + pose_ba.p.cross(w), w);
+}
+
+// Ad_ba^T wrench_b, without the 6x6 matrix
+inline Vec6 transform_wrench(const Pose& pose_ba, const Vec6& wrench_b) {
+    const Vec3 f = wrench_b.head<3>(), m = wrench_b.tail<3>();
+    return stack(pose_ba.R.transpose() * f, pose_ba.R.transpose() * (m - pose_ba.p.cross(f)));
+}
+
+// --- inertia --------------------------------------------------------------------------------------------------------
+
+// About the body's origin, from the inertia about the centre of mass c: [[m I, -m [c]], [m [c], I_c - m [c]^2]]
+inline Mat6 spatial_inertia(const double& mass, const Vec3& centre, const Mat3& inertia) {
+    const Mat3 c = skew(centre);
+    return blocks(mass * Mat3::Identity(), -mass * c, mass * c, inertia - mass * c * c);
+}
+
+}  // namespace supple
