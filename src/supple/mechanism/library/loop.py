@@ -46,6 +46,6 @@ def loop(
 
 
 def _axes(points: Array, end: Array) -> list[ArrayLike]:
-    """Hinge axes at points (n, 3) of the xz plane, for the links that start there, the last going to `end`."""
+    """Hinge axes at points (n, 3) of the xz plane, for the links that start there, the last to `end`."""
     along = np.diff([*points, end], axis=0)
     return [np.cross([0.0, 1.0, 0.0], d) if i % 2 else [0.0, 1.0, 0.0] for i, d in enumerate(along)]

@@ -1,0 +1,91 @@
+"""What there is to say about a mechanism, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from supple import spatial
+from supple.mechanism import Joint, Mechanism
+
+
+def describe(mech: Mechanism) -> dict[str, Any]:
+    """Everything `supple info` prints, ready for JSON: lists, numbers, text, and None where there is no
+    limit."""
+    topology = mech.topology
+    return {
+        "name": mech.name,
+        "mass": mech.mass,
+        "centre": mech.centre.tolist() if mech.mass else None,
+        "radius": mech.radius,
+        "gravity": mech.gravity.tolist(),
+        "mobility": mech.mobility,
+        "coordinates": list(mech.coordinates),
+        "unheld": list(mech.unheld),
+        "loops": [mech.joints[j].name for j in topology.loops],
+        "bodies": _bodies(mech),
+        "joints": [_joint(joint, i in topology.loops) for i, joint in enumerate(mech.joints)],
+        "sites": [{"name": s.name, "body": s.body, **_pose(s.pose)} for s in mech.sites],
+        "couplings": [
+            {
+                "name": c.name,
+                "coefficients": dict(zip(c.coordinates, c.coefficients.tolist(), strict=True)),
+                "rigid": c.rigid,
+                "stiffness": c.stiffness,
+                "damping": c.damping,
+                "rest": c.rest,
+                "limits": _bounds(c.limits),
+                "curve": c.curve is not None,
+            }
+            for c in mech.couplings
+        ],
+        "motors": [{"name": m.name, "coordinate": m.coordinate, "position": m.position} for m in mech.motors],
+        "keyframes": [key.name for key in mech.keyframes],
+        "not_imported": [{"item": note.item, "reason": note.reason} for note in mech.import_report],
+    }
+
+
+def _bodies(mech: Mechanism) -> list[dict[str, Any]]:
+    held: dict[str, list[str]] = {body.name: [] for body in mech.bodies}
+    for joint in mech.joints:
+        for end in (joint.parent, joint.child):
+            held.get(end, []).append(joint.name)
+    return [
+        {
+            "name": body.name,
+            "mass": body.mass,
+            "centre": body.centre.tolist(),
+            "inertia": body.inertia.tolist(),
+            **_pose(body.pose),
+            "held_by": held[body.name],
+        }
+        for body in mech.bodies
+    ]
+
+
+def _joint(joint: Joint, closes_loop: bool) -> dict[str, Any]:
+    return {
+        "name": joint.name,
+        "kind": joint.kind,
+        "parent": joint.parent,
+        "child": joint.child,
+        "closes_loop": closes_loop,
+        "axes": list(joint.axes),
+        "stiffness": joint.stiffness.tolist(),
+        "damping": joint.damping.tolist(),
+        "rest": joint.rest.tolist(),
+        "reference": joint.reference.tolist(),
+        "limits": [_bounds(pair) for pair in joint.limits],
+        "armature": joint.armature.tolist(),
+        "curves": [curve is not None for curve in joint.curves],
+    }
+
+
+def _pose(pose: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, list[float]]:
+    quat: list[float] = spatial.quat_wxyz_from_matrix(pose[:3, :3]).tolist()
+    return {"position": pose[:3, 3].tolist(), "quat_wxyz": quat}
+
+
+def _bounds(pair: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in pair]

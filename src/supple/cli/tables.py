@@ -1,0 +1,130 @@
+"""Facts about a mechanism as tables on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def show(facts: dict[str, Any], rows: int | None = None) -> None:
+    """Prints what `facts.describe` found; `rows` cuts the long tables."""
+    # a pipe has no width of its own: wide enough that nothing is folded without need
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
+    console.print(Text(printable(facts["name"]), style="bold"))
+    _print(console, "", ("", ""), _summary(facts), header=False)
+    heads: tuple[str, ...] = ("name", "mass kg", "position m", "rotation °", "held by")
+    _print(console, "Bodies", heads, _bodies(facts), rows)
+    heads = ("name", "kind", "parent → child", "stiffness", "damping", "rest", "limits", "")
+    _print(console, "Joints (N m/rad, N m s/rad, rad; N/m, N s/m, m)", heads, _joints(facts), rows)
+    _print(console, "Couplings", ("name", "of", "acts as", "limits"), _couplings(facts), rows)
+    motors = [(m["name"], m["coordinate"], _number(m["position"])) for m in facts["motors"]]
+    _print(console, "Motors", ("name", "moves", "position"), motors, rows)
+    sites = [(s["name"], s["body"], _numbers(s["position"])) for s in facts["sites"]]
+    _print(console, "Sites", ("name", "on", "position in it, m"), sites, rows)
+    notes = [(note["item"], note["reason"]) for note in facts["not_imported"]]
+    _print(console, "Not imported", ("what", "why"), notes, rows)
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _summary(facts: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    joints, loops = facts["joints"], facts["loops"]
+    kinds = {kind: sum(j["kind"] == kind for j in joints) for kind in sorted({j["kind"] for j in joints})}
+    yield "bodies", str(len(facts["bodies"]))
+    yield "joints", f"{len(joints)}: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}"
+    yield "loops", f"{len(loops)}: closed by {_list(loops)}" if loops else "0"
+    yield "mobility", f"{facts['mobility']} (the spanning tree has {len(facts['coordinates'])} coordinates)"
+    yield "not held", _list(facts["unheld"]) or "nothing: every coordinate has a spring, motor or constraint"
+    yield "mass", f"{_number(facts['mass'])} kg"
+    if facts["centre"]:
+        yield "centre", f"{_numbers(facts['centre'])} m"
+    yield "radius", f"{_number(facts['radius'])} m"
+    yield "gravity", f"{_numbers(facts['gravity'])} m/s²"
+    if facts["keyframes"]:
+        yield "keyframes", ", ".join(facts["keyframes"])
+    if facts["not_imported"]:
+        yield "not imported", f"{len(facts['not_imported'])} things of the file, listed at the end"
+
+
+def _bodies(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    import numpy as np
+
+    from supple import spatial
+
+    for body in facts["bodies"]:
+        turn = np.degrees(spatial.so3_log(spatial.matrix_from_quat_wxyz(body["quat_wxyz"])))
+        held = ", ".join(body["held_by"])
+        yield body["name"], _number(body["mass"]), _numbers(body["position"]), _numbers(turn, 1), held
+
+
+def _joints(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    for j in facts["joints"]:
+        springs = _axes(j["stiffness"]) + (" + curve" if any(j["curves"]) else "")
+        limits = [] if all(b == [None, None] for b in j["limits"]) else [_bounds(b) for b in j["limits"]]
+        between = f"{j['parent']} → {j['child']}"
+        loop = "closes a loop" if j["closes_loop"] else ""
+        values = (springs, _axes(j["damping"]), _axes(j["rest"]), "; ".join(dict.fromkeys(limits)))
+        yield j["name"], j["kind"], between, *values, loop
+
+
+def _couplings(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    for c in facts["couplings"]:
+        of = " + ".join(f"{_number(k)} {name}" for name, k in c["coefficients"].items())
+        stiffness, damping, rest = (_number(c[key]) for key in ("stiffness", "damping", "rest"))
+        curve = " + curve" if c["curve"] else ""
+        spring = f"spring {stiffness}{curve} about {rest}, damper {damping}"
+        acts = f"held at {rest}" if c["rigid"] else spring
+        yield c["name"], of, acts, "" if c["limits"] == [None, None] else _bounds(c["limits"])
+
+
+def _print(
+    console: Console,
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    most: int | None = None,
+    header: bool = True,
+) -> None:
+    rows = list(rows)
+    if not rows:
+        return
+    table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, title=title or None)
+    table.title_justify, table.title_style = "left", "bold"
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows[:most]:
+        table.add_row(*(printable(cell) for cell in row))
+    console.print(table)
+    if most is not None and len(rows) > most:
+        console.print(f"  … and {len(rows) - most} more")
+
+
+def _list(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
+def _number(value: float) -> str:
+    return f"{value + 0.0:.6g}"
+
+
+def _numbers(values: Iterable[float], digits: int = 4) -> str:
+    return " ".join(f"{round(float(v), digits) + 0.0:.{digits}f}" for v in values)
+
+
+def _axes(values: Sequence[float]) -> str:
+    """One number where all axes agree, otherwise one for each."""
+    return " ".join(_number(v) for v in (values[:1] if len(set(values)) == 1 else values))
+
+
+def _bounds(pair: Sequence[float | None]) -> str:
+    low, high = ("∞" if value is None else _number(value) for value in pair)
+    return f"{'-' if pair[0] is None else ''}{low} … {high}"

@@ -1,0 +1,291 @@
+"""A still picture of a mechanism, in one or two shapes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism import WORLD, Body, Joint, Mechanism, Poses
+from supple.mechanism.record import Array, array
+from supple.viewer import surfaces
+
+COLOURS = {
+    "hinge": "#d1495b",
+    "slide": "#2e86ab",
+    "screw": "#8e5ea2",
+    "cylindrical": "#5b8e7d",
+    "universal": "#e08e2b",
+    "ball": "#3a9e4f",
+    "planar": "#a3623a",
+    "bushing": "#7a6ff0",
+    "axes": "#444444",
+}
+"""Of a joint, by its kind. Fixed and free joints are not drawn."""
+LINK, PALE, BASE, GRID, INK = "#8fa3b5", "#dfe5ea", "#3d434c", "#d5d8dc", "#2b2f36"
+FORMATS = (".png", ".pdf", ".svg")
+INCHES, DPI = 5.6, 110
+"""Longer side of the drawing, and pixels an inch."""
+
+
+def draw(
+    mech: Mechanism,
+    poses: ArrayLike | None = None,
+    *,
+    path: str | PathLike[str],
+    ghost: ArrayLike | None = None,
+    labels: Sequence[str] | None = None,
+    title: str | None = None,
+    view: tuple[float, float] = (18.0, -60.0),
+) -> None:
+    """Writes a picture of a mechanism at `poses` (bodies, 4, 4), by default its reference, to a PNG, PDF
+    or SVG.
+
+    Links are solid; hinges are pins along their axes, slides are bars and other joints balls, coloured by
+    kind. `ghost` (bodies, 4, 4) is a second shape, drawn pale: the rest shape beside a loaded one.
+    `labels` names bodies or sites to point at, by default those called tip. `view` is the elevation and
+    azimuth of the eye in degrees; z is up. The grid on the floor gives the scale.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
+    shape = _poses(mech, poses)
+    scene = Scene(view)
+    if ghost is not None:
+        _add_bodies(scene, mech, _poses(mech, ghost), PALE)
+    _add_bodies(scene, mech, shape, LINK)
+    for solid in mech.shapes:
+        scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
+    # joints inside bulky bodies are shown through them
+    bulky = any(s.kind != "capsule" for b in mech.bodies for s in b.shapes)
+    size = _marker_size(mech)
+    for joint in mech.joints:
+        if joint.kind in COLOURS:
+            marker = _marker(joint, shape, size)
+            scene.add(marker, COLOURS[joint.kind], nearer=4 * mech.radius if bulky else 0.0)
+        if _grounded(joint):
+            scene.add(_plate(joint, shape, size), BASE)
+    if labels is None:
+        labels = [b.name for b in mech.bodies if b.name == "tip" or b.name.endswith("_tip")]
+    _render(scene, mech, title or mech.name, {name: _middle(mech, shape, name) for name in labels}, path)
+
+
+class Scene:
+    """Polygons seen from far away, sorted from back to front."""
+
+    def __init__(self, view: tuple[float, float]) -> None:
+        elevation, azimuth = np.radians(array(view, (2,), "view (elevation, azimuth)"))
+        right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
+        level = np.array([np.cos(azimuth), np.sin(azimuth), 0.0])
+        eye = np.cos(elevation) * level + np.array([0, 0, np.sin(elevation)])
+        self.axes = np.stack([right, np.cross(eye, right), eye])
+        """(3, 3) rows: right, up and towards the eye."""
+        self._parts: list[tuple[Array, str, float]] = []
+
+    def add(self, polygons: Array, colour: str, nearer: float = 0.0) -> None:
+        """Polygons (n, 4, 3) in world coordinates, sorted as if `nearer` metres closer to the eye."""
+        self._parts.append((polygons, colour, nearer))
+
+    @property
+    def points(self) -> Array:
+        """(n, 3) all corners, world coordinates."""
+        return np.concatenate([polygons.reshape(-1, 3) for polygons, _, _ in self._parts])
+
+    def project(self, points: ArrayLike) -> Array:
+        """(..., 2) on the picture, m."""
+        flat: Array = np.asarray(points, dtype=float) @ self.axes[:2].T
+        return flat
+
+    def painted(self) -> tuple[Array, Array]:
+        """Corners (n, 4, 2) and colours (n, 3) in the order to paint them, lit from above the viewer's
+        shoulder."""
+        from matplotlib.colors import to_rgb
+
+        light = np.array([-0.35, 0.6, 0.72]) @ self.axes
+        corners, colours, depths = [], [], []
+        for polygons, colour, nearer in self._parts:
+            normal = np.cross(polygons[:, 2] - polygons[:, 0], polygons[:, 3] - polygons[:, 1])
+            triangle = np.cross(polygons[:, 1] - polygons[:, 0], polygons[:, 2] - polygons[:, 0])
+            normal = np.where(np.abs(normal).max(axis=1, keepdims=True) > 0, normal, triangle)
+            normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+            normal *= np.where(normal @ self.axes[2] < 0, -1.0, 1.0)[:, None]
+            shade = 0.55 + 0.5 * np.clip(normal @ light, 0, 1)
+            corners.append(self.project(polygons))
+            colours.append(np.clip(shade[:, None] * np.array(to_rgb(colour)), 0, 1))
+            depths.append(polygons.mean(axis=1) @ self.axes[2] + nearer)
+        order = np.argsort(np.concatenate(depths), kind="stable")
+        return np.concatenate(corners)[order], np.concatenate(colours)[order]
+
+
+# what is in the picture
+
+
+def _poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
+    return mech.poses if poses is None else Poses(mech, array(poses, (len(mech.bodies), 4, 4), "poses"))
+
+
+def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str) -> None:
+    meshes = {mesh.name: mesh for mesh in mech.meshes}
+    for body, pose in zip(mech.bodies, poses, strict=True):
+        # where a body has shapes only to be seen, they are the better likeness
+        seen = [s for s in body.shapes if not s.touches] or list(body.shapes)
+        for shape in seen:
+            scene.add(surfaces.moved(surfaces.shape_polygons(shape, meshes), pose), colour)
+        if not seen:
+            for polygons in _skeleton(mech, body, poses):
+                scene.add(polygons, colour)
+
+
+def _skeleton(mech: Mechanism, body: Body, poses: Poses) -> list[Array]:
+    """Rods from the middle of a body without shapes to its joints."""
+    middle, thick = _middle(mech, poses, body.name), 0.008 * mech.radius
+    ends = [_place(joint, poses, body.name)[:3, 3] for joint in mech.joints_of(body.name)]
+    return [surfaces.ball() * thick + middle, *(surfaces.rod(middle, end, thick) for end in ends)]
+
+
+def _marker(joint: Joint, poses: Poses, size: float) -> Array:
+    frame = _place(joint, poses, joint.parent if joint.parent != WORLD else joint.child)
+    if joint.kind in ("hinge", "screw", "cylindrical", "slide"):
+        turns = joint.twists[joint.twists[:, 3:].any(axis=1)]
+        axis = turns[0, 3:] if len(turns) else joint.twists[0, :3]
+        solid = surfaces.tube(size, 2.2 * size) if len(turns) else surfaces.box([size, size, 2.2 * size])
+        frame = frame @ spatial.pose(spatial.rotation_between([0.0, 0.0, 1.0], axis), np.zeros(3))
+        return surfaces.moved(solid, frame)
+    return surfaces.moved(1.5 * size * surfaces.ball(), frame)
+
+
+def _grounded(joint: Joint) -> bool:
+    return joint.kind != "free" and WORLD in (joint.parent, joint.child)
+
+
+def _plate(joint: Joint, poses: Poses, size: float) -> Array:
+    """A plate under a joint that is fixed to the world."""
+    under = _place(joint, poses, WORLD)[:3, 3] - [0, 0, 1.4 * size]
+    return surfaces.box([3 * size, 3 * size, 0.4 * size]) + under
+
+
+def _marker_size(mech: Mechanism) -> float:
+    """Radius of a pin, m: a little more than the links', and visible in the whole picture."""
+    radii = [s.size[0] for b in mech.bodies for s in b.shapes if s.kind == "capsule"]
+    return max(0.009 * mech.radius, 1.3 * float(np.median(radii)) if radii else 0.0)
+
+
+def _place(joint: Joint, poses: Poses, body: str) -> Array:
+    """(4, 4) frame of a joint on one of its two bodies."""
+    frame: Array = poses[body] @ (joint.pose_parent if body == joint.parent else joint.pose_child)
+    return frame
+
+
+def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
+    """(3,) centre of mass of a body, or the origin of a site."""
+    index, _ = mech.frame(name)
+    known = index >= 0 and mech.bodies[index].name == name
+    point = mech.bodies[index].centre if known else np.zeros(3)
+    middle: Array = poses[name][:3, :3] @ point + poses[name][:3, 3]
+    return middle
+
+
+# how it is put on paper
+
+
+def _render(
+    scene: Scene, mech: Mechanism, title: str, labels: dict[str, Array], path: str | PathLike[str]
+) -> None:
+    figure_class, agg, poly_collection = _matplotlib()
+    grid, spacing, corner = _floor(scene.points)
+    flat = scene.project(np.concatenate([scene.points, grid.reshape(-1, 3)]))
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    inch = (high - low).max() / INCHES  # in metres of the mechanism
+    ends = {name: scene.project(at) for name, at in labels.items()}
+    texts = {name: _beside(end, low, high, inch) for name, end in ends.items()}
+    for name, text in texts.items():
+        half = np.array([0.06 + 0.05 * len(name), 0.12]) * inch
+        low, high = np.minimum(low, text - half), np.maximum(high, text + half)
+    low, high = low - 0.12 * inch, high + 0.12 * inch
+
+    (width, height), above, below = (high - low) / inch, 0.6, 0.4  # inches; the last two for words
+    width, whole = max(float(width), 3.2), float(height) + above + below
+    figure = figure_class(figsize=(width, whole), dpi=DPI, facecolor="white")
+    agg(figure)
+    place = (0.0, below / whole, 1.0, height / whole)
+    axes = figure.add_axes(place, frameon=False, xticks=[], yticks=[], aspect="equal", anchor="C")
+    axes.set_xlim(low[0], high[0])
+    axes.set_ylim(low[1], high[1])
+    for line in scene.project(grid):
+        axes.plot(*line.T, color=GRID, linewidth=0.8, zorder=1, solid_capstyle="round")
+    _triad(axes, scene, corner, 0.45 * spacing)
+    corners, colours = scene.painted()
+    solids = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25, zorder=2)
+    axes.add_collection(solids)
+    line = {"arrowstyle": "-", "color": INK, "lw": 0.8, "shrinkB": 0}
+    style = {"ha": "center", "va": "center", "color": INK, "fontsize": 10, "zorder": 4}
+    for name, text in texts.items():
+        axes.annotate(name, ends[name], text, arrowprops=line, **style)
+    _words(figure, mech, title, spacing)
+    figure.savefig(path)
+
+
+def _beside(at: Array, low: Array, high: Array, inch: float) -> Array:
+    """Where a label stands: outwards from the middle of the picture."""
+    away = (at - (low + high) / 2) / (high - low)
+    away = away / np.linalg.norm(away) if away.any() else np.array([0.0, 1.0])
+    text: Array = at + away * [0.6 * inch, 0.4 * inch]
+    return text
+
+
+def _floor(points: Array) -> tuple[Array, float, Array]:
+    """Lines (n, 2, 3) of a grid under the points, its spacing in m, and the corner of least x and y."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = (high - low).max() or 1.0
+    z = 0.0 if -0.05 * size < low[2] < 0.3 * size else low[2]  # the ground where that is near
+    power = 10.0 ** np.floor(np.log10(size / 5))
+    spacing = float(power * max(n for n in (1, 2, 5) if n * power <= size / 5 * (1 + 1e-9)))
+    first, last = np.floor(low[:2] / spacing - 0.25), np.ceil(high[:2] / spacing + 0.25)
+    xs, ys = (spacing * np.arange(a, b + 0.5) for a, b in zip(first, last, strict=True))
+    lines = [[[x, ys[0], z], [x, ys[-1], z]] for x in xs] + [[[xs[0], y, z], [xs[-1], y, z]] for y in ys]
+    return np.array(lines), spacing, np.array([xs[0], ys[0], z])
+
+
+def _triad(axes: Any, scene: Scene, origin: Array, length: float) -> None:
+    start = scene.project(origin)
+    for direction, letter, colour in zip(np.eye(3), "xyz", ("#c0392b", "#27803b", "#2257a8"), strict=True):
+        end = scene.project(origin + length * direction)
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.2}, zorder=3)
+        at = start + 1.25 * (end - start)
+        axes.annotate(letter, at, color=colour, fontsize=9, ha="center", va="center")
+
+
+def _words(figure: Any, mech: Mechanism, title: str, spacing: float) -> None:
+    """Title, sizes and the legend of the joints."""
+    width, height = figure.get_size_inches()
+    bodies, joints, loops = len(mech.bodies), len(mech.joints), len(mech.topology.loops)
+    counts = ((bodies, "body", "bodies"), (joints, "joint", "joints"), (loops, "loop", "loops"))
+    sizes = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
+    left = 0.14 / width
+    figure.text(left, 1 - 0.25 / height, title, fontsize=13, fontweight="bold", color=INK, va="center")
+    under = f"{', '.join(sizes)}; grid {spacing:g} m"
+    figure.text(left, 1 - 0.48 / height, under, fontsize=9, color="#5a6270", va="center")
+    kinds = Counter(joint.kind for joint in mech.joints if joint.kind in COLOURS)
+    entries = [(COLOURS[kind], kind if n == 1 else f"{n} × {kind}") for kind, n in kinds.most_common()]
+    if any(_grounded(joint) for joint in mech.joints):
+        entries.append((BASE, "to the world"))
+    for colour, text in entries:
+        figure.text(left, 0.2 / height, "●", color=colour, fontsize=11, va="center")
+        figure.text(left + 0.17 / width, 0.2 / height, text, color=INK, fontsize=9, va="center")
+        left += (0.36 + 0.075 * len(text)) / width
+
+
+def _matplotlib() -> tuple[Any, Any, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.collections import PolyCollection
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("pictures need matplotlib; install it with: pip install 'supple[all]'") from None
+    return Figure, FigureCanvasAgg, PolyCollection
