@@ -38,6 +38,15 @@ class Kinematics:
             screws[columns] = sign * (spatial.adjoint(frame) @ joint.twist_jacobian(self.q[columns])).T
         return screws
 
+    def jacobian(self, body: str) -> Array:
+        """(6, dof): twist of a body or site, in its own frame (linear then angular), per unit rate of q."""
+        index, _ = self.mechanism.frame(body)
+        if index < 0:
+            return np.zeros((6, self.mechanism.dof))
+        to_frame = spatial.adjoint(spatial.inverse(self.poses[body]))
+        columns: Array = to_frame @ (self.screws * self.mechanism.topology.moves[index][:, None]).T
+        return columns
+
     @cached_property
     def gaps(self) -> dict[str, Array]:
         """For each joint that closes a loop, the twist (6,) by which it gapes with its best coordinates."""
@@ -74,13 +83,7 @@ def displacement_across(poses: Poses, joint_name: str) -> Array:
 
 def jacobian(mech: Mechanism, body: str, q: ArrayLike | None = None) -> Array:
     """(6, dof): twist of a body or site, in its own frame (linear then angular), per unit rate of q."""
-    state = kinematics(mech, q)
-    index, _ = mech.frame(body)
-    if index < 0:
-        return np.zeros((6, mech.dof))
-    to_frame = spatial.adjoint(spatial.inverse(state.poses[body]))
-    columns: Array = to_frame @ (state.screws * mech.topology.moves[index][:, None]).T
-    return columns
+    return kinematics(mech, q).jacobian(body)
 
 
 def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:

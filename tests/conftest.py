@@ -1,0 +1,18 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROBOTS = Path(__file__).parents[2] / "shared" / "robots"
+"""Robots of the MuJoCo Menagerie, beside the project; not part of it."""
+
+
+@pytest.fixture(scope="session")
+def robots() -> Path:
+    """Folder of the robots; tests that need it are skipped where it is missing."""
+    if not ROBOTS.is_dir():
+        pytest.skip(f"the robots are not here: put the MuJoCo Menagerie folders into {ROBOTS}")
+    return ROBOTS
