@@ -64,7 +64,7 @@ def draw(
         scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
     # joints inside bulky bodies are shown through them
     bulky = any(s.kind != "capsule" for b in mech.bodies for s in b.shapes)
-    size = _marker_size(mech)
+    size = _marker_size(mech, bulky)
     for joint in mech.joints:
         if joint.kind in COLOURS:
             marker = _marker(joint, shape, size)
@@ -73,6 +73,8 @@ def draw(
             scene.add(_plate(joint, shape, size), BASE)
     if labels is None:
         labels = [b.name for b in mech.bodies if b.name == "tip" or b.name.endswith("_tip")]
+    for name in labels:
+        _add_site(scene, mech, shape, name, size)
     _render(scene, mech, title or mech.name, {name: _middle(mech, shape, name) for name in labels}, path)
 
 
@@ -142,6 +144,15 @@ def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str) -> Non
                 scene.add(polygons, colour)
 
 
+def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:
+    """A dot at a site, on a thin rod from the middle of its body; nothing for a body."""
+    body, at = mech.frame(name)[0], _middle(mech, poses, name)
+    if body < 0 or mech.bodies[body].name == name:
+        return
+    scene.add(surfaces.rod(_middle(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
+    scene.add(0.8 * size * surfaces.ball() + at, INK)
+
+
 def _skeleton(mech: Mechanism, body: Body, poses: Poses) -> list[Array]:
     """Rods from the middle of a body without shapes to its joints."""
     middle, thick = _middle(mech, poses, body.name), 0.008 * mech.radius
@@ -166,13 +177,13 @@ def _grounded(joint: Joint) -> bool:
 
 def _plate(joint: Joint, poses: Poses, size: float) -> Array:
     """A plate under a joint that is fixed to the world."""
-    under = _place(joint, poses, WORLD)[:3, 3] - [0, 0, 1.4 * size]
-    return surfaces.box([3 * size, 3 * size, 0.4 * size]) + under
+    under = _place(joint, poses, WORLD)[:3, 3] - [0, 0, 1.3 * size]
+    return surfaces.box([2.6 * size, 2.6 * size, 0.3 * size]) + under
 
 
-def _marker_size(mech: Mechanism) -> float:
-    """Radius of a pin, m: a little more than the links', and visible in the whole picture."""
-    radii = [s.size[0] for b in mech.bodies for s in b.shapes if s.kind == "capsule"]
+def _marker_size(mech: Mechanism, bulky: bool) -> float:
+    """Radius of a pin, m: a little more than slender links', and visible in the whole picture."""
+    radii = [] if bulky else [shape.size[0] for body in mech.bodies for shape in body.shapes]
     return max(0.009 * mech.radius, 1.3 * float(np.median(radii)) if radii else 0.0)
 
 

@@ -1,0 +1,86 @@
+"""What every benchmark shares: its options, its table and its targets.
+
+    report = Report("import time", parse_args(__doc__))
+    report.row(what="numpy", ms=81.0)
+    report.target("import supple / import numpy", 1.2, at_most=2.0)
+    report.finish()
+
+`--quick` is for the benchmark to read (`args.quick`); it then finishes within a minute. `--json FILE` writes
+{"rows": [...], "targets": [{"name", "bound", "value", "target", "met"}]}; `bound` is "at most" or "at least".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+
+def parse_args(description: str | None = None) -> argparse.Namespace:
+    """The options that all benchmarks take."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="finish within a minute")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
+    return parser.parse_args()
+
+
+def best(run: Callable[[], object], repeat: int = 5, inner: int = 1) -> float:
+    """Seconds of one call: the best of several repetitions of `inner` calls."""
+    times = []
+    for _ in range(repeat):
+        start = perf_counter()
+        for _ in range(inner):
+            run()
+        times.append((perf_counter() - start) / inner)
+    return min(times)
+
+
+class Report:
+    """Collects rows and targets; `finish` prints and writes them. A missed target stays listed as missed."""
+
+    def __init__(self, title: str, args: argparse.Namespace) -> None:
+        self.title, self._json = title, args.json
+        self.rows: list[dict[str, Any]] = []
+        self.targets: list[dict[str, Any]] = []
+
+    def row(self, **columns: Any) -> None:
+        """A line of the table; columns may differ from row to row."""
+        self.rows.append(columns)
+
+    def target(
+        self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
+        """A claim, with what was measured for it."""
+        if at_most is not None and at_least is None:
+            bound, target, met = "at most", at_most, value <= at_most
+        elif at_least is not None and at_most is None:
+            bound, target, met = "at least", at_least, value >= at_least
+        else:
+            raise TypeError("give either at_most or at_least")
+        numbers = {"value": float(value), "target": float(target), "met": bool(met)}
+        self.targets.append({"name": name, "bound": bound, **numbers})
+
+    def finish(self) -> None:
+        print(f"\n{self.title}\n")
+        self._print_table()
+        print()
+        for t in self.targets:
+            verdict = "met" if t["met"] else "MISSED"
+            print(f"{t['name']}: measured {t['value']:.4g}, target {t['bound']} {t['target']:g}, {verdict}")
+        if self._json is not None:
+            self._json.write_text(json.dumps({"rows": self.rows, "targets": self.targets}, indent=2) + "\n")
+
+    def _print_table(self) -> None:
+        heads = list(dict.fromkeys(head for row in self.rows for head in row))
+        cells = [heads] + [[_cell(row.get(head, "")) for head in heads] for row in self.rows]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
+        for line in cells:
+            first, *others = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            print("  ".join([first.strip().ljust(widths[0]), *others]))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,53 @@
+"""How long `import supple` takes, beside `import numpy`, in fresh interpreters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from time import perf_counter
+
+from _report import Report, parse_args
+
+STATEMENTS = {
+    "nothing": "pass",
+    "numpy": "import numpy",
+    "supple": "import supple",
+    "supple, first use": "import supple; supple.Mechanism",
+    "supple, first ladder": "import supple; supple.library.ladder()",
+}
+
+
+def inside(statement: str) -> float:
+    """Seconds of a statement alone, as the fresh interpreter measures it."""
+    code = f"from time import perf_counter as now; t = now(); {statement}; print(now() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def outside(statement: str) -> float:
+    """Seconds from starting the interpreter to its end."""
+    start = perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True)
+    return perf_counter() - start
+
+
+def main() -> None:
+    args = parse_args(__doc__)
+    report = Report("import time, best of alternating runs in fresh interpreters", args)
+    alone = dict.fromkeys(STATEMENTS, float("inf"))
+    whole = dict(alone)
+    for _ in range(5 if args.quick else 20):
+        for name, statement in STATEMENTS.items():
+            alone[name] = min(alone[name], inside(statement))
+            whole[name] = min(whole[name], outside(statement))
+    for name in STATEMENTS:
+        ratio = alone[name] / alone["numpy"]
+        report.row(what=name, statement_ms=1e3 * alone[name], process_ms=1e3 * whole[name], to_numpy=ratio)
+    report.target("import supple / import numpy", alone["supple"] / alone["numpy"], at_most=2.0)
+    first = alone["supple, first use"] / alone["numpy"]
+    report.target("import supple and its first use / import numpy", first, at_most=2.0)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The rules of the house: which part may import which, how many public names there are, what import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import supple
+
+HOUSE = Path(supple.__file__).parent
+PARTS = [
+    "spatial",
+    "elastic",
+    "mechanism",
+    "contact",
+    "engine",
+    "reduced",
+    "world",
+    "linkage",
+    "zones",
+    "retarget",
+    "viewer",
+    "cli",
+]
+"""From the ground up: a part imports only parts before it."""
+EVERYONE = {"errors", "_core"}
+"""Modules that any part may import; they import none."""
+HEAVY = {"scipy", "mujoco", "matplotlib", "typer", "rich", "viser"}
+
+
+def imports(file):
+    """Modules of supple that a file imports anywhere, as paths such as ("mechanism", "body")."""
+    package = ("supple", *file.relative_to(HOUSE).parent.parts)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            base = (*start, *(node.module or "").split("."))
+            names = [(*base, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from (name[1:] for name in names if name[0] == "supple")
+
+
+def part(path):
+    """The part that an imported name belongs to: the home of a public name, otherwise its first word."""
+    if path and path[0] in supple._HOME and path[0] not in PARTS:
+        return part(tuple(supple._HOME[path[0]].split(".")[1:]))
+    return path[0] if path else ""
+
+
+@pytest.mark.parametrize("file", sorted(HOUSE.rglob("*.py")), ids=lambda f: str(f.relative_to(HOUSE)))
+def test_a_part_imports_only_parts_above_it(file):
+    own = file.relative_to(HOUSE).parts[0]
+    if own == "__init__.py":
+        return  # hands out every part's names
+    allowed = set() if own.removesuffix(".py") in EVERYONE else EVERYONE | {own}
+    if own in PARTS:
+        allowed |= set(PARTS[: PARTS.index(own)])
+    if own == "cli":
+        allowed |= {"", "__version__"}  # a layer on the public face
+    elif own == "_core.py":
+        allowed |= {p.name.split(".")[0] for p in HOUSE.glob("_core_*")}
+    else:
+        assert own in PARTS or own.removesuffix(".py") in EVERYONE, f"{own} is no part of the house"
+    strangers = {".".join(path) for path in imports(file) if part(path) not in allowed}
+    assert not strangers, f"{file.relative_to(HOUSE)} imports {', '.join(sorted(strangers))}"
+
+
+def test_the_checker_sees_all_forms_of_import(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "HOUSE", tmp_path)
+    (tmp_path / "engine").mkdir()
+    file = tmp_path / "engine" / "statics.py"
+    file.write_text(
+        "import supple.cli.app\nfrom supple import library\nfrom supple.world import scene\n"
+        "from ..reduced import model\nfrom . import bdf\n"
+        "def f():\n    from supple.viewer.picture import draw\nimport numpy\n"
+    )
+    found = [part(path) for path in imports(file)]
+    assert sorted(found) == ["cli", "engine", "mechanism", "reduced", "viewer", "world"]
+
+
+def test_public_names_are_few_and_there():
+    assert len(supple.__all__) <= 25
+    for name in supple.__all__:
+        assert getattr(supple, name) is not None
+    assert set(supple.__all__) <= set(dir(supple))
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        supple.nothing_like_it  # noqa: B018
+
+
+def test_each_name_has_one_home():
+    for name in supple.__all__:
+        home = supple._HOME[name]
+        value = getattr(supple, name)
+        assert value is sys.modules[home] or value is getattr(sys.modules[home], name)
+
+
+@pytest.mark.parametrize("code", ["import supple", "import supple; supple.library.ladder().topology"])
+def test_import_leaves_heavy_packages_alone(code):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & HEAVY
