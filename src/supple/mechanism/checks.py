@@ -81,7 +81,7 @@ def _closed(mech: Mechanism) -> None:
         expected = mech.poses[joint.parent] @ joint.pose_parent @ joint.displacement(joint.reference)
         gap = spatial.inverse(expected) @ mech.poses[joint.child] @ joint.pose_child - np.eye(4)
         size = 1.0 + float(np.abs(mech.poses[joint.child][:3, 3]).max())
-        if np.abs(gap).max() > 1e-8 * size:
+        if not np.abs(gap).max() <= 1e-8 * size:  # nor if it is not a number
             raise MechanismError(
                 f"joint '{joint.name}' does not fit the poses of '{joint.parent}' and '{joint.child}': its two frames "
                 f"are {np.abs(gap[:3, 3]).max():.3g} m and {np.abs(gap[:3, :3]).max():.3g} rad apart at the "

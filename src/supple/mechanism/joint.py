@@ -174,13 +174,13 @@ class Joint(Record):
             block = self.twists[start : start + size]
             if size == 1:
                 self._check_axis(block[0], what)
-            elif np.abs(block[:, :3]).max() > 0 or np.abs(block[:, 3:] @ block[:, 3:].T - np.eye(3)).max() > 1e-9:
+            elif block[:, :3].any() or not np.abs(block[:, 3:] @ block[:, 3:].T - np.eye(3)).max() <= 1e-9:
                 raise MechanismError(f"{what}: a block of three axes must be three perpendicular unit rotations")
             start += size
 
     def _check_axis(self, twist: Array, what: str) -> None:
         size = np.linalg.norm(twist[3:]) or np.linalg.norm(twist[:3])
-        if abs(size - 1) > 1e-9:
+        if not abs(size - 1) <= 1e-9:
             raise MechanismError(f"{what} has an axis of length {size:g}; axes are unit vectors")
 
     @property
@@ -232,6 +232,21 @@ class Joint(Record):
             after = spatial.exp(xi) @ after
             start -= size
         return columns
+
+    def increments(self, q: ArrayLike) -> Array:
+        """(k, k): rates of the increments that the engine moves coordinates by, per unit rate of q.
+
+        A rotation vector moves as R <- R exp(increment), so its block is the right Jacobian; others are 1.
+        """
+        q = np.asarray(q, dtype=float)
+        result = np.eye(len(q))
+        start = 0
+        for size in self.blocks:
+            if size == 3:
+                part = slice(start, start + 3)
+                result[part, part] = spatial.so3_right_jacobian(q[part])
+            start += size
+        return result
 
     def coordinates(self, displacement: Array, start: ArrayLike | None = None) -> tuple[Array, Array]:
         """Coordinates q (k,) whose X(q) comes nearest to a (4, 4) displacement, and the twist (6,) left over.

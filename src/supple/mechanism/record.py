@@ -61,7 +61,7 @@ def checked_pose(value: ArrayLike, what: str) -> Array:
     pose = array(value, (4, 4), what)
     rotation = pose[:3, :3]
     off = np.abs(rotation.T @ rotation - np.eye(3)).max()
-    if off > 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
+    if not off <= 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
         raise MechanismError(
             f"{what} is not a rigid pose (its 3x3 part must be a right-handed rotation, its last row 0 0 0 1); "
             "build it with supple.spatial.pose(rotation, position)"

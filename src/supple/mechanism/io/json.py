@@ -74,7 +74,8 @@ def loads(text: str, where: str = "text") -> Mechanism:
         raise MechanismError(f"{where}: nested too deeply for a mechanism") from None
     _check_version(data, where)
     del data["format"], data["version"]
-    return decode_mechanism(data, where)
+    with np.errstate(over="ignore", invalid="ignore"):  # the checks find what overflows
+        return decode_mechanism(data, where)
 
 
 def _refuse(where: str, word: str) -> NoReturn:
