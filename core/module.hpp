@@ -1,4 +1,5 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+void bind_engine(nanobind::module_& module);
 void bind_spatial(nanobind::module_& module);

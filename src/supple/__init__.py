@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from supple import mechanism as mechanism
     from supple import spatial as spatial
+    from supple.engine import Simulation as Simulation
+    from supple.engine import equilibrium as equilibrium
+    from supple.engine import modes as modes
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ImportWarning as ImportWarning
     from supple.errors import MechanismError as MechanismError
@@ -26,12 +29,15 @@ _HOME = {
     "ImportWarning": "supple.errors",
     "Mechanism": "supple.mechanism",
     "MechanismError": "supple.errors",
+    "Simulation": "supple.engine",
+    "equilibrium": "supple.engine",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
     "library": "supple.mechanism.library",
     "load": "supple.mechanism.io",
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
+    "modes": "supple.engine",
     "spatial": "supple.spatial",
 }
 

@@ -9,12 +9,12 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from supple import _core_baseline
+from supple import _cpu
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-VARIANT: str = os.environ.get("SUPPLE_CORE") or _core_baseline.best_variant()
+VARIANT: str = os.environ.get("SUPPLE_CORE") or _cpu.best_variant()
 _module: ModuleType = importlib.import_module(f"supple._core_{VARIANT}")
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MechanismError(ValueError):
     """A description, file or argument that supple cannot work with."""
 
 
 class ConvergenceError(RuntimeError):
-    """A solve that did not reach its tolerance; `state` holds where it stopped."""
+    """A solve that did not reach its tolerance, and how far it got."""
+
+    def __init__(
+        self, text: str, *, load_fraction: float | None = None, time: float | None = None, state: Any = None
+    ) -> None:
+        super().__init__(text)
+        self.load_fraction = load_fraction
+        """Statics: the last fraction of the load that was reached."""
+        self.time = time
+        """Dynamics: the time reached, s."""
+        self.state = state
+        """Statics: the Equilibrium at that fraction."""
 
 
 class ImportWarning(UserWarning):
@@ -16,4 +29,4 @@ class ImportWarning(UserWarning):
 
 
 class ExportWarning(UserWarning):
-    """Something in a Mechanism has no counterpart in the file that was written; the text lists it."""
+    """Something in a Mechanism has no counterpart in the file that is written."""

@@ -108,13 +108,13 @@ class Joint(Record):
     stiffness: Array = None  # type: ignore[assignment]
     """(k,) N m/rad or N/m, of a linear spring about `rest`."""
     damping: Array = None  # type: ignore[assignment]
-    """(k,) N m s/rad or N s/m."""
+    """(k,) N m s/rad or N s/m; of a rotation vector it acts on the angular velocity."""
     rest: Array = None  # type: ignore[assignment]
     """(k,) rad or m: where the springs are relaxed; by default the reference position."""
     limits: Array = None  # type: ignore[assignment]
     """(k, 2) lower and upper, rad or m, infinite where there is none."""
     armature: Array = None  # type: ignore[assignment]
-    """(k,) kg m^2 or kg: inertia of the drive, acting on the coordinate."""
+    """(k,) kg m^2 or kg: inertia of the drive, acting on the coordinate's rate (a rotation vector's angular velocity)."""
     reference: Array = None  # type: ignore[assignment]
     """(k,) rad or m: the coordinates at the bodies' reference poses."""
     curves: tuple[Curve | None, ...] = ()

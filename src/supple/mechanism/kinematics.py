@@ -111,14 +111,16 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
             composite[topology.parent[b]] += composite[b]
 
     body = np.empty(topology.dof, dtype=int)  # the body that each coordinate moves first
-    armature = np.empty(topology.dof)
+    armature = np.zeros((topology.dof, topology.dof))
     for b in topology.order:
-        body[topology.columns[topology.joint[b]]] = b
-        armature[topology.columns[topology.joint[b]]] = mech.joints[topology.joint[b]].armature
+        joint, columns = mech.joints[topology.joint[b]], topology.columns[topology.joint[b]]
+        body[columns] = b
+        speed = joint.increments(state.q[columns])
+        armature[columns, columns] = speed.T @ np.diag(joint.armature) @ speed
     momentum = (composite[body] @ screws[:, :, None])[..., 0]
     product = screws @ momentum.T  # [i, j]: momentum of coordinate j's subtree seen by coordinate i
     inward = topology.moves[body].T  # [i, j]: coordinate i moves the body of coordinate j
     half = np.where(inward, product, 0.0)
     both = inward & inward.T
     matrix: Array = np.where(both, half, half + half.T)
-    return matrix + np.diag(armature)
+    return matrix + armature

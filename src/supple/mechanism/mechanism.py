@@ -173,7 +173,8 @@ class Mechanism(Record):
 
     @cached_property
     def bounding_sphere(self) -> tuple[Array, float]:
-        """Centre (3,) and radius, m, of the smallest sphere around joints, sites, bodies and their shapes at rest."""
+        """Centre (3,) and radius, m, of the smallest sphere around joints, sites, bodies, their centres of mass
+        and shapes at rest."""
         from supple.mechanism.ball import enclosing_ball
 
         meshes = {mesh.name: mesh for mesh in self.meshes}
@@ -184,6 +185,7 @@ class Mechanism(Record):
                     points.append((self.poses[name] @ local)[None, :3, 3])
         points += [self.poses[site.name][None, :3, 3] for site in self.sites if site.body != WORLD]
         points += [body.pose[None, :3, 3] for body in self.bodies]
+        points += [(b.pose[:3, :3] @ b.centre + b.pose[:3, 3])[None] for b in self.bodies if b.mass > 0]
         margins += [0.0] * len(points)
         for body in self.bodies:
             for shape in body.shapes:

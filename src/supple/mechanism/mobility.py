@@ -17,7 +17,7 @@ def mobility(mech: Mechanism) -> int:
     """Dimension of the constraints' null space at a generic pose."""
     if not mech.topology.loops and not any(c.rigid for c in mech.couplings):
         return mech.dof
-    return min(_null_space(constraints(mech, q)[1]).shape[1] for q in _generic_poses(mech))
+    return min(int(_null_space(constraints(mech, q)[1]).shape[1]) for q in _generic_poses(mech))
 
 
 def unheld(mech: Mechanism) -> tuple[str, ...]:

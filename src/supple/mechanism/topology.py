@@ -90,7 +90,8 @@ def _split(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int
             i = leader[i]
         return i
 
-    tree, loops = [], []
+    tree: list[int] = []
+    loops: list[int] = []
     for j, (a, b) in enumerate(ends):
         a, b = find(a % (count + 1)), find(b % (count + 1))
         (loops if a == b else tree).append(j)

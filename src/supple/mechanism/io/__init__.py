@@ -6,6 +6,8 @@ import warnings
 from os import PathLike, fspath
 from pathlib import Path
 
+import numpy as np
+
 from supple.errors import ImportWarning, MechanismError
 from supple.mechanism.mechanism import Mechanism
 
@@ -20,14 +22,15 @@ def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
     and a Mechanism does not is listed in `mech.import_report` and warned about once.
     """
     file = _file(path)
-    if _is_json(file):
-        from supple.mechanism.io import json
+    with np.errstate(all="ignore"):  # numbers near the largest float overflow; what results is refused
+        if _is_json(file):
+            from supple.mechanism.io import json
 
-        mech = json.load(file)
-        return mech if keyframe is None else mech.at(keyframe)
-    from supple.mechanism.io import mjcf
+            mech = json.load(file)
+            return mech if keyframe is None else mech.at(keyframe)
+        from supple.mechanism.io import mjcf
 
-    mech = mjcf.load(file, keyframe)
+        mech = mjcf.load(file, keyframe)
     if mech.import_report:
         _warn(mech, file)
     return mech
@@ -45,7 +48,7 @@ def save(mech: Mechanism, path: str | PathLike[str]) -> None:
 
         mjcf_writer.save(mech, path)
     else:
-        raise MechanismError(f"'{path}': the name must end in .json (holds everything) or .xml (MJCF), not '{suffix}'")
+        raise MechanismError(f"'{path}': the name must end in .json (holds everything) or .xml (MJCF)")
 
 
 def _file(path: str | PathLike[str]) -> Path:
@@ -53,7 +56,7 @@ def _file(path: str | PathLike[str]) -> Path:
         file = Path(fspath(path))
         if file.is_file():
             return file
-        what = "is a folder" if file.is_dir() else "is not there" if not file.exists() else "is not a plain file"
+        what = "is not there" if not file.exists() else "is not a file"
     except (TypeError, ValueError, OSError) as error:
         raise MechanismError(f"{path!r} is not the path of a file ({error})") from None
     raise MechanismError(f"'{path}' {what}; give the path of an MJCF (.xml), URDF or .json file")
@@ -73,5 +76,6 @@ def _warn(mech: Mechanism, file: Path) -> None:
     notes = [str(note) for note in mech.import_report]
     first = "".join(f"\n  {note if len(note) <= 160 else note[:157] + '...'}" for note in notes[:3])
     more = f"\n  and {len(notes) - 3} more" if len(notes) > 3 else ""
-    text = f"{file.name}: {len(notes)} things are not carried over (mech.import_report lists them):{first}{more}"
+    count = "one thing is" if len(notes) == 1 else f"{len(notes)} things are"
+    text = f"{file.name}: {count} not carried over (mech.import_report lists all):{first}{more}"
     warnings.warn(ImportWarning(text), stacklevel=3)

@@ -1,10 +1,11 @@
-"""MuJoCo's compiler in a process of its own: a crash, a hang or a memory blow-up there ends that process only."""
+"""MuJoCo's compiler in a process of its own: a crash, a hang or a memory blow-up ends that process only."""
 
 from __future__ import annotations
 
 import atexit
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -48,50 +49,53 @@ class _Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._owner = os.getpid()
+        self._folder: str | None = None
 
     def compile(self, request: dict[str, Any], patience: float) -> Model:
         with self._lock:
-            if self._owner != os.getpid():  # after a fork the pipes are the parent's
-                self._process, self._folder, self._owner = None, None, os.getpid()
-            if self._process is None or self._process.poll() is not None:
-                self._start()
-            return self._ask(request, patience)
+            try:
+                if self._process is None or self._process.poll() is not None:
+                    self._start()
+                header = self._exchange(request, patience)
+            except BaseException:  # whatever happened, an answer half read must not meet the next question
+                self.stop()
+                raise
+            if header.get("last"):
+                self.stop()
+        if "error" in header:
+            raise CompilerError(header["error"])
+        return Model(header["name"], header["arrays"], header["names"], header["counts"], header["options"])
 
     def stop(self) -> None:
-        if self._process is not None and self._owner == os.getpid():
+        """Ends the process and removes its empty working folder."""
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()
-        self._process = None
-        if self._folder is not None and self._owner == os.getpid():
-            self._folder.cleanup()
-        self._folder = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._process, self._folder = None, None
+
+    def forget(self) -> None:
+        """After a fork: the process is the parent's, and so was the lock."""
+        self._lock, self._process, self._folder = threading.Lock(), None, None
 
     def _start(self) -> None:
         self.stop()
-        self._folder = tempfile.TemporaryDirectory(prefix="supple-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="supple-")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-B", str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=self._folder.name,
+            cwd=self._folder,
             bufsize=-1,
         )
         hello = self._exchange(None, PATIENCE)
         if hello.get("missing"):
-            self.stop()
             raise ImportError("reading MJCF and URDF needs the mujoco package: pip install 'supple[all]'")
-
-    def _ask(self, request: dict[str, Any], patience: float) -> Model:
-        header = self._exchange(request, patience)
-        if "error" in header:
-            raise CompilerError(header["error"])
-        return Model(header["name"], header["arrays"], header["names"], header["counts"], header["options"])
 
     def _exchange(self, request: dict[str, Any] | None, patience: float) -> dict[str, Any]:
         """Sends a request and waits for the answer; a process that does not answer is ended."""
@@ -100,7 +104,12 @@ class _Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
-        timer = threading.Timer(patience, lambda: (late.set(), process.kill()))
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(patience, give_up)
         timer.daemon = True
         timer.start()
         try:
@@ -115,11 +124,9 @@ class _Worker:
             raise CompilerError(f"MuJoCo's compiler {how} on this file") from None
         finally:
             timer.cancel()
-            if process.poll() is not None:
-                self.stop()
 
 
-def _receive(stream: BinaryIO) -> dict[str, Any]:
+def _receive(stream: IO[bytes]) -> dict[str, Any]:
     (length,) = struct.unpack("<Q", _exactly(stream, 8))
     header: dict[str, Any] = json.loads(_exactly(stream, length))
     arrays = {}
@@ -131,7 +138,7 @@ def _receive(stream: BinaryIO) -> dict[str, Any]:
     return header
 
 
-def _exactly(stream: BinaryIO, count: int) -> bytes:
+def _exactly(stream: IO[bytes], count: int) -> bytes:
     data = stream.read(count)
     if len(data) < count:
         raise EOFError
@@ -140,6 +147,8 @@ def _exactly(stream: BinaryIO, count: int) -> bytes:
 
 _worker = _Worker()
 atexit.register(_worker.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_worker.forget)
 
 
 def compile_text(text: str, models: dict[str, str], *, urdf: bool) -> Model:

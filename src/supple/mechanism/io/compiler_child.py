@@ -17,18 +17,16 @@ MEMORY_LIMIT = 8 << 30
 """Bytes of address space; a file that needs more is hostile."""
 
 PREFIXES = (
-    "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "tendon_", "wrap_", "actuator_", "key_", "exclude_", "pair_",
+    "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "tendon_", "wrap_", "actuator_", "key_", "exclude_",
+    "pair_",
 )  # fmt: skip
 SINGLE = (
-    "qpos0", "qpos_spring", "mat_rgba", "mesh_vert", "mesh_face", "mesh_vertadr", "mesh_vertnum", "mesh_faceadr",
-    "mesh_facenum",
+    "qpos0", "qpos_spring", "mat_rgba", "mesh_vert", "mesh_face", "mesh_vertadr", "mesh_vertnum",
+    "mesh_faceadr", "mesh_facenum",
 )  # fmt: skip
-COUNTS = ("nsensor", "ncam", "nlight", "ntex", "nskin", "nflex", "nhfield", "nnumeric", "ntext", "ntuple", "nbody")
-OPTIONS = ("gravity", "wind", "density", "viscosity", "disableflags")
-NAMED = {
-    "body": "nbody", "jnt": "njnt", "geom": "ngeom", "site": "nsite", "mesh": "nmesh", "eq": "neq",
-    "tendon": "ntendon", "actuator": "nactuator", "key": "nkey", "sensor": "nsensor",
-}  # fmt: skip
+COUNTS = ("nsensor", "ncam", "nlight", "ntex", "nflex", "nnumeric", "ntext", "ntuple")
+OPTIONS = ("gravity", "wind", "density", "viscosity", "disableflags", "disableactuator")
+NAMED = ("body", "jnt", "geom", "site", "mesh", "eq", "tendon", "actuator", "key")
 
 
 def main() -> None:
@@ -44,10 +42,10 @@ def main() -> None:
     while (request := _read(requests)) is not None:
         try:
             header, arrays = _compile(mujoco, request)
-        except MemoryError:
-            header, arrays = {"error": "out of memory"}, []
-        except Exception as error:  # whatever the compiler dislikes is the file's fault, told to the parent
+        except ValueError as error:  # an error in the file
             header, arrays = {"error": str(error)}, []
+        except Exception as error:  # out of memory, or worse: a fresh process is safer
+            header, arrays = {"error": str(error) or "MuJoCo ran out of memory", "last": True}, []
         _answer(answers, header, arrays)
 
 
@@ -105,8 +103,7 @@ def _extract(model: Any, name: str) -> tuple[dict[str, Any], list[Any]]:
         "counts": {field: int(getattr(model, field)) for field in COUNTS},
         "options": {field: np.asarray(getattr(model.opt, field)).tolist() for field in OPTIONS},
         "names": {
-            kind: [_name(model, int(start)) for start in getattr(model, f"name_{kind}adr")[: getattr(model, count)]]
-            for kind, count in NAMED.items()
+            kind: [_name(model, int(start)) for start in getattr(model, f"name_{kind}adr")] for kind in NAMED
         },
         "arrays": [(field, value.dtype.str, value.shape) for field, value in arrays.items()],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,9 @@ from supple.mechanism.shapes import Shape
 EQ_CONNECT, EQ_WELD = 0, 1
 EQUALITIES = {4: "flex", 5: "flex vertex", 6: "flex strain", 7: "distance"}
 OBJ_SITE = 6
+UNNAMED = "MuJoCo Model"
+SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+SWITCHED_OFF = "is switched off in the file; not imported"
 NO_GRAVITY = 1 << 7
 COUNTED = {
     "nsensor": ("sensors", "not imported; read poses and coordinates from the simulation"),
@@ -52,28 +56,31 @@ def load(path: Path, keyframe: str | None = None) -> Mechanism:
     try:
         model = compile_text(checked.text, checked.models, urdf=checked.urdf)
     except CompilerError as error:
-        raise MechanismError(f"{path.name}: {checked.locate(str(error))}") from None
-    with np.errstate(all="ignore"):  # numbers near the largest float overflow; the description refuses what results
-        try:
-            mech = _Reader(model, keyframe).mechanism(model.name.strip() or path.stem, checked.notes)
-            return mech if keyframe is None else mech.at(keyframe)
-        except MechanismError as error:
-            raise MechanismError(f"{path.name}: {error}") from None
+        raise MechanismError(checked.explain(str(error), path.name)) from None
+    try:
+        reader = _Reader(model, checked.fixed, keyframe)
+        name = model.name.strip()
+        mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
+        return mech if keyframe is None else mech.at(keyframe)
+    except MechanismError as error:
+        raise MechanismError(f"{path.name}: {error}") from None
 
 
 class _Reader:
     """Goes through a compiled model, one kind of thing after the other."""
 
-    def __init__(self, model: Model, keyframe: str | None) -> None:
-        self.model, self.report = model, Report()
+    def __init__(self, model: Model, fixed: dict[str, str], keyframe: str | None) -> None:
+        self.model, self.fixed, self.report = model, fixed, Report()
         frames = Names([WORLD])
-        self.bodies = [WORLD, *(frames.free(n or f"body{b}") for b, n in enumerate(model.names["body"][1:], 1))]
+        given = enumerate(model.names["body"][1:], 1)
+        self.bodies = [WORLD, *(frames.free(name or f"body{b}") for b, name in given)]
         self.sites = [self._site_name(frames, s, n) for s, n in enumerate(model.names["site"])]
         self.keys = _named(model, "key", "key")
         self.key = None if keyframe is None else find(self.keys, keyframe, "keyframe")
         self.meshes = _named(model, "mesh", "mesh")
-        self.joint_names = Names(n for n in model.names["jnt"] if n)
         self.axes = self._axes()
+        alone = model.body_jntnum[model.jnt_bodyid] == 1
+        self.joint_names = Names(a.name for a in self.axes if alone[a.id])
         self.poses = self._poses()
 
     def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
@@ -91,9 +98,7 @@ class _Reader:
             shapes=tuple(shapes.get(0, ())),
             meshes=read_meshes(self.model, self.meshes),
             gravity=self._gravity(),
-            contact_excludes=tuple(
-                (self.bodies[s >> 16], self.bodies[s & 0xFFFF]) for s in map(int, self.model.exclude_signature)
-            ),
+            contact_excludes=self._excludes(),
             keyframes=tuple(self._keyframe(k) for k in range(len(self.keys))),
             import_report=(*notes, *self.report.notes()),
         )
@@ -111,13 +116,14 @@ class _Reader:
     def _body(self, b: int, shapes: tuple[Shape, ...]) -> Body:
         model = self.model
         if model.body_mocapid[b] >= 0:
-            self.report.add("mocap body", self.bodies[b], "is held fixed; move it by rebuilding the mechanism")
+            self.report.add("mocap body", self.bodies[b], "is held fixed where the file places it")
         if model.body_gravcomp[b]:
             self.report.add("gravcomp of body", self.bodies[b], "gravity compensation is not imported")
         turn = rotation(model.body_iquat[b])
         inertia = turn @ np.diag(model.body_inertia[b]) @ turn.T
         inertia = (inertia + inertia.T) / 2
-        return Body(self.bodies[b], self.poses[b], float(model.body_mass[b]), model.body_ipos[b], inertia, shapes)
+        mass = float(model.body_mass[b])
+        return Body(self.bodies[b], self.poses[b], mass, model.body_ipos[b], inertia, shapes)
 
     def _site_name(self, frames: Names, s: int, name: str) -> str:
         chosen = frames.free(name or f"site{s}")
@@ -126,17 +132,16 @@ class _Reader:
         return chosen
 
     def _site(self, s: int) -> Site:
-        model = self.model
-        return Site(self.sites[s], self.bodies[model.site_bodyid[s]], pose(model.site_pos[s], model.site_quat[s]))
+        frame = pose(self.model.site_pos[s], self.model.site_quat[s])
+        return Site(self.sites[s], self.bodies[self.model.site_bodyid[s]], frame)
 
     # joints
 
     def _axes(self) -> list[Axes]:
         bodies = [self.bodies[b] for b in self.model.jnt_bodyid]
-        names = [
-            name or self.joint_names.free(f"{body}_joint")
-            for name, body in zip(self.model.names["jnt"], bodies, strict=True)
-        ]
+        given = self.model.names["jnt"]
+        taken = Names(name for name in given if name)
+        names = [name or taken.free(f"{body}_joint") for name, body in zip(given, bodies, strict=True)]
         return [read_axes(self.model, j, name, self.report) for j, name in enumerate(names)]
 
     def _tree(self) -> list[Joint]:
@@ -144,13 +149,16 @@ class _Reader:
         for b in range(1, len(self.bodies)):
             start, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
             axes = self.axes[start : start + count] if count else []
-            if count == 1:
-                name = axes[0].names[0].removesuffix(".x").removesuffix(".rx")
-            else:
-                name = "+".join(a.names[0].removesuffix(".rx") for a in axes) or f"{self.bodies[b]}_fixed"
-                name = self.joint_names.free(name)
-            joints.append(body_joint(model, b, name, self.bodies[model.body_parentid[b]], self.bodies[b], axes))
+            name = axes[0].name if count == 1 else self._joint_name(b, axes)
+            parent = self.bodies[model.body_parentid[b]]
+            joints.append(body_joint(model, b, name, parent, self.bodies[b], axes))
         return joints
+
+    def _joint_name(self, b: int, axes: list[Axes]) -> str:
+        """For several MuJoCo joints (or none) on one body; hip.x, hip.y and hip.z together are hip."""
+        body = self.bodies[b]
+        parts = dict.fromkeys(re.sub(r"\.[xyz]$", "", a.name) for a in axes)
+        return self.joint_names.free("+".join(parts) or self.fixed.get(body, f"{body}_fixed"))
 
     def _loops(self) -> list[Joint]:
         """Connect and weld equalities."""
@@ -159,25 +167,27 @@ class _Reader:
             kind = int(model.eq_type[e])
             if kind not in (EQ_CONNECT, EQ_WELD):
                 continue
-            ends = [int(model.eq_obj1id[e]), int(model.eq_obj2id[e])]
-            at_sites = int(model.eq_objtype[e]) == OBJ_SITE
-            bodies = [int(model.site_bodyid[end]) if at_sites else end for end in ends]
+            bodies, frames = self._ends(e)
             first, second = (self.bodies[b] for b in bodies)
             name = given or f"{('connect', 'weld')[kind]}_{first}_{second}"
             if not model.eq_active0[e]:
-                self.report.add("equality", name, "is switched off in the file; not imported")
-                continue
-            frames = self._site_frames(ends) if at_sites else _weld_frames(model.eq_data[e])
-            name = self.joint_names.free(name)
-            if kind == EQ_WELD:
-                joints.append(Joint(name, first, second, *frames))
-                continue
-            anchors = [f[:3, 3] for f in frames] if at_sites else [model.eq_data[e, :3], model.eq_data[e, 3:6]]
-            joints.append(self._ball(name, bodies, anchors))
+                self.report.add("equality", name, SWITCHED_OFF)
+            elif kind == EQ_WELD:
+                joints.append(Joint(self.joint_names.free(name), first, second, frames[0], frames[1]))
+            else:
+                joints.append(self._ball(self.joint_names.free(name), bodies, [f[:3, 3] for f in frames]))
         return joints
 
-    def _site_frames(self, sites: list[int]) -> list[Array]:
-        return [pose(self.model.site_pos[s], self.model.site_quat[s]) for s in sites]
+    def _ends(self, e: int) -> tuple[list[int], list[Array]]:
+        """The two bodies of a connect or weld, and the frames on them that it brings together."""
+        model, ends = self.model, [int(self.model.eq_obj1id[e]), int(self.model.eq_obj2id[e])]
+        if int(model.eq_objtype[e]) == OBJ_SITE:
+            frames = [pose(model.site_pos[s], model.site_quat[s]) for s in ends]
+            return [int(model.site_bodyid[s]) for s in ends], frames
+        data = np.array(model.eq_data[e])
+        if int(model.eq_type[e]) == EQ_WELD:  # the anchor on the second body comes first
+            return ends, [pose(data[3:6], data[6:10]), spatial.translation(data[:3])]
+        return ends, [spatial.translation(data[:3]), spatial.translation(data[3:6])]
 
     def _ball(self, name: str, bodies: list[int], anchors: list[Array]) -> Joint:
         """A ball between two points; its frames are parallel at qpos0, so that its reference is zero."""
@@ -214,11 +224,12 @@ class _Reader:
     def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
         model, couplings = self.model, []
         for e, given in enumerate(model.names["eq"]):
-            kind, name = int(model.eq_type[e]), given or f"equality{e}"
+            kind, first = int(model.eq_type[e]), int(model.eq_obj1id[e])
+            name = given or (f"{coordinates[first]}_equality" if kind == EQ_JOINT else f"equality{e}")
             if kind in EQUALITIES:
                 self.report.add("equality", name, f"{EQUALITIES[kind]} equalities are not imported")
             elif kind in (EQ_JOINT, EQ_TENDON) and not model.eq_active0[e]:
-                self.report.add("equality", name, "is switched off in the file; not imported")
+                self.report.add("equality", name, SWITCHED_OFF)
             elif kind in (EQ_JOINT, EQ_TENDON):
                 coupling = equality_coupling(model, e, name, coordinates, tendons, taken, self.report)
                 couplings += [coupling] if coupling is not None else []
@@ -230,28 +241,41 @@ class _Reader:
         parts = [a.coordinates(self.model, self.model.key_qpos[k]) for a in self.axes]
         return Keyframe(self.keys[k], np.concatenate([np.zeros(0), *parts]))
 
+    def _excludes(self) -> tuple[tuple[str, str], ...]:
+        pairs = map(int, self.model.exclude_signature)  # body1 << 16 + body2
+        return tuple((self.bodies[pair >> 16], self.bodies[pair & 0xFFFF]) for pair in pairs)
+
     def _gravity(self) -> Array:
         flags = int(self.model.options["disableflags"])
-        if flags & ~NO_GRAVITY:
-            self.report.count("option flags", bin(flags & ~NO_GRAVITY).count("1"), "switched off in the file; not imported")
+        off = (flags & ~NO_GRAVITY).bit_count()
+        self.report.count("option flags", off, "switch off parts of MuJoCo; not imported")
         return np.zeros(3) if flags & NO_GRAVITY else np.array(self.model.options["gravity"])
 
     def _rest(self) -> None:
         """Things that are only counted."""
         for count, (what, reason) in COUNTED.items():
             self.report.count(what, self.model.counts[count], reason)
-        self.report.count("contact pairs", len(self.model.pair_geom1), "not imported; shapes touch by their masks")
+        pairs = len(self.model.pair_geom1)
+        self.report.count("contact pairs", pairs, "not imported; shapes touch by their masks")
+        self.report.count("solver settings", self._softened(), "MuJoCo's own softness of contacts and limits")
+        for field in ("adhesion", "surfacevel"):
+            many = int(np.any(np.atleast_2d(self.model.arrays[f"geom_{field}"].T), axis=0).sum())
+            self.report.count(f"geoms with {field}", many, "not imported")
         for option in ("density", "viscosity", "wind"):
             if np.any(self.model.options[option]):
                 self.report.add("option", option, "forces of a surrounding fluid are not imported")
+
+    def _softened(self) -> int:
+        """Number of things whose solref, solimp, margin or gap is not MuJoCo's default."""
+        total = 0
+        for kind, ending in (("geom", ""), ("jnt", ""), ("eq", ""), ("tendon", "_lim")):
+            reference = self.model.arrays[f"{kind}_solref{ending}"] != SOLREF
+            impedance = self.model.arrays[f"{kind}_solimp{ending}"] != SOLIMP
+            total += int((reference.any(axis=1) | impedance.any(axis=1)).sum())
+        return total + int(((self.model.geom_margin != 0) | (self.model.geom_gap != 0)).sum())
 
 
 def _named(model: Model, kind: str, stem: str) -> list[str]:
     """Names of a kind, with generated ones where the file gives none."""
     taken = Names(name for name in model.names[kind] if name)
     return [name or taken.free(f"{stem}{i}") for i, name in enumerate(model.names[kind])]
-
-
-def _weld_frames(data: Array) -> list[Array]:
-    """On the first body the relative pose, on the second the anchor."""
-    return [pose(data[3:6], data[6:10]), spatial.translation(np.array(data[:3]))]

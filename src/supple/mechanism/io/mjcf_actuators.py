@@ -43,7 +43,12 @@ def fold(
     """Adds every actuator to the spring of the joint (by MuJoCo's index) or of the tendon that it drives."""
     for a, name in enumerate(names):
         spring = _driven(model, a, name, joints, tendons, report)
-        if spring is not None and _imitable(model, a, name, report):
+        if spring is None:
+            continue
+        _passive(model, a, name, spring, report)
+        if int(model.options["disableactuator"]) >> int(model.actuator_group[a]) & 1:
+            report.add("actuator", name, "belongs to a group that the file switches off; not imported")
+        elif _imitable(model, a, name, report):
             _fold(model, a, name, spring, controls, report)
 
 
@@ -54,7 +59,7 @@ def _driven(
     if kind in (JOINT, JOINT_IN_PARENT):
         if model.jnt_type[target] in (SLIDE, HINGE):
             return joints[target][0]
-        report.add("actuator", name, "drives a ball or free joint; not imported: use sim.apply or sim.set_target")
+        report.add("actuator", name, "drives a ball or free joint; not imported: use sim.apply")
     elif kind == TENDON:
         if target in tendons:
             return tendons[target]
@@ -65,11 +70,20 @@ def _driven(
     return None
 
 
+def _passive(model: Model, a: int, name: str, spring: Spring, report: Report) -> None:
+    """Damping and inertia of the drive itself, seen through its gear."""
+    gear = float(model.actuator_gear[model.actuator_outadr[a], 0])
+    spring.damping += float(model.actuator_damping[a]) * gear**2
+    spring.armature += float(model.actuator_armature[a]) * gear**2
+    if model.actuator_dampingpoly[a].any():
+        report.add("damping of actuator", name, "only the linear term is imported")
+
+
 def _imitable(model: Model, a: int, name: str, report: Report) -> bool:
     """Whether its force is an affine function of length and velocity."""
     gain, bias, dynamics = (int(getattr(model, f"actuator_{f}type")[a]) for f in ("gain", "bias", "dyn"))
     if gain not in (FIXED, AFFINE) or bias not in (NO_BIAS, AFFINE_BIAS) or model.actuator_ctrlnum[a] != 1:
-        report.add("actuator", name, "is a muscle, DC motor, PID or user type; not imported: use sim.set_target")
+        report.add("actuator", name, "is a muscle, DC motor or PID; not imported: use sim.set_target")
         return False
     if dynamics not in (NO_DYNAMICS, INTEGRATOR, FILTER, FILTER_EXACT):
         report.add("actuator", name, "has activation dynamics that are not imported: use sim.set_target")
@@ -88,10 +102,6 @@ def _fold(model: Model, a: int, name: str, spring: Spring, controls: Controls, r
         bias[:] = 0
     constant, by_length, by_speed = gain * _input(model, a, controls) + bias
     stiffness, damping = -by_length * gear**2, -by_speed * gear**2
-    spring.damping += float(model.actuator_damping[a]) * gear**2
-    spring.armature += float(model.actuator_armature[a]) * gear**2
-    if model.actuator_dampingpoly[a].any():
-        report.add("damping of actuator", name, "only the linear term is imported")
     if stiffness < 0 or damping < 0:
         report.add("actuator", name, "pushes away from its target; not imported")
         return

@@ -9,7 +9,8 @@ import numpy as np
 from supple.mechanism.coupling import Coupling
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_report import Names, Report
-from supple.mechanism.io.mjcf_springs import Spring, polynomial, slack, slack_positions, span
+from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial, slack, slack_positions, span
+from supple.mechanism.record import Array
 
 WRAP_JOINT = 1
 EQ_JOINT, EQ_TENDON = 2, 3
@@ -21,7 +22,7 @@ class Tendon:
 
     coefficients: dict[str, float]
     spring: Spring
-    limits: tuple[float, float]
+    limits: Array
 
 
 def read_tendons(model: Model, names: list[str], coordinates: list[str], report: Report) -> dict[int, Tendon]:
@@ -30,7 +31,7 @@ def read_tendons(model: Model, names: list[str], coordinates: list[str], report:
     for t, name in enumerate(names):
         start, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
         if (model.wrap_type[start : start + count] != WRAP_JOINT).any():
-            report.add("spatial tendon", name, "tendons along a path in space are not imported, nor their limits")
+            report.add("spatial tendon", name, "tendons along a path in space are not imported")
             continue
         sums: dict[str, float] = {}
         for w in range(start, start + count):
@@ -46,10 +47,10 @@ def read_tendons(model: Model, names: list[str], coordinates: list[str], report:
 
 def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Report) -> Tendon:
     lower, upper = map(float, model.tendon_lengthspring[t])
-    limits = tuple(map(float, model.tendon_range[t])) if model.tendon_limited[t] else (-np.inf, np.inf)
+    limits = model.tendon_range[t] if model.tendon_limited[t] else np.array([-np.inf, np.inf])
     stiffness, high = float(model.tendon_stiffness[t]), model.tendon_stiffnesspoly[t]
     spring = Spring((lower + upper) / 2, damping=float(model.tendon_damping[t]))
-    around = span(*limits, spring.default_rest, 1.0 + abs(upper - lower))
+    around = span(limits, spring.default_rest, 1.0 + abs(upper - lower))
     if stiffness < 0:
         report.add("stiffness of tendon", name, "a negative stiffness is not imported")
     elif lower < upper and (stiffness or high.any()):
@@ -60,7 +61,7 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
         if high.any():
             spring.bend(around, polynomial(high, lower))
     if high.any():
-        report.add("stiffness of tendon", name, "its higher terms are sampled as a curve, straight beyond the samples")
+        report.add("stiffness of tendon", name, SAMPLED)
     for field, reason in (
         ("frictionloss", "dry friction is not imported"),
         ("armature", "inertia of tendons is not imported"),
@@ -70,7 +71,7 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
     ):
         if getattr(model, f"tendon_{field}")[t].any():
             report.add(f"{field} of tendon", name, reason)
-    return Tendon(sums, spring, (limits[0], limits[1]))
+    return Tendon(sums, spring, limits)
 
 
 def tendon_coupling(tendon: Tendon, name: str, report: Report) -> Coupling:
@@ -84,19 +85,25 @@ def tendon_coupling(tendon: Tendon, name: str, report: Report) -> Coupling:
         stiffness=tendon.spring.stiffness,
         damping=tendon.spring.damping,
         rest=tendon.spring.rest,
-        limits=np.array(tendon.limits),
+        limits=tendon.limits,
         curve=tendon.spring.curve,
     )
 
 
 def equality_coupling(
-    model: Model, e: int, name: str, coordinates: list[str], tendons: dict[int, Tendon], names: Names, report: Report
+    model: Model,
+    e: int,
+    name: str,
+    coordinates: list[str],
+    tendons: dict[int, Tendon],
+    names: Names,
+    report: Report,
 ) -> Coupling | None:
-    """(x1 - x1_0) = c0 + c1 (x2 - x2_0), x a joint's coordinate or a tendon's length and x_0 its value at qpos0."""
+    """(x1 - x1_0) = c0 + c1 (x2 - x2_0), x a joint's coordinate or a tendon's length, x_0 that at qpos0."""
     first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
     c0, c1 = map(float, model.eq_data[e, :2])
     if second >= 0 and model.eq_data[e, 2:5].any():
-        report.add("equality", name, "only linear relations are imported, this one has higher terms; not imported")
+        report.add("equality", name, "is not linear (it has higher terms); not imported")
         return None
     sides = []
     for index in (first, second) if second >= 0 else (first,):

@@ -10,7 +10,7 @@ import numpy as np
 from supple import spatial
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_report import Report
-from supple.mechanism.io.mjcf_springs import Spring, polynomial, span
+from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial, span
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
 
@@ -24,6 +24,7 @@ class Axes:
     """The coordinates of one MuJoCo joint: names, springs and limits."""
 
     id: int
+    name: str
     kind: int
     names: tuple[str, ...]
     springs: list[Spring]
@@ -60,7 +61,7 @@ def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
     kind = int(model.jnt_type[j])
     letters = {FREE: ("x", "y", "z", "rx", "ry", "rz"), BALL: ("rx", "ry", "rz")}.get(kind)
     names = (name,) if letters is None else tuple(f"{name}.{letter}" for letter in letters)
-    axes = Axes(j, kind, names, [], np.tile([-np.inf, np.inf], (len(names), 1)), np.zeros(len(names)))
+    axes = Axes(j, name, kind, names, [], np.tile([-np.inf, np.inf], (len(names), 1)), np.zeros(len(names)))
     axes.reference = axes.coordinates(model, model.qpos0)
     if model.jnt_limited[j]:
         if kind in (SLIDE, HINGE):
@@ -70,8 +71,8 @@ def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
     rest = axes.coordinates(model, model.qpos_spring)
     dof = int(model.jnt_dofadr[j])
     for i in range(len(names)):
-        spring = Spring(rest[i], damping=float(model.dof_damping[dof + i]), armature=float(model.dof_armature[dof + i]))
-        axes.springs.append(spring)
+        damping, armature = float(model.dof_damping[dof + i]), float(model.dof_armature[dof + i])
+        axes.springs.append(Spring(float(rest[i]), damping=damping, armature=armature))
     _stiffness(model, axes, rest, name, report)
     _losses(model, axes, dof, name, report)
     return axes
@@ -88,13 +89,13 @@ def _stiffness(model: Model, axes: Axes, rest: Array, name: str, report: Report)
     if axes.kind == FREE and (stiffness or high.any()) and rest[3:].any():
         report.add("spring of joint", name, "its turning part is exact only at its rest orientation")
     if high.any() and axes.kind in (SLIDE, HINGE):
-        positions = span(*axes.limits[0], float(rest[0]), REACH[axes.kind])
+        positions = span(axes.limits[0], float(rest[0]), REACH[axes.kind])
         axes.springs[0].bend(positions, polynomial(high, float(rest[0])))
-        report.add("stiffness of joint", name, "its higher terms are sampled as a curve, straight beyond the samples")
+        report.add("stiffness of joint", name, SAMPLED)
     elif high.any():
         report.add("stiffness of joint", name, "higher terms on ball and free joints are not imported")
     if model.jnt_springyield[axes.id]:
-        report.add("springyield of joint", name, "yielding springs are not imported; the spring stays elastic")
+        report.add("springyield of joint", name, "yielding is not imported; the spring stays elastic")
 
 
 def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> None:
@@ -103,7 +104,8 @@ def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> No
         report.add("frictionloss of joint", name, "dry friction in joints is not imported")
     if model.dof_dampingpoly[own].any():
         report.add("damping of joint", name, "only the linear term is imported")
-    if axes.kind in (FREE, BALL) and (model.dof_damping[own][-3:].any() or model.dof_armature[own][-3:].any()):
+    turning = np.concatenate([model.dof_damping[own][-3:], model.dof_armature[own][-3:]])
+    if axes.kind in (FREE, BALL) and turning.any():
         reason = "acts on the rates of the rotation vector; the same as MuJoCo's for small angles"
         report.add("damping or armature of joint", name, reason)
     if model.jnt_actfrclimited[axes.id]:
@@ -113,9 +115,9 @@ def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> No
 def body_joint(model: Model, b: int, name: str, parent: str, child: str, axes: list[Axes]) -> Joint:
     """The Joint of body b.
 
-    MuJoCo places a body at B exp(S_1 (q_1 - r_1)) exp(S_2 (q_2 - r_2)) ..., with B its frame in the parent, the
-    screws S in the body's frame and r = qpos0. The constant factors exp(-S_i r_i) are moved to the right through
-    the later screws, which they transform, so that q is MuJoCo's qpos itself.
+    MuJoCo places a body at B exp(S_1 (q_1 - r_1)) exp(S_2 (q_2 - r_2)) ..., with B its frame in the parent,
+    the screws S in the body's frame and r = qpos0. The constant factors exp(-S_i r_i) are moved to the right
+    through the later screws, which they transform, so that q is MuJoCo's qpos itself.
     """
     frame = pose(model.body_pos[b], model.body_quat[b])
     if axes and axes[0].kind == FREE:
@@ -148,14 +150,21 @@ def _origin(screws: list[tuple[int, Array, Array]]) -> Array:
 
 
 def _twists(kind: int, directions: Array, anchor: Array, origin: Array) -> Array:
-    """(n, 6) twists about the origin of a slide along, or of turns about, the directions through the anchor."""
+    """(n, 6) twists about the origin: slides along the directions, or turns about them through the anchor."""
     if kind == SLIDE:
         return np.concatenate([directions, np.zeros_like(directions)], axis=1)
     return np.concatenate([np.cross(anchor - origin, directions), directions], axis=1)
 
 
 def _joint(
-    name: str, parent: str, child: str, on_parent: Array, on_child: Array, twists: Any, blocks: Any, axes: list[Axes]
+    name: str,
+    parent: str,
+    child: str,
+    on_parent: Array,
+    on_child: Array,
+    twists: Any,
+    blocks: Any,
+    axes: list[Axes],
 ) -> Joint:
     springs = [spring for a in axes for spring in a.springs]
     return Joint(

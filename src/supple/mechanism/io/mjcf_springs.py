@@ -11,6 +11,7 @@ from supple.mechanism.joint import Curve
 from supple.mechanism.record import Array
 
 SAMPLES = 65
+SAMPLED = "its higher terms are sampled as a curve, straight beyond the samples"
 
 
 @dataclass
@@ -71,8 +72,9 @@ def slack_positions(lower: float, upper: float, beyond: Array) -> Array:
     return np.unique(np.concatenate([inner, outer]))
 
 
-def span(lower: float, upper: float, rest: float, reach: float) -> Array:
-    """Sampling positions: the limits, or as far as `reach` around rest."""
+def span(limits: Array, rest: float, reach: float) -> Array:
+    """Sampling positions: within the limits (2,), or as far as `reach` around rest."""
+    lower, upper = limits
     low = lower if np.isfinite(lower) else min(rest, upper) - reach
     high = upper if np.isfinite(upper) else max(rest, low) + reach
     return np.linspace(low, max(high, low + 1e-9), SAMPLES)

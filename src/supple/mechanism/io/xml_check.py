@@ -1,7 +1,7 @@
 """MJCF and URDF text looked at before native code sees it.
 
-The files are parsed here, includes are put in place, counts and numbers are checked, asset files are found; what
-MuJoCo gets is written anew from the checked elements, so it sees nothing that was not looked at.
+The files are parsed here, includes are put in place, counts and numbers are checked, asset files are found;
+what MuJoCo gets is written anew from the checked elements, so it sees nothing that was not looked at.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ class Checked:
     """Texts of sub-models by the name the text gives them."""
     notes: list[ImportNote]
     """What was taken out."""
+    fixed: dict[str, str]
+    """Names of a URDF's fixed joints by their child links; MuJoCo keeps only the links."""
 
-    def locate(self, message: str) -> str:
-        """MuJoCo's message with its line number put in terms of the user's files."""
-        found = re.search(r",? line (\d+)", message)
-        if found is None or not 1 <= int(found[1]) <= len(self.origins):
-            return message
-        element = self.origins[int(found[1]) - 1]
-        return f"{message[: found.start()]}, {element.file} line {element.line}{message[found.end() :]}"
+    def explain(self, message: str, file: str) -> str:
+        """MuJoCo's message with its last line number put in terms of the user's files."""
+        text = " ".join(message.replace("XML Error: ", "").replace("Error: ", "").split())
+        found = list(re.finditer(r",? line (\d+)", text))
+        if found and 1 <= int(found[-1][1]) <= len(self.origins):
+            element = self.origins[int(found[-1][1]) - 1]
+            text = text[: found[-1].start()] + text[found[-1].end() :]
+            file = f"{element.file}, line {element.line}"
+        return f"{file}: {text} (MuJoCo's compiler refuses this; correct it there)"
 
 
 def check(path: Path) -> Checked:
@@ -74,14 +78,16 @@ def _mjcf(root: Element, path: Path, models: dict[str, str], opened: list[Path])
     return _finish(root, path, urdf=False, models=models, notes=notes)
 
 
-def _finish(root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]) -> Checked:
+def _finish(
+    root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]
+) -> Checked:
     if urdf:
         _urdf(root, path.parent, notes)
     for element in root.walk():
         _numbers(element)
     _expanded(root)
     text, origins = xml_tree.write(root)
-    return Checked(text, origins, urdf, models, notes)
+    return Checked(text, origins, urdf, models, notes, _fixed_joints(root) if urdf else {})
 
 
 # includes and sub-models
@@ -110,7 +116,9 @@ def _include(element: Element, main: Path, here: Path, seen: set[Path], depth: i
     element.children = children
 
 
-def _submodel(element: Element, folder: Path, models: dict[str, str], opened: list[Path], notes: list[ImportNote]) -> None:
+def _submodel(
+    element: Element, folder: Path, models: dict[str, str], opened: list[Path], notes: list[ImportNote]
+) -> None:
     name = element.attributes["file"]
     path = _found(element, name, [folder / name])
     if path.resolve() in opened:
@@ -206,6 +214,12 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
             part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).resolve())
 
 
+def _fixed_joints(root: Element) -> dict[str, str]:
+    joints = [e for e in root.children if e.tag == "joint" and e.attributes.get("type") == "fixed"]
+    ends = [(child.attributes.get("link"), e) for e in joints for child in e.children if child.tag == "child"]
+    return {link: e.attributes["name"] for link, e in ends if link and e.attributes.get("name", "").strip()}
+
+
 def _unreadable(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
     """Whether a visual or collision uses a mesh format (COLLADA, glTF) that MuJoCo does not read."""
     for part in shape.walk():
@@ -265,4 +279,6 @@ def _counts(element: Element) -> list[float]:
     try:
         return [max(1.0, float(token)) for token in element.attributes.get("count", "1").split()]
     except ValueError:
-        raise MechanismError(f"{element.file}, line {element.line}: count of {element} is not a number") from None
+        raise MechanismError(
+            f"{element.file}, line {element.line}: count of {element} is not a number"
+        ) from None

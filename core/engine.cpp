@@ -1,0 +1,353 @@
+// Python's view of a System and its Stepper.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "module.hpp"
+#include "stepper.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<nb::numpy, double>;
+
+Array numpy(std::vector<double> values, std::vector<std::size_t> shape) {
+    auto* kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    return Array(kept->data(), shape.size(), shape.data(), owner);
+}
+
+void expect(const Doubles& array, std::size_t size) {
+    if (array.size() != size) throw std::invalid_argument("array of unexpected size");
+}
+
+std::vector<double> doubles(const Doubles& array) { return {array.data(), array.data() + array.size()}; }
+
+template <int n>
+std::vector<Eigen::Matrix<double, n, 1>> vectors(const Doubles& array) {
+    std::vector<Eigen::Matrix<double, n, 1>> result(array.size() / n);
+    for (std::size_t i = 0; i < result.size(); ++i)
+        result[i] = Eigen::Map<const Eigen::Matrix<double, n, 1>>(array.data() + n * i);
+    return result;
+}
+
+Pose pose(const double* rows) {  // of a 4x4 array
+    const Eigen::Map<const Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> H(rows);
+    return {H.topLeftCorner<3, 3>(), H.topRightCorner<3, 1>()};
+}
+
+Array poses(const std::vector<Pose>& all) {
+    std::vector<double> values(16 * all.size(), 0.0);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        Eigen::Map<Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> H(values.data() + 16 * i);
+        H.topLeftCorner<3, 3>() = all[i].R;
+        H.topRightCorner<3, 1>() = all[i].p;
+        H(3, 3) = 1;
+    }
+    return numpy(std::move(values), {all.size(), 4, 4});
+}
+
+Array sixes(const std::vector<Vec6>& all) {
+    std::vector<double> values(6 * all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) Eigen::Map<Vec6>(values.data() + 6 * i) = all[i];
+    return numpy(std::move(values), {all.size(), 6});
+}
+
+class Engine {
+   public:
+    System system;
+    std::unique_ptr<Stepper> stepper;
+
+    void add_body(double mass, const Doubles& centre, const Doubles& inertia) {
+        expect(centre, 3);
+        expect(inertia, 9);
+        system.mass.push_back(mass);
+        system.centre.emplace_back(centre.data());
+        system.inertia.emplace_back(Eigen::Map<const Mat3>(inertia.data()));
+    }
+
+    void add_curve(const Doubles& start, const Doubles& coefficients) {
+        expect(coefficients, 4 * start.size());
+        Curve curve{doubles(start), {}};
+        for (std::size_t i = 0; i < start.size(); ++i) {
+            const double* c = coefficients.data() + 4 * i;
+            curve.coefficients.push_back({c[0], c[1], c[2], c[3]});
+        }
+        system.curves.push_back(std::move(curve));
+    }
+
+    void add_joint(int parent, int child, int outer, const Doubles& pose_parent, const Doubles& pose_child,
+                   const Doubles& twists, const std::vector<int>& blocks, const Doubles& stiffness,
+                   const Doubles& damping, const Doubles& armature, const Doubles& rest,
+                   const std::vector<int>& curves) {
+        expect(pose_parent, 16);
+        expect(pose_child, 16);
+        const std::size_t count = curves.size();
+        expect(twists, 6 * count);
+        for (const Doubles* each : {&stiffness, &damping, &armature, &rest}) expect(*each, count);
+        if (count > 64) throw std::invalid_argument("a joint has at most 64 axes");
+        Joint joint;
+        joint.parent = parent;
+        joint.child = child;
+        joint.outer = outer;
+        joint.pose_parent = pose(pose_parent.data());
+        joint.pose_child = pose(pose_child.data());
+        joint.first = system.axes();
+        joint.count = static_cast<int>(count);
+        joint.blocks = blocks;
+        system.joints.push_back(joint);
+        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        append(system.twists, vectors<6>(twists));
+        append(system.stiffness, doubles(stiffness));
+        append(system.damping, doubles(damping));
+        append(system.armature, doubles(armature));
+        append(system.rest, doubles(rest));
+        append(system.curve, curves);
+    }
+
+    void add_spring(const std::vector<int>& axes, const std::vector<double>& coefficients, double stiffness,
+                    double damping, double rest, int curve) {
+        system.springs.push_back({{axes, coefficients}, stiffness, damping, rest, curve});
+    }
+
+    void add_row(const std::vector<int>& axes, const std::vector<double>& coefficients, double lower, double upper,
+                 bool equality) {
+        system.rows.push_back({{axes, coefficients}, lower, upper, equality});
+    }
+
+    void prepare(const std::vector<int>& order, double stiffness_scale, double length_scale) {
+        system.order = order;
+        system.stiffness_scale = stiffness_scale;
+        system.length_scale = length_scale;
+        system.prepare();
+    }
+
+    void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
+                   const std::vector<bool>& world) {
+        const auto at = vectors<3>(points);
+        const auto values = vectors<6>(wrenches);
+        system.loads.clear();
+        for (std::size_t i = 0; i < body.size(); ++i) system.loads.push_back({body[i], at[i], values[i], world[i]});
+    }
+
+    void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
+                     const std::vector<double>& stiffness, const std::vector<double>& damping) {
+        const auto at = vectors<3>(points), to = vectors<3>(targets);
+        system.handles.clear();
+        for (std::size_t i = 0; i < body.size(); ++i)
+            system.handles.push_back({body[i], at[i], to[i], stiffness[i], damping[i]});
+    }
+
+    void set_gravity(const Doubles& gravity) {
+        expect(gravity, 3);
+        system.gravity = Vec3(gravity.data());
+    }
+
+    void set_rest(const Doubles& rest) {
+        expect(rest, system.axes());
+        system.rest = doubles(rest);
+    }
+
+    void set_spring_rest(int spring, double rest) { system.springs.at(spring).rest = rest; }
+    void set_row(int row, double lower, double upper) {
+        system.rows.at(row).lower = lower;
+        system.rows.at(row).upper = upper;
+    }
+
+    void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        expect(q, system.axes());
+        expect(lambda, 6 * system.joints.size());
+        expect(mu, system.rows.size());
+        system.state.q = doubles(q);
+        system.state.lambda = vectors<6>(lambda);
+        system.state.mu = doubles(mu);
+    }
+
+    // Right-hand side of Newton's step, and the sizes of torque, gap and row errors.
+    std::tuple<Array, double, double, double> evaluate(bool tangent) {
+        {
+            nb::gil_scoped_release release;
+            system.evaluate(tangent);
+        }
+        const auto size = system.residual_size();
+        return {numpy(system.residual(), {system.residual().size()}), size.torque, size.gap, size.row};
+    }
+
+    int factorise(double shift) {
+        nb::gil_scoped_release release;
+        return system.factorise(shift);
+    }
+
+    std::pair<Array, double> solve(const Doubles& rhs, bool transposed) {
+        expect(rhs, system.unknowns());
+        std::vector<double> x(system.unknowns());
+        double error;
+        {
+            nb::gil_scoped_release release;
+            error = system.solve(rhs.data(), x.data(), transposed);
+        }
+        return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
+    }
+
+    void retract(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& x, double alpha) {
+        expect(x, system.unknowns());
+        set_state(q, lambda, mu);
+        const State base = system.state;
+        system.retract(base, x.data(), alpha);
+    }
+
+    // Tangent as triplets (row, column, value); the regularisation is left out.
+    std::tuple<Array, Array, Array> tangent() {
+        std::vector<double> rows, columns, values;
+        Fronts& fronts = system.fronts();
+        const auto scale = system.scales();
+        for (int e = 0; e < fronts.elements(); ++e) {
+            const auto& index = fronts.element_rows(e);
+            const double* element = fronts.element(e);
+            for (std::size_t j = 0; j < index.size(); ++j)
+                for (std::size_t i = 0; i < index.size(); ++i) {
+                    rows.push_back(index[i]);
+                    columns.push_back(index[j]);
+                    values.push_back(element[j * index.size() + i] / (scale[index[i]] * scale[index[j]]));
+                }
+        }
+        const std::size_t n = values.size();
+        return {numpy(std::move(rows), {n}), numpy(std::move(columns), {n}), numpy(std::move(values), {n})};
+    }
+
+    std::vector<int> axis_rows() const {
+        std::vector<int> result;
+        for (int axis = 0; axis < system.axes(); ++axis) result.push_back(system.axis_row(axis));
+        return result;
+    }
+    std::vector<int> lambda_rows() const {
+        std::vector<int> result;
+        for (std::size_t j = 0; j < system.joints.size(); ++j) result.push_back(system.lambda_row(static_cast<int>(j)));
+        return result;
+    }
+
+    void start(double h, int order, double time, const Doubles& velocities, const Doubles& rates) {
+        expect(velocities, 6 * system.mass.size());
+        expect(rates, system.axes());
+        stepper = std::make_unique<Stepper>(system, h, order);
+        stepper->time = time;
+        stepper->start(vectors<6>(velocities), doubles(rates));
+    }
+
+    // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
+    int step(const std::vector<int>& driven, const Doubles& targets, int n) {
+        expect(targets, driven.size() * n);
+        nb::gil_scoped_release release;
+        for (int k = 0; k < n; ++k)
+            if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
+        return n;
+    }
+
+    // Everything the next step depends on, as one flat array, and back.
+    Array history() const {
+        const History& h = stepper->history;
+        std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
+        auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
+        auto put6 = [&](const std::vector<Vec6>& all) {
+            for (const Vec6& v : all) flat.insert(flat.end(), v.data(), v.data() + 6);
+        };
+        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.length,
+                              &h.length_before, &system.rate})
+            put(*v);
+        for (const auto* v : {&system.state.lambda, &h.twist, &h.momentum, &h.momentum_before, &system.velocity})
+            put6(*v);
+        const std::size_t n = flat.size();
+        return numpy(std::move(flat), {n});
+    }
+
+    void set_history(const Doubles& flat) {
+        History& h = stepper->history;
+        const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
+                          nj = system.joints.size(), nbod = system.mass.size();
+        expect(flat, 2 + 5 * na + nr + 2 * ns + 6 * nj + 24 * nbod);
+        const double* at = flat.data();
+        stepper->time = *at++;
+        stepper->fresh = *at++ != 0;
+        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.length, &h.length_before,
+                        &system.rate}) {
+            std::copy(at, at + v->size(), v->begin());
+            at += v->size();
+        }
+        for (auto* all : {&system.state.lambda, &h.twist, &h.momentum, &h.momentum_before, &system.velocity})
+            for (Vec6& v : *all) {
+                v = Eigen::Map<const Vec6>(at);
+                at += 6;
+            }
+        h.q = system.state.q;
+        const auto rate = system.rate;
+        const auto velocity = system.velocity;
+        const auto lambda = system.state.lambda;
+        system.evaluate(false);  // poses
+        system.rate = rate;
+        system.velocity = velocity;
+        system.state.lambda = lambda;
+        system.momentum = h.momentum;
+        h.H = system.state.H;
+    }
+};
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+    nb::class_<Engine>(module, "Engine")
+        .def(nb::init<>())
+        .def("add_body", &Engine::add_body)
+        .def("add_curve", &Engine::add_curve)
+        .def("add_joint", &Engine::add_joint)
+        .def("add_spring", &Engine::add_spring)
+        .def("add_row", &Engine::add_row)
+        .def("prepare", &Engine::prepare)
+        .def("set_loads", &Engine::set_loads)
+        .def("set_handles", &Engine::set_handles)
+        .def("set_gravity", &Engine::set_gravity)
+        .def("set_rest", &Engine::set_rest)
+        .def("set_spring_rest", &Engine::set_spring_rest)
+        .def("set_row", &Engine::set_row)
+        .def("set_state", &Engine::set_state)
+        .def("evaluate", &Engine::evaluate)
+        .def("factorise", &Engine::factorise)
+        .def("solve", &Engine::solve)
+        .def("retract", &Engine::retract)
+        .def("tangent", &Engine::tangent)
+        .def("start", &Engine::start)
+        .def("step", &Engine::step)
+        .def("history", &Engine::history)
+        .def("set_history", &Engine::set_history)
+        .def_prop_ro("axis_rows", &Engine::axis_rows)
+        .def_prop_ro("lambda_rows", &Engine::lambda_rows)
+        .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })
+        .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
+        .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->iterations; })
+        .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->factorisations; })
+        .def_prop_ro("operations", [](Engine& e) { return e.system.fronts().operations(); })
+        .def_prop_ro("storage", [](Engine& e) { return e.system.fronts().storage(); })
+        .def_prop_ro("poses", [](const Engine& e) { return poses(e.system.state.H); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("q", [](const Engine& e) { return numpy(e.system.state.q, {e.system.state.q.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.system.state.mu, {e.system.state.mu.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.system.rate, {e.system.rate.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.system.state.lambda); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.system.gaps()); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.system.velocity); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("energies", [](const Engine& e) {
+            return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());
+        });
+}

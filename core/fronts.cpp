@@ -1,0 +1,277 @@
+#include "fronts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <queue>
+#include <set>
+
+namespace supple {
+
+Fronts::Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes,
+               std::vector<std::vector<int>> elements, int early)
+    : block_sizes_(std::move(block_sizes)) {
+    block_start_.resize(block_sizes_.size() + 1, 0);
+    std::partial_sum(block_sizes_.begin(), block_sizes_.end(), block_start_.begin() + 1);
+    size_ = block_start_.back();
+
+    element_start_.push_back(0);
+    for (const auto& blocks : elements) {
+        auto& rows = element_rows_.emplace_back();
+        for (int block : blocks)
+            for (int i = 0; i < block_sizes_[block]; ++i) rows.push_back(block_start_[block] + i);
+        element_start_.push_back(element_start_.back() + rows.size() * rows.size());
+    }
+    element_values_.assign(element_start_.back(), 0.0);
+    analyse(nodes, elements, early);
+}
+
+// Minimum degree: the node whose elimination couples the fewest unknowns goes first.
+void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements,
+                     int early) {
+    const int count = static_cast<int>(nodes.size());
+    std::vector<int> node_of(block_sizes_.size());
+    for (int n = 0; n < count; ++n)
+        for (int block : nodes[n]) node_of[block] = n;
+
+    std::vector<std::set<int>> neighbours(count);  // blocks of other nodes coupled to a node
+    for (const auto& blocks : elements)
+        for (int a : blocks)
+            for (int b : blocks)
+                if (node_of[a] != node_of[b]) neighbours[node_of[a]].insert(b);
+
+    auto cost = [&](int n) {
+        int total = n < early ? 0 : size_;
+        for (int block : neighbours[n]) total += block_sizes_[block];
+        return total;
+    };
+    using Entry = std::pair<int, int>;  // cost, node: ties go to the lower node, so the order is reproducible
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    std::vector<int> current(count);
+    for (int n = 0; n < count; ++n) queue.emplace(current[n] = cost(n), n);
+
+    std::vector<int> position(count, -1);  // when a node is eliminated
+    std::vector<int> sequence;
+    while (!queue.empty()) {
+        auto [degree, n] = queue.top();
+        queue.pop();
+        if (position[n] >= 0 || degree != current[n]) continue;
+        position[n] = static_cast<int>(sequence.size());
+        sequence.push_back(n);
+
+        Front front;
+        for (int block : nodes[n]) front.own += block_sizes_[block];
+        std::vector<int> blocks(nodes[n]);
+        blocks.insert(blocks.end(), neighbours[n].begin(), neighbours[n].end());
+        for (int block : blocks)
+            for (int i = 0; i < block_sizes_[block]; ++i) front.rows.push_back(block_start_[block] + i);
+        front.total = static_cast<int>(front.rows.size());
+        order_.push_back(std::move(front));
+
+        std::set<int> touched;
+        for (int block : neighbours[n]) touched.insert(node_of[block]);
+        for (int m : touched) {
+            for (int block : nodes[n]) neighbours[m].erase(block);
+            for (int block : neighbours[n])
+                if (node_of[block] != m) neighbours[m].insert(block);
+            const int fresh = cost(m);
+            if (fresh != current[m]) queue.emplace(current[m] = fresh, m);
+        }
+    }
+
+    // where each element and each remainder is added
+    std::vector<int> local(size_, -1);
+    std::vector<std::vector<int>> elements_of(count), children_of(count);
+    for (int e = 0; e < static_cast<int>(elements.size()); ++e) {
+        int first = count;
+        for (int block : elements[e]) first = std::min(first, position[node_of[block]]);
+        elements_of[first].push_back(e);
+    }
+    std::vector<int> node_of_row(size_);
+    for (int block = 0; block < static_cast<int>(block_sizes_.size()); ++block)
+        std::fill(node_of_row.begin() + block_start_[block], node_of_row.begin() + block_start_[block + 1],
+                  node_of[block]);
+    for (int k = 0; k < count; ++k) {
+        const Front& front = order_[k];
+        int next = count;
+        for (int i = front.own; i < front.total; ++i) next = std::min(next, position[node_of_row[front.rows[i]]]);
+        if (next < count) children_of[next].push_back(k);
+    }
+    std::size_t start = 0;
+    for (int k = 0; k < count; ++k) {
+        Front& front = order_[k];
+        front.start = start;
+        start += static_cast<std::size_t>(front.total) * front.total;
+        for (int i = 0; i < front.total; ++i) local[front.rows[i]] = i;
+        for (int e : elements_of[k]) {
+            Scatter scatter{e, {}};
+            for (int row : element_rows_[e]) scatter.position.push_back(local[row]);
+            front.elements.push_back(std::move(scatter));
+        }
+        for (int c : children_of[k]) {
+            Scatter scatter{c, {}};
+            for (int i = order_[c].own; i < order_[c].total; ++i) scatter.position.push_back(local[order_[c].rows[i]]);
+            front.children.push_back(std::move(scatter));
+        }
+        pivot_start_.push_back(static_cast<int>(pivots_.size()));
+        pivots_.resize(pivots_.size() + front.own);
+        for (long long i = 0; i < front.own; ++i) operations_ += (front.total - i) * (front.total - i);
+    }
+    fronts_.assign(start, 0.0);
+}
+
+int Fronts::factorise(const double* diagonal) {
+    int perturbed = 0;
+    for (Front& front : order_) {
+        double* matrix = fronts_.data() + front.start;
+        const int n = front.total;
+        std::memset(matrix, 0, sizeof(double) * n * n);
+        for (int i = 0; i < front.own; ++i) matrix[i * (n + 1)] = diagonal[front.rows[i]];
+        for (const Scatter& s : front.elements) {
+            const int m = static_cast<int>(s.position.size());
+            const double* values = element(s.source);
+            for (int j = 0; j < m; ++j) {
+                double* column = matrix + static_cast<std::size_t>(s.position[j]) * n;
+                for (int i = 0; i < m; ++i) column[s.position[i]] += values[j * m + i];
+            }
+        }
+        for (const Scatter& s : front.children) {
+            const Front& child = order_[s.source];
+            const int m = static_cast<int>(s.position.size());
+            const double* rest = fronts_.data() + child.start + static_cast<std::size_t>(child.own) * (child.total + 1);
+            for (int j = 0; j < m; ++j) {
+                double* column = matrix + static_cast<std::size_t>(s.position[j]) * n;
+                const double* values = rest + static_cast<std::size_t>(j) * child.total;
+                for (int i = 0; i < m; ++i) column[s.position[i]] += values[i];
+            }
+        }
+        perturbed += eliminate(front);
+    }
+    return perturbed;
+}
+
+// Right-looking LU of the first `own` columns, pivoting among the own rows; zero multipliers are skipped, since a
+// front of hinges is half empty.
+int Fronts::eliminate(Front& front) {
+    const int n = front.total, own = front.own;
+    double* matrix = fronts_.data() + front.start;
+    int* pivots = pivots_.data() + pivot_start_[&front - order_.data()];
+    int perturbed = 0;
+    double scale = 0;
+    for (int j = 0; j < own; ++j)
+        for (int i = 0; i < own; ++i) scale = std::max(scale, std::abs(matrix[j * n + i]));
+    for (int k = 0; k < own; ++k) {
+        double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
+        int best = k;
+        for (int i = k + 1; i < own; ++i)
+            if (std::abs(pivot_column[i]) > std::abs(pivot_column[best])) best = i;
+        pivots[k] = best;
+        if (best != k)
+            for (int j = 0; j < n; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
+        if (std::abs(pivot_column[k]) <= 1e-16 * scale) {
+            pivot_column[k] = std::copysign(1e-8 * (scale > 0 ? scale : 1.0), pivot_column[k]);
+            ++perturbed;
+        }
+        const double inverse = 1 / pivot_column[k];
+        for (int i = k + 1; i < n; ++i) pivot_column[i] *= inverse;
+        for (int j = k + 1; j < n; ++j) {
+            double* column = matrix + static_cast<std::size_t>(j) * n;
+            const double factor = column[k];
+            if (factor == 0) continue;
+            for (int i = k + 1; i < n; ++i) column[i] -= factor * pivot_column[i];
+        }
+    }
+    return perturbed;
+}
+
+void Fronts::solve(double* x, int columns) const {
+    for (int c = 0; c < columns; ++c, x += size_) {
+        for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
+            const Front& front = order_[f];
+            const int n = front.total;
+            const double* matrix = fronts_.data() + front.start;
+            const int* rows = front.rows.data();
+            const int* pivots = pivots_.data() + pivot_start_[f];
+            for (int k = 0; k < front.own; ++k)
+                if (pivots[k] != k) std::swap(x[rows[k]], x[rows[pivots[k]]]);
+            for (int k = 0; k < front.own; ++k) {
+                const double value = x[rows[k]];
+                if (value == 0) continue;
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
+                for (int i = k + 1; i < n; ++i) x[rows[i]] -= column[i] * value;
+            }
+        }
+        for (std::size_t f = order_.size(); f-- > 0;) {  // U x = y
+            const Front& front = order_[f];
+            const int n = front.total;
+            const double* matrix = fronts_.data() + front.start;
+            const int* rows = front.rows.data();
+            for (int j = front.own; j < n; ++j) {
+                const double value = x[rows[j]];
+                if (value == 0) continue;
+                const double* column = matrix + static_cast<std::size_t>(j) * n;
+                for (int i = 0; i < front.own; ++i) x[rows[i]] -= column[i] * value;
+            }
+            for (int k = front.own; k-- > 0;) {
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
+                const double value = x[rows[k]] /= column[k];
+                for (int i = 0; i < k; ++i) x[rows[i]] -= column[i] * value;
+            }
+        }
+    }
+}
+
+void Fronts::solve_transposed(double* x, int columns) const {
+    for (int c = 0; c < columns; ++c, x += size_) {
+        for (const Front& front : order_) {  // U^T y = b
+            const int n = front.total;
+            const double* matrix = fronts_.data() + front.start;
+            const int* rows = front.rows.data();
+            for (int k = 0; k < front.own; ++k) {
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
+                double value = x[rows[k]];
+                for (int i = 0; i < k; ++i) value -= column[i] * x[rows[i]];
+                x[rows[k]] = value / column[k];
+            }
+            for (int j = front.own; j < n; ++j) {
+                const double* column = matrix + static_cast<std::size_t>(j) * n;
+                double value = x[rows[j]];
+                for (int i = 0; i < front.own; ++i) value -= column[i] * x[rows[i]];
+                x[rows[j]] = value;
+            }
+        }
+        for (std::size_t f = order_.size(); f-- > 0;) {  // L^T P x = y
+            const Front& front = order_[f];
+            const int n = front.total;
+            const double* matrix = fronts_.data() + front.start;
+            const int* rows = front.rows.data();
+            const int* pivots = pivots_.data() + pivot_start_[f];
+            for (int k = front.own; k-- > 0;) {
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
+                double value = x[rows[k]];
+                for (int i = k + 1; i < n; ++i) value -= column[i] * x[rows[i]];
+                x[rows[k]] = value;
+            }
+            for (int k = front.own; k-- > 0;)
+                if (pivots[k] != k) std::swap(x[rows[k]], x[rows[pivots[k]]]);
+        }
+    }
+}
+
+void Fronts::multiply(const double* x, double* y, bool transposed) const {
+    std::fill(y, y + size_, 0.0);
+    for (int e = 0; e < elements(); ++e) {
+        const auto& rows = element_rows_[e];
+        const int m = static_cast<int>(rows.size());
+        const double* values = element(e);
+        for (int j = 0; j < m; ++j) {
+            if (transposed)
+                for (int i = 0; i < m; ++i) y[rows[j]] += values[j * m + i] * x[rows[i]];
+            else
+                for (int i = 0; i < m; ++i) y[rows[i]] += values[j * m + i] * x[rows[j]];
+        }
+    }
+}
+
+}  // namespace supple

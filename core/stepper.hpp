@@ -1,0 +1,35 @@
+// Implicit time stepping of a System: backward Euler or BDF2, Newton's method in every step.
+#pragma once
+
+#include "system.hpp"
+
+namespace supple {
+
+class Stepper {
+   public:
+    Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {}
+
+    // Starts at the system's coordinates with the given rates of the tree's coordinates' bodies.
+    void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
+
+    // One step of h to `targets`, the values of the equality rows `driven` at its end. A step that does not converge
+    // is done again in halves; false: it failed at every size, and the state is that of the last good one.
+    bool step(const std::vector<int>& driven, const double* targets);
+
+    double time = 0;
+    bool fresh = true;  // the next step looks back one step only
+    History history;
+    long long iterations = 0, factorisations = 0;
+
+   private:
+    bool advance(double h, int order);
+    bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
+    void accept(double h);
+    void set_targets(const std::vector<int>& driven, const double* values);
+
+    System& system_;
+    double h_;
+    int order_;
+};
+
+}  // namespace supple

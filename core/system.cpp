@@ -1,0 +1,622 @@
+#include "system.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace supple {
+
+namespace {
+
+// x^T N y = w^T [x, y] with the Lie bracket of twists: antisymmetric.
+Mat6 bracket_form(const Vec6& w) {
+    const Mat3 f = skew(w.head<3>());
+    return blocks(Mat3::Zero(), -f, -f, -skew(w.tail<3>()));
+}
+
+// Derivative, along a body's own twist, of a wrench that is fixed in world axes and acts at a point of the body.
+Mat6 world_wrench_derivative(const Vec3& force, const Vec3& torque, const Vec3& point) {
+    const Mat3 f = skew(force);
+    return blocks(Mat3::Zero(), f, Mat3::Zero(), skew(torque) + skew(point) * f);
+}
+
+Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& point) {
+    return stack(force, torque + point.cross(force));
+}
+
+// Ad(h^-1) and Ad(h^-1)^T applied without forming the matrix
+Vec6 wrench_from(const Pose& h, const Vec6& w) {  // Ad(h^-1)^T w: seen in h's base
+    const Vec3 f = h.R * w.head<3>();
+    return stack(f, h.R * w.tail<3>() + h.p.cross(f));
+}
+
+Mat6 adjoint_inverse(const Pose& h) {
+    const Mat3 Rt = h.R.transpose();
+    return blocks(Rt, -Rt * skew(h.p), Mat3::Zero(), Rt);
+}
+
+constexpr double penalty = 1e5;  // stiffness of regularised constraints over that of the mechanism
+
+}  // namespace
+
+void Curve::evaluate(double x, double& torque, double& slope, double& energy) const {
+    // piece 0 and piece 1 start at the same break: what lies left of it belongs to piece 0
+    const auto piece = std::upper_bound(start.begin() + 1, start.end(), x) - start.begin() - 1;
+    const auto& c = coefficients[piece];
+    const double t = x - start[piece];
+    torque = c[0] + t * (c[1] + t * (c[2] + t * c[3]));
+    slope = c[1] + t * (2 * c[2] + t * 3 * c[3]);
+    auto integral = [&](std::size_t i, double h) {
+        const auto& k = coefficients[i];
+        return h * (k[0] + h * (k[1] / 2 + h * (k[2] / 3 + h * k[3] / 4)));
+    };
+    energy = integral(piece, t);
+    for (std::ptrdiff_t i = 1; i < piece; ++i) energy += integral(i, start[i + 1] - start[i]);
+}
+
+double Combination::value(const std::vector<double>& q) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < axes.size(); ++i) sum += coefficients[i] * q[axes[i]];
+    return sum;
+}
+
+void System::prepare() {
+    const int nb = bodies(), nj = static_cast<int>(joints.size()), nr = static_cast<int>(rows.size());
+    std::vector<int> sizes(nb, 6);
+    std::vector<int> axis_joint(axes());
+    for (int j = 0; j < nj; ++j) {
+        joint_start_.push_back(6 * nb + 6 * j + joints[j].first);
+        sizes.push_back(6);
+        sizes.push_back(joints[j].count);
+        for (int i = 0; i < joints[j].count; ++i) {
+            axis_row_.push_back(joint_start_[j] + 6 + i);
+            axis_joint[joints[j].first + i] = j;
+        }
+    }
+    row_start_ = 6 * nb + 6 * nj + axes();
+    sizes.insert(sizes.end(), nr, 1);
+
+    // loops and rows first: with their regularisation they are regular by themselves, and bodies that only a loop
+    // holds get their stiffness from them
+    std::vector<std::vector<int>> nodes, elements;
+    std::vector<int> holder(nb, -1);
+    for (int j = 0; j < nj; ++j) {
+        if (joints[j].outer >= 0)
+            holder[joints[j].outer] = j;
+        else
+            nodes.push_back({nb + 2 * j, nb + 2 * j + 1});
+    }
+    for (int r = 0; r < nr; ++r) nodes.push_back({nb + 2 * nj + r});
+    const int early = static_cast<int>(nodes.size());
+    for (int b = 0; b < nb; ++b) nodes.push_back({b, nb + 2 * holder[b], nb + 2 * holder[b] + 1});
+
+    for (int b = 0; b < nb; ++b) elements.push_back({b});
+    for (int j = 0; j < nj; ++j) {
+        auto& blocks = elements.emplace_back();
+        for (int body : {joints[j].parent, joints[j].child})
+            if (body >= 0) blocks.push_back(body);
+        blocks.push_back(nb + 2 * j);
+        blocks.push_back(nb + 2 * j + 1);
+    }
+    auto joint_blocks = [&](const Combination& of) {
+        std::vector<int> blocks;
+        for (int axis : of.axes) {
+            const int block = nb + 2 * axis_joint[axis] + 1;
+            if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
+        }
+        return blocks;
+    };
+    for (const Spring& spring : springs) elements.push_back(joint_blocks(spring.of));
+    for (int r = 0; r < nr; ++r) {
+        auto& blocks = elements.emplace_back(joint_blocks(rows[r].of));
+        blocks.push_back(nb + 2 * nj + r);
+    }
+    fronts_ = std::make_unique<Fronts>(sizes, nodes, elements, early);
+
+    for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
+    for (Joint& joint : joints) {
+        joint.A_child = adjoint_inverse(joint.pose_child);
+        joint.Ad_parent = adjoint_inverse(joint.pose_parent);
+    }
+    displacement_.resize(nj);
+    screw_.resize(axes());
+    B_parent_.resize(nj);
+    gap_.assign(nj, Vec6::Zero());
+    wrench_.resize(nb);
+    residual_.resize(unknowns());
+    regular_.resize(unknowns());
+    active_.assign(nr, 0);
+    row_error_.assign(nr, 0);
+    velocity.assign(nb, Vec6::Zero());
+    momentum.assign(nb, Vec6::Zero());
+    rate.assign(axes(), 0);
+    state.lambda.resize(nj, Vec6::Zero());
+    state.mu.resize(nr, 0);
+    state.H.resize(nb);
+}
+
+// X(q) = product of the blocks' exponentials, and its twists S in the frame at its end.
+void System::joint_kinematics(int j) {
+    const Joint& joint = joints[j];
+    Pose after;  // from the joint's frame on the child to the end of the block
+    bool trivial = true;
+    int axis = joint.first + joint.count;
+    for (std::size_t k = joint.blocks.size(); k-- > 0;) {
+        const int size = joint.blocks[k];
+        axis -= size;
+        Vec6 xi = Vec6::Zero();
+        for (int i = 0; i < size; ++i) {
+            xi += state.q[axis + i] * twists[axis + i];
+            screw_[axis + i] = trivial ? twists[axis + i] : transform_twist(after.inverse(), twists[axis + i]);
+        }
+        const Pose block = exp(xi);
+        after = trivial ? block : block * after;
+        trivial = false;
+    }
+    displacement_[j] = after;
+    // Ad(X^-1) Ad(pose_parent^-1), both block upper triangular
+    const Mat3 Rt = after.R.transpose();
+    const Mat3 lower = Rt * joint.Ad_parent.bottomRightCorner<3, 3>();
+    B_parent_[j] = blocks(lower, Rt * (joint.Ad_parent.topRightCorner<3, 3>() -
+                                       skew(after.p) * joint.Ad_parent.bottomRightCorner<3, 3>()),
+                          Mat3::Zero(), lower);
+}
+
+void System::move() {
+    for (std::size_t j = 0; j < joints.size(); ++j) joint_kinematics(static_cast<int>(j));
+    std::vector<int> holder(bodies());
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer >= 0) holder[joints[j].outer] = static_cast<int>(j);
+    for (int b : order) {
+        const Joint& joint = joints[holder[b]];
+        const Pose across = joint.pose_parent * displacement_[holder[b]] * joint.pose_child.inverse();
+        const int inner = joint.child == b ? joint.parent : joint.child;
+        const Pose step = joint.child == b ? across : across.inverse();
+        state.H[b] = inner < 0 ? step : state.H[inner] * step;
+    }
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        const Joint& joint = joints[j];
+        if (joint.outer >= 0) continue;
+        const Pose a = joint.parent < 0 ? joint.pose_parent : state.H[joint.parent] * joint.pose_parent;
+        const Pose b = joint.child < 0 ? joint.pose_child : state.H[joint.child] * joint.pose_child;
+        gap_[j] = log(b.seen_from(a * displacement_[j]));
+    }
+}
+
+Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
+    const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));
+    return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));
+}
+
+// What acts on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
+// -dw/dxi - N(w)/2, the second term from the exponential chart.
+void System::apply(const Step* step, const History* history, bool tangent) {
+    const int nb = bodies();
+    std::vector<Mat6> derivative(tangent ? nb : 0, Mat6::Zero());
+    for (int b = 0; b < nb; ++b) {
+        const Mat3 Rt = state.H[b].R.transpose();
+        const Vec3 weight = Rt * (mass[b] * gravity);
+        wrench_[b] = at_origin(weight, Vec3::Zero(), centre[b]);
+        Vec3 force = weight, torque = Vec3::Zero();  // fixed in world axes at the centre of mass
+        if (step) {
+            // v = Jr(x) (c0 x - c2 x_0) / h with x = log(H_n^-1 H); the world's momentum is differenced, so that
+            // what acts on nothing keeps its momentum exactly
+            const Vec6 x = log(state.H[b].seen_from(history->H[b]));
+            const Vec6& before = history->twist[b];
+            velocity[b] = step->c0 * x;
+            if (step->c2 != 0) velocity[b] -= step->c2 * (right_jacobian(x) * before);
+            velocity[b] /= step->h;
+            momentum[b] = momentum_of(b, state.H[b], velocity[b]);
+            const Vec6 past = (step->c1 * history->momentum[b] + step->c2 * history->momentum_before[b]) / step->h;
+            const Vec3 past_force = Rt * past.head<3>(), past_torque = Rt * past.tail<3>();
+            const double c = step->c0 / step->h;
+            wrench_[b] -= c * (mass_matrix_[b] * velocity[b]) + at_origin(past_force, past_torque, centre[b]);
+            force -= past_force;
+            torque -= past_torque;
+            if (tangent) {
+                // dv/dxi = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h, to the second order in the step's own motion
+                const Mat6 adx = ad(x);
+                Mat6 dv = step->c0 * (Mat6::Identity() + 0.5 * adx + adx * adx / 12);
+                if (step->c2 != 0) dv -= 0.5 * step->c2 * ad(before);
+                derivative[b] -= (c / step->h) * (mass_matrix_[b] * dv);
+            }
+        }
+        if (tangent) derivative[b] += world_wrench_derivative(force, torque, centre[b]);
+    }
+    for (const Load& load : loads) {
+        const Mat3 Rt = state.H[load.body].R.transpose();
+        Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
+        if (load.world) {
+            force = Rt * force;
+            torque = Rt * torque;
+            if (tangent) derivative[load.body] += world_wrench_derivative(force, torque, load.point);
+        }
+        wrench_[load.body] += at_origin(force, torque, load.point);
+    }
+    for (const Handle& handle : handles) {
+        const Pose& H = state.H[handle.body];
+        const Vec3 at = H.act(handle.point);
+        Vec3 force = handle.stiffness * (handle.target - at);
+        double slope = handle.stiffness;
+        if (step) {
+            force -= handle.damping * (at - history->H[handle.body].act(handle.point)) / step->h;
+            slope += handle.damping / step->h;
+        }
+        force = H.R.transpose() * force;
+        wrench_[handle.body] += at_origin(force, Vec3::Zero(), handle.point);
+        if (tangent) {
+            derivative[handle.body] += world_wrench_derivative(force, Vec3::Zero(), handle.point);
+            const Mat3 r = skew(handle.point);
+            derivative[handle.body] -= slope * blocks(Mat3::Identity(), -r, r, -r * r);
+        }
+    }
+    if (!tangent) return;
+    for (int b = 0; b < nb; ++b)
+        Eigen::Map<Mat6>(fronts_->element(b)) = -derivative[b] - 0.5 * bracket_form(wrench_[b]);
+}
+
+// Multipliers of the tree's joints from the bodies' balance, outermost first.
+void System::react() {
+    std::vector<Vec6> left(wrench_);  // what the joint towards the world must carry
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        if (joints[j].outer >= 0) continue;
+        if (joints[j].child >= 0) left[joints[j].child] -= joints[j].A_child.transpose() * state.lambda[j];
+        if (joints[j].parent >= 0) left[joints[j].parent] += B_parent_[j].transpose() * state.lambda[j];
+    }
+    std::vector<int> holder(bodies());
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer >= 0) holder[joints[j].outer] = static_cast<int>(j);
+    for (std::size_t k = order.size(); k-- > 0;) {
+        const int b = order[k];
+        const Joint& joint = joints[holder[b]];
+        Vec6& lambda = state.lambda[holder[b]];
+        const Pose frame = joint.pose_parent * displacement_[holder[b]];  // of the child's side, in the parent
+        if (joint.child == b) {  // A_child^T lambda = left
+            lambda = wrench_from(joint.pose_child.inverse(), left[b]);
+            if (joint.parent >= 0) left[joint.parent] += wrench_from(frame, lambda);
+        } else {  // -B_parent^T lambda = left
+            lambda = -wrench_from(frame.inverse(), left[b]);
+            if (joint.child >= 0) left[joint.child] -= wrench_from(joint.pose_child, lambda);
+        }
+    }
+}
+
+// Spring, damper and armature of one block of a joint: torque and its derivative in the block's increments.
+void System::axis_torque(int first, int size, const Step* step, const History* history,
+                         Eigen::Ref<Eigen::VectorXd> torque, Eigen::Ref<Eigen::MatrixXd> slope) {
+    for (int i = 0; i < size; ++i) {
+        const int axis = first + i;
+        const double deflection = state.q[axis] - rest[axis];
+        torque[i] = stiffness[axis] * deflection;
+        slope(i, i) = stiffness[axis];
+        if (curve[axis] >= 0) {
+            double t, s, e;
+            curves[curve[axis]].evaluate(deflection, t, s, e);
+            torque[i] += t;
+            slope(i, i) += s;
+        }
+    }
+    Vec3 increment = Vec3::Zero();
+    if (size == 3) {  // torque Jr^-T y on the increment of R exp(delta), derivative in the exponential chart
+        const Vec3 r(state.q[first], state.q[first + 1], state.q[first + 2]), y = torque;
+        const Mat3 Ji = so3_right_jacobian_inverse(r);
+        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(r, y)) * Ji;
+        torque = Ji.transpose() * y;
+        slope -= 0.5 * skew(torque);
+        if (step) {
+            const Vec3 r_n(history->q[first], history->q[first + 1], history->q[first + 2]);
+            const Vec3 r_b(history->q_before[first], history->q_before[first + 1], history->q_before[first + 2]);
+            const Mat3 R_n = so3_exp(r_n);
+            increment = (step->c0 * so3_log(R_n.transpose() * so3_exp(r)) +
+                         step->c2 * so3_log(R_n.transpose() * so3_exp(r_b))) /
+                        step->h;
+        }
+    }
+    if (!step) return;
+    for (int i = 0; i < size; ++i) {
+        const int axis = first + i;
+        const double v = size == 3 ? increment[i]
+                                   : (step->c0 * state.q[axis] + step->c1 * history->q[axis] +
+                                      step->c2 * history->q_before[axis]) /
+                                         step->h;
+        rate[axis] = v;
+        const double c = step->c0 / step->h;
+        torque[i] += damping[axis] * v;
+        slope(i, i) += damping[axis] * c;
+        if (armature[axis] != 0) {
+            torque[i] += (step->c0 * armature[axis] * v + step->c1 * history->p[axis] + step->c2 * history->p_before[axis]) /
+                         step->h;
+            slope(i, i) += armature[axis] * c * c;
+        }
+    }
+}
+
+void System::fill_joint(int j, const Step* step, const History* history, bool tangent) {
+    const Joint& joint = joints[j];
+    const int k = joint.count;
+    const Vec6& lambda = state.lambda[j];
+
+    double torque_buffer[64], slope_buffer[64 * 64];
+    Eigen::Map<Eigen::VectorXd> torque(torque_buffer, k);
+    Eigen::Map<Eigen::MatrixXd> slope(slope_buffer, k, k);
+    slope.setZero();
+    int at = 0;
+    for (int size : joint.blocks) {
+        axis_torque(joint.first + at, size, step, history, torque.segment(at, size),
+                    slope.block(at, at, size, size));
+        at += size;
+    }
+    for (int i = 0; i < k; ++i) {
+        const int axis = joint.first + i;
+        residual_[axis_row_[axis]] -= torque[i] - screw_[axis].dot(lambda);
+    }
+    if (joint.outer < 0) Eigen::Map<Vec6>(&residual_[joint_start_[j]]) -= gap_[j];
+    if (!tangent) return;
+
+    // c' = A_b b - B_a a - S q; second derivatives of lambda^T c:
+    //   qa: S^T N B/2,  qb: -S^T N A/2,  ab: -B^T N A/2,  qq: -s_i^T N s_k/2 between different exponentials
+    const int nb = bodies();
+    const int n = fronts_->element_size(nb + j);
+    Eigen::Map<Eigen::MatrixXd> element(fronts_->element(nb + j), n, n);
+    element.setZero();
+    const int a = 0, b = joint.parent >= 0 ? 6 : 0, l = b + (joint.child >= 0 ? 6 : 0), q = l + 6;
+    const Mat6 N = bracket_form(lambda);
+    const Mat6& A = joint.A_child;
+    const Mat6& B = B_parent_[j];
+    if (joint.parent >= 0) {
+        element.block<6, 6>(l, a) = -(scale_.asDiagonal() * B);
+        element.block<6, 6>(a, l) = element.block<6, 6>(l, a).transpose();
+    }
+    if (joint.child >= 0) {
+        element.block<6, 6>(l, b) = scale_.asDiagonal() * A;
+        element.block<6, 6>(b, l) = element.block<6, 6>(l, b).transpose();
+    }
+    if (joint.parent >= 0 && joint.child >= 0) {
+        const Mat6 ab = -0.5 * (B.transpose() * (N * A));
+        element.block<6, 6>(a, b) = ab;
+        element.block<6, 6>(b, a) = ab.transpose();
+    }
+    for (int i = 0; i < k; ++i) {
+        const Vec6& s = screw_[joint.first + i];
+        element.block<6, 1>(l, q + i) = -scale_.cwiseProduct(s);
+        element.block<1, 6>(q + i, l) = element.block<6, 1>(l, q + i).transpose();
+        const Vec6 Ns = 0.5 * (N.transpose() * s);  // (s^T N)^T / 2
+        if (joint.parent >= 0) {
+            const Vec6 qa = B.transpose() * Ns;
+            element.block<6, 1>(a, q + i) = qa;
+            element.block<1, 6>(q + i, a) = qa.transpose();
+        }
+        if (joint.child >= 0) {
+            const Vec6 qb = -(A.transpose() * Ns);
+            element.block<6, 1>(b, q + i) = qb;
+            element.block<1, 6>(q + i, b) = qb.transpose();
+        }
+    }
+    element.block(q, q, k, k) = slope;
+    at = 0;
+    for (std::size_t m = 0; m < joint.blocks.size(); ++m) {
+        for (int i = at; i < at + joint.blocks[m]; ++i)
+            for (int h = at + joint.blocks[m]; h < k; ++h) {
+                const double value = -0.5 * screw_[joint.first + i].dot(N * screw_[joint.first + h]);
+                element(q + i, q + h) += value;
+                element(q + h, q + i) += value;
+            }
+        at += joint.blocks[m];
+    }
+}
+
+void System::fill_spring(int s, const Step* step, const History* history, bool tangent) {
+    const Spring& spring = springs[s];
+    const double length = spring.of.value(state.q);
+    double force = spring.stiffness * (length - spring.rest), slope = spring.stiffness;
+    if (spring.curve >= 0) {
+        double t, d, e;
+        curves[spring.curve].evaluate(length - spring.rest, t, d, e);
+        force += t;
+        slope += d;
+    }
+    if (step) {
+        force += spring.damping *
+                 (step->c0 * length + step->c1 * history->length[s] + step->c2 * history->length_before[s]) / step->h;
+        slope += spring.damping * step->c0 / step->h;
+    }
+    const auto& of = spring.of;
+    for (std::size_t i = 0; i < of.axes.size(); ++i) residual_[axis_row_[of.axes[i]]] -= of.coefficients[i] * force;
+    if (!tangent) return;
+    const int e = bodies() + static_cast<int>(joints.size()) + s;
+    const auto& rows_of = fronts_->element_rows(e);
+    const int n = static_cast<int>(rows_of.size());
+    Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);
+    element.setZero();
+    std::vector<int> local;
+    for (int axis : of.axes)
+        local.push_back(static_cast<int>(std::find(rows_of.begin(), rows_of.end(), axis_row_[axis]) - rows_of.begin()));
+    for (std::size_t i = 0; i < local.size(); ++i)
+        for (std::size_t k = 0; k < local.size(); ++k)
+            element(local[i], local[k]) += slope * of.coefficients[i] * of.coefficients[k];
+}
+
+// A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian).
+void System::fill_row(int r, bool tangent) {
+    const Row& row = rows[r];
+    const double value = row.of.value(state.q);
+    const double stiff = penalty * regular_scale_, mu = state.mu[r];
+    if (row.equality) {
+        active_[r] = 1;
+        row_error_[r] = value - row.lower;
+    } else if (mu + stiff * (value - row.upper) > 0) {
+        active_[r] = 1;
+        row_error_[r] = value - row.upper;
+    } else if (mu + stiff * (value - row.lower) < 0) {
+        active_[r] = -1;
+        row_error_[r] = value - row.lower;
+    } else {
+        active_[r] = 0;
+        row_error_[r] = 0;
+    }
+    residual_[row_start_ + r] = active_[r] ? -row_error_[r] : mu / regular_scale_;
+    for (std::size_t i = 0; i < row.of.axes.size(); ++i)
+        residual_[axis_row_[row.of.axes[i]]] -= row.of.coefficients[i] * mu;
+    if (!tangent) return;
+    const int e = bodies() + static_cast<int>(joints.size() + springs.size()) + r;
+    const auto& rows_of = fronts_->element_rows(e);
+    const int n = static_cast<int>(rows_of.size()), last = n - 1;
+    Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);
+    element.setZero();
+    if (!active_[r]) element(last, last) = -regular_scale_;  // the multiplier goes to zero, taking its torque along
+    for (std::size_t i = 0; i < row.of.axes.size(); ++i) {
+        const int at =
+            static_cast<int>(std::find(rows_of.begin(), rows_of.end(), axis_row_[row.of.axes[i]]) - rows_of.begin());
+        element(at, last) = regular_scale_ * row.of.coefficients[i];
+        if (active_[r]) element(last, at) = element(at, last);
+    }
+}
+
+void System::evaluate(bool tangent, const Step* step, const History* history) {
+    regular_scale_ = stiffness_scale;
+    if (step) {
+        double total = 0;
+        for (double m : mass) total += m;
+        regular_scale_ += total / std::max<std::size_t>(1, mass.size()) * length_scale * length_scale *
+                          (step->c0 / step->h) * (step->c0 / step->h);
+    }
+    scale_.head<3>().setConstant(regular_scale_ / length_scale);
+    scale_.tail<3>().setConstant(regular_scale_);
+    std::fill(residual_.begin(), residual_.end(), 0.0);
+    move();
+    apply(step, history, tangent);
+    react();
+    for (std::size_t j = 0; j < joints.size(); ++j) fill_joint(static_cast<int>(j), step, history, tangent);
+    for (std::size_t s = 0; s < springs.size(); ++s) fill_spring(static_cast<int>(s), step, history, tangent);
+    for (std::size_t r = 0; r < rows.size(); ++r) fill_row(static_cast<int>(r), tangent);
+}
+
+System::Size System::residual_size() const {
+    Size size{0, 0, 0};
+    for (int axis = 0; axis < axes(); ++axis)
+        size.torque = std::max(size.torque, std::abs(residual_[axis_row_[axis]]) / regular_scale_);
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer < 0) {
+            size.gap = std::max({size.gap, gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale,
+                                 gap_[j].tail<3>().cwiseAbs().maxCoeff()});
+        }
+    for (std::size_t r = 0; r < rows.size(); ++r)
+        size.row = std::max(size.row, std::abs(residual_[row_start_ + static_cast<int>(r)]));
+    return size;
+}
+
+int System::factorise(double shift) {
+    std::fill(regular_.begin(), regular_.end(), 0.0);
+    const double soft = -regular_scale_ / penalty;
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer < 0) std::fill_n(regular_.begin() + joint_start_[j], 6, soft);
+    for (std::size_t r = 0; r < rows.size(); ++r)
+        if (active_[r]) regular_[row_start_ + r] = soft;
+    for (int axis = 0; axis < axes(); ++axis) regular_[axis_row_[axis]] = shift * regular_scale_;
+    return fronts_->factorise(regular_.data());
+}
+
+void System::scale_multipliers(double* x) const {
+    for (std::size_t j = 0; j < joints.size(); ++j) Eigen::Map<Vec6>(x + joint_start_[j]).array() *= scale_.array();
+    for (std::size_t r = 0; r < rows.size(); ++r) x[row_start_ + r] *= regular_scale_;
+}
+
+std::vector<double> System::scales() const {
+    std::vector<double> result(unknowns(), 1.0);
+    scale_multipliers(result.data());
+    return result;
+}
+
+double System::solve(const double* rhs, double* x, bool transposed) const {
+    const int n = fronts_->size();
+    std::vector<double> goal(rhs, rhs + n);
+    scale_multipliers(goal.data());
+    double size = 0;
+    for (double value : goal) size = std::max(size, std::abs(value));
+    std::copy(goal.begin(), goal.end(), x);
+    transposed ? fronts_->solve_transposed(x) : fronts_->solve(x);
+    double error = 0, last = INFINITY;
+    const bool regularised = std::any_of(regular_.begin(), regular_.end(), [](double value) { return value < 0; });
+    std::vector<double> left(n), best;
+    for (int k = 0; regularised && size > 0 && k < 8; ++k) {
+        fronts_->multiply(x, left.data(), transposed);
+        error = 0;
+        for (int i = 0; i < n; ++i) {
+            left[i] = goal[i] - left[i] - std::max(regular_[i], 0.0) * x[i];
+            error = std::max(error, std::abs(left[i]));
+        }
+        error /= size;
+        if (!(error < 0.5 * last)) {  // stalled: redundant constraints off their manifold
+            std::copy(best.begin(), best.end(), x);
+            error = last;
+            break;
+        }
+        last = error;
+        if (error < 1e-13) break;
+        best.assign(x, x + n);
+        transposed ? fronts_->solve_transposed(left.data()) : fronts_->solve(left.data());
+        for (int i = 0; i < n; ++i) x[i] += left[i];
+    }
+    scale_multipliers(x);
+    return error;
+}
+
+void System::retract(const State& base, const double* x, double alpha) {
+    for (const Joint& joint : joints) {
+        int axis = joint.first;
+        for (int size : joint.blocks) {
+            if (size == 3) {
+                const Vec3 r(base.q[axis], base.q[axis + 1], base.q[axis + 2]);
+                const Vec3 d = alpha * Vec3(x[axis_row_[axis]], x[axis_row_[axis + 1]], x[axis_row_[axis + 2]]);
+                const Vec3 moved = so3_log(so3_exp(r) * so3_exp(d));
+                for (int i = 0; i < 3; ++i) state.q[axis + i] = moved[i];
+            } else {
+                state.q[axis] = base.q[axis] + alpha * x[axis_row_[axis]];
+            }
+            axis += size;
+        }
+    }
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer < 0)
+            state.lambda[j] = base.lambda[j] + alpha * Eigen::Map<const Vec6>(x + joint_start_[j]);
+    for (std::size_t r = 0; r < rows.size(); ++r) state.mu[r] = base.mu[r] + alpha * x[row_start_ + r];
+}
+
+double System::strain_energy() const {
+    double sum = 0, t, s, e;
+    for (int axis = 0; axis < axes(); ++axis) {
+        const double deflection = state.q[axis] - rest[axis];
+        sum += 0.5 * stiffness[axis] * deflection * deflection;
+        if (curve[axis] >= 0) {
+            double zero;
+            curves[curve[axis]].evaluate(deflection, t, s, e);
+            curves[curve[axis]].evaluate(0, t, s, zero);
+            sum += e - zero;
+        }
+    }
+    for (const Spring& spring : springs) {
+        const double deflection = spring.of.value(state.q) - spring.rest;
+        sum += 0.5 * spring.stiffness * deflection * deflection;
+        if (spring.curve >= 0) {
+            double zero;
+            curves[spring.curve].evaluate(deflection, t, s, e);
+            curves[spring.curve].evaluate(0, t, s, zero);
+            sum += e - zero;
+        }
+    }
+    return sum;
+}
+
+double System::gravity_energy() const {
+    double sum = 0;
+    for (int b = 0; b < bodies(); ++b) sum -= mass[b] * gravity.dot(state.H[b].act(centre[b]));
+    return sum;
+}
+
+double System::kinetic_energy() const {
+    double sum = 0;
+    for (int b = 0; b < bodies(); ++b) sum += 0.5 * velocity[b].dot(mass_matrix_[b] * velocity[b]);
+    for (int axis = 0; axis < axes(); ++axis) sum += 0.5 * armature[axis] * rate[axis] * rate[axis];
+    return sum;
+}
+
+}  // namespace supple

@@ -1,0 +1,221 @@
+"""From a description to the compiled equations: numbering, and what loads, targets and limits mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple.errors import MechanismError
+from supple.mechanism import Mechanism
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array, array
+
+AXES_PER_JOINT = 64
+
+
+@dataclass(frozen=True)
+class Load:
+    """A wrench on a body: force then torque, acting at `point` (body frame), in world or body axes."""
+
+    name: str
+    """Of the body or site it was given for."""
+    body: int
+    point: Array
+    wrench: Array
+    world: bool
+
+    def scaled(self, by: float) -> Load:
+        return replace(self, wrench=by * self.wrench)
+
+
+@dataclass
+class Equations:
+    """The compiled equations of a mechanism and where its parts stand in them.
+
+    Coordinates are those of every joint, in the order of `mech.joints`. Rows are rigid conditions on
+    coordinates: rigid couplings, then motors, then limits of coordinates and of couplings.
+    """
+
+    mechanism: Mechanism
+    core: Any
+    axis: dict[str, int]
+    """Index of each coordinate."""
+    reference: Array
+    """(axes,) coordinates at the reference pose."""
+    rest: Array
+    """(axes,) rest positions of the joints' springs."""
+    spring: dict[str, int]
+    """Index of each coupling's spring."""
+    row: dict[str, int]
+    """Index of each rigid coupling's and motor's row."""
+    targets: dict[str, float]
+    """What the rows and springs of couplings and motors aim at."""
+    limit_names: list[str] = field(default_factory=list)
+    """Names of what the limit rows, the last ones, limit."""
+
+    def joint_slices(self) -> list[slice]:
+        ends = np.cumsum([0, *(len(j.axes) for j in self.mechanism.joints)])
+        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+    def zero_state(self) -> tuple[Array, Array, Array]:
+        """Coordinates at the reference, no reactions."""
+        rows = len(self.row) + len(self.limit_names)
+        return self.reference.copy(), np.zeros((len(self.mechanism.joints), 6)), np.zeros(rows)
+
+    def set_loads(self, loads: list[Load]) -> None:
+        self.core.set_loads(
+            [load.body for load in loads],
+            np.array([load.point for load in loads]).reshape(-1, 3),
+            np.array([load.wrench for load in loads]).reshape(-1, 6),
+            [load.world for load in loads],
+        )
+
+    def set_target(self, name: str, value: float) -> None:
+        """Aims the spring or motor of a joint, coordinate, coupling or motor at a new position."""
+        if name in self.targets:
+            self.set_targets(self.rest, self.targets | {name: value})
+        else:
+            rest = self.rest.copy()
+            rest[self.sprung_axis(name)] = value
+            self.set_targets(rest, self.targets)
+
+    def set_targets(self, rest: Array, targets: Mapping[str, float]) -> None:
+        """Aims all springs and rows: rest positions (axes,) of the joints, and targets as in `targets`."""
+        self.rest, self.targets = rest.copy(), dict(targets)
+        self.core.set_rest(self.rest)
+        for name, value in self.targets.items():
+            if name in self.row:
+                self.core.set_row(self.row[name], value, value)
+            else:
+                self.core.set_spring_rest(self.spring[name], value)
+
+    def at_reference(self) -> tuple[Array, dict[str, float]]:
+        """Rest positions and targets that are satisfied in the reference pose."""
+        targets = {}
+        for c in self.mechanism.couplings:
+            targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
+        for motor in self.mechanism.motors:
+            targets[motor.name] = float(self.reference[self.axis[motor.coordinate]])
+        return self.reference, targets
+
+    def sprung_axis(self, name: str) -> int:
+        """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
+        mech = self.mechanism
+        index = self.axis.get(name)
+        if index is None:
+            known = [*self.axis, *self.row, *self.spring]
+            if name in {j.name for j in mech.joints}:
+                raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
+            find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
+        joint = mech.joint(name)
+        at = joint.axes.index(name)
+        if joint.stiffness[at] == 0 and joint.curves[at] is None:
+            raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
+        assert index is not None
+        return index
+
+
+def equations(mech: Mechanism) -> Equations:
+    """Hands a mechanism to the core."""
+    core = _core.Engine()
+    for body in mech.bodies:
+        core.add_body(body.mass, body.centre, body.inertia)
+    curves: list[Any] = []
+
+    def add_curve(curve: Any) -> int:
+        if curve is None:
+            return -1
+        curves.append(curve)
+        core.add_curve(*(np.ascontiguousarray(part) for part in curve.pieces))
+        return len(curves) - 1
+
+    outer = {int(j): b for b, j in enumerate(mech.topology.joint)}
+    axis: dict[str, int] = {}
+    for i, joint in enumerate(mech.joints):
+        if len(joint.axes) > AXES_PER_JOINT:
+            raise MechanismError(f"joint '{joint.name}' has {len(joint.axes)} axes; the engine takes {AXES_PER_JOINT}")
+        axis |= {name: len(axis) + k for k, name in enumerate(joint.axes)}
+        core.add_joint(
+            mech.body_index(joint.parent),
+            mech.body_index(joint.child),
+            outer.get(i, -1),
+            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child, joint.twists)),
+            list(joint.blocks),
+            *(np.ascontiguousarray(part) for part in (joint.stiffness, joint.damping, joint.armature, joint.rest)),
+            [add_curve(curve) for curve in joint.curves],
+        )
+
+    spring: dict[str, int] = {}
+    row: dict[str, int] = {}
+    targets: dict[str, float] = {}
+    for c in mech.couplings:
+        where, how = [axis[n] for n in c.coordinates], c.coefficients.tolist()
+        targets[c.name] = c.rest
+        if c.rigid:
+            row[c.name] = len(row)
+            core.add_row(where, how, c.rest, c.rest, True)
+        else:
+            spring[c.name] = len(spring)
+            core.add_spring(where, how, c.stiffness, c.damping, c.rest, add_curve(c.curve))
+    for motor in mech.motors:
+        row[motor.name] = len(row)
+        targets[motor.name] = motor.position
+        core.add_row([axis[motor.coordinate]], [1.0], motor.position, motor.position, True)
+    limit_names = []
+    for joint in mech.joints:
+        for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
+            if np.isfinite(lower) or np.isfinite(upper):
+                limit_names.append(name)
+                core.add_row([axis[name]], [1.0], lower, upper, False)
+    for c in mech.couplings:
+        if not c.rigid and np.isfinite(c.limits).any():
+            limit_names.append(c.name)
+            core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), *c.limits.tolist(), False)
+
+    core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
+    core.set_gravity(mech.gravity)
+    reference = np.concatenate([np.zeros(0), *(j.reference for j in mech.joints)])
+    rest = np.concatenate([np.zeros(0), *(j.rest for j in mech.joints)])
+    return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names)
+
+
+def _stiffness_scale(mech: Mechanism) -> float:
+    """A torque per radian that is typical of the mechanism: its stiffest spring, or else its weight."""
+    found = [0.0]
+    for joint in mech.joints:
+        turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
+        lever = np.where(turning, 1.0, mech.radius**2)
+        slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
+        found += ((joint.stiffness + slopes) * lever).tolist()
+    found += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
+    weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
+    return max(*found, weight, 1e-9) if max(found) > 0 or weight > 0 else 1.0
+
+
+def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:
+    """Reads wrenches (6,) by body or site name; they act at that frame's origin, in world or in its own axes."""
+    if frame not in ("world", "body"):
+        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+    if wrenches is not None and not isinstance(wrenches, Mapping):
+        raise MechanismError("wrenches are given as {body name: [fx, fy, fz, tx, ty, tz]}")
+    result = []
+    for name, value in (wrenches or {}).items():
+        result.append(load(mech, name, value, frame))
+    return result
+
+
+def load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
+    """One wrench by name."""
+    body, pose_body_frame = mech.frame(name)
+    values = array(wrench, (6,), f"wrench on '{name}' (force, then torque)")
+    if body < 0:
+        raise MechanismError(f"'{name}' is fixed to the world; a wrench on it does nothing")
+    if frame == "body":  # in the site's own axes: turn it into the body's
+        rotation = pose_body_frame[:3, :3]
+        values = np.concatenate([rotation @ values[:3], rotation @ values[3:]])
+    return Load(name, body, pose_body_frame[:3, 3].copy(), values, frame == "world")
