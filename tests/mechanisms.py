@@ -146,7 +146,7 @@ def _joint(
             "stiffness": np.where(ball & mjcf, 20.0, rng.uniform(5, 50, k)),
             "damping": rng.uniform(0.1, 1, k) * (~ball if mjcf else 1),
             "rest": np.where(ball & mjcf, reference, reference + rng.uniform(-0.2, 0.2, k)),
-            "armature": rng.uniform(0, 0.1, k) * (~ball if mjcf else rng.random() < 0.5),
+            "armature": np.where(ball & mjcf, 0.05, rng.uniform(0, 0.1, k) * (rng.random() < 0.5)),
             "limits": np.stack([np.where(rng.random(k) < 0.5, -np.inf, low), high], axis=1),
             "curves": [None if mjcf or rng.random() < 0.7 else _curve(rng) for _ in range(k)],
         }

@@ -101,6 +101,20 @@ def test_random_trees(seed):
     check_tree(mech, seed, 1e-8)
 
 
+def test_damping_of_a_ball():
+    """Ours and MuJoCo's both act on the angular velocity."""
+    b = supple.Builder("ball")
+    b.link("arm", (0, 0, 0), (0.1, 0.2, 0.5), mass=1.0)
+    b.ball("turn", "world", "arm", (0, 0, 0), damping=0.3)
+    mech, q, rate = b.build(), np.array([0.5, -0.9, 0.7]), np.array([1.0, 2.0, -0.5])
+    model, data = compiled(mech, q)
+    rates = velocities(mech, model, data, q)
+    data.qvel[:] = rates @ rate
+    mujoco.mj_forward(model, data)
+    speed = mech.joints[0].increments(q)
+    np.testing.assert_allclose(rates.T @ data.qfrc_passive, -0.3 * speed.T @ speed @ rate, atol=1e-10)
+
+
 def test_ball_followed_by_turns():
     """MuJoCo takes neither a rotation after a ball nor more than six motions on one body."""
     b = supple.Builder("sequence")

@@ -174,8 +174,10 @@ class Joint(Record):
             block = self.twists[start : start + size]
             if size == 1:
                 self._check_axis(block[0], what)
-            elif block[:, :3].any() or not np.abs(block[:, 3:] @ block[:, 3:].T - np.eye(3)).max() <= 1e-9:
-                raise MechanismError(f"{what}: a block of three axes must be three perpendicular unit rotations")
+            elif block[:, :3].any() or not _right_handed(block[:, 3:]):
+                raise MechanismError(
+                    f"{what}: a block of three axes must be three perpendicular unit rotations, right-handed"
+                )
             start += size
 
     def _check_axis(self, twist: Array, what: str) -> None:
@@ -261,6 +263,10 @@ class Joint(Record):
             if np.abs(step).max(initial=0.0) < 1e-14:
                 break
         return q, spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
+
+
+def _right_handed(axes: Array) -> bool:
+    return bool(np.abs(axes @ axes.T - np.eye(3)).max() <= 1e-9) and bool(np.linalg.det(axes) > 0)
 
 
 def _letter(twist: Array) -> str:

@@ -80,7 +80,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
-        return a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.shape == b.shape and a.tobytes() == b.tobytes())
     return bool(a == b) and str(a) == str(b)  # the text tells 0.0 from -0.0
 
 

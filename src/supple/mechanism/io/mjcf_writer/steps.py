@@ -108,8 +108,6 @@ def _ball_settings(step: Step, notes: list[str]) -> dict[str, Any]:
         notes.append(f"'{step.name}': a ball has one stiffness, damping and armature; written as the means")
     if stiffness.any() and (joint.rest[part].any() or joint.reference[part].any()):
         notes.append(f"'{step.name}': the spring of a ball is relaxed at the reference pose")
-    if damping.any() or armature.any():
-        notes.append(f"'{step.name}': damping and armature of a ball act on its angular velocity")
     if any(joint.curves[part]):
         notes.append(f"'{step.name}': curves of a ball's springs are left out")
     if np.isfinite(joint.limits[part]).any():
