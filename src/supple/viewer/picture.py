@@ -26,7 +26,7 @@ COLOURS = {
     "ball": "#3a9e4f",
     "planar": "#a3623a",
     "bushing": "#7a6ff0",
-    "axes": "#444444",
+    "axes": "#d9b310",
 }
 """Of a joint, by its kind. Fixed and free joints are not drawn."""
 LINK, PALE, BASE, GRID, INK = "#8fa3b5", "#dfe5ea", "#3d434c", "#d5d8dc", "#2b2f36"
