@@ -258,8 +258,8 @@ class Engine {
         auto put6 = [&](const std::vector<Vec6>& all) {
             for (const Vec6& v : all) flat.insert(flat.end(), v.data(), v.data() + 6);
         };
-        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.length,
-                              &h.length_before, &system.rate})
+        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before,
+                              &h.length, &h.length_before, &system.rate})
             put(*v);
         for (const auto* v : {&system.state.lambda, &h.twist, &h.momentum, &h.momentum_before, &system.velocity})
             put6(*v);
@@ -271,12 +271,12 @@ class Engine {
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();
-        expect(flat, 2 + 5 * na + nr + 2 * ns + 6 * nj + 24 * nbod);
+        expect(flat, 2 + 6 * na + nr + 2 * ns + 6 * nj + 24 * nbod);
         const double* at = flat.data();
         stepper->time = *at++;
         stepper->fresh = *at++ != 0;
-        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.length, &h.length_before,
-                        &system.rate}) {
+        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
+                        &h.length_before, &system.rate}) {
             std::copy(at, at + v->size(), v->begin());
             at += v->size();
         }
@@ -286,6 +286,7 @@ class Engine {
                 at += 6;
             }
         h.q = system.state.q;
+        h.rate = system.rate;
         const auto rate = system.rate;
         const auto velocity = system.velocity;
         const auto lambda = system.state.lambda;

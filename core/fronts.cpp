@@ -9,6 +9,12 @@
 
 namespace supple {
 
+namespace {
+// Columns are handled in whole vectors of four, whatever the instruction set makes of them.
+constexpr int lanes = 4;
+typedef double Lanes __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
+}  // namespace
+
 Fronts::Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes,
                std::vector<std::vector<int>> elements, int early)
     : block_sizes_(std::move(block_sizes)) {
@@ -102,7 +108,9 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
     for (int k = 0; k < count; ++k) {
         Front& front = order_[k];
         front.start = start;
-        start += static_cast<std::size_t>(front.total) * front.total;
+        front.stride = (front.total + lanes - 1) / lanes * lanes;
+        start += static_cast<std::size_t>(front.stride) * front.total;
+        if (static_cast<std::size_t>(front.stride) > multipliers_.size()) multipliers_.resize(front.stride);
         for (int i = 0; i < front.total; ++i) local[front.rows[i]] = i;
         for (int e : elements_of[k]) {
             Scatter scatter{e, {}};
@@ -119,14 +127,15 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
         for (long long i = 0; i < front.own; ++i) operations_ += (front.total - i) * (front.total - i);
     }
     fronts_.assign(start, 0.0);
+    local_.resize(multipliers_.size());
 }
 
 int Fronts::factorise(const double* diagonal) {
     int perturbed = 0;
     for (Front& front : order_) {
         double* matrix = fronts_.data() + front.start;
-        const int n = front.total;
-        std::memset(matrix, 0, sizeof(double) * n * n);
+        const int n = front.stride;
+        std::memset(matrix, 0, sizeof(double) * n * front.total);
         for (int i = 0; i < front.own; ++i) matrix[i * (n + 1)] = diagonal[front.rows[i]];
         for (const Scatter& s : front.elements) {
             const int m = static_cast<int>(s.position.size());
@@ -139,10 +148,10 @@ int Fronts::factorise(const double* diagonal) {
         for (const Scatter& s : front.children) {
             const Front& child = order_[s.source];
             const int m = static_cast<int>(s.position.size());
-            const double* rest = fronts_.data() + child.start + static_cast<std::size_t>(child.own) * (child.total + 1);
+            const double* rest = fronts_.data() + child.start + static_cast<std::size_t>(child.own) * (child.stride + 1);
             for (int j = 0; j < m; ++j) {
                 double* column = matrix + static_cast<std::size_t>(s.position[j]) * n;
-                const double* values = rest + static_cast<std::size_t>(j) * child.total;
+                const double* values = rest + static_cast<std::size_t>(j) * child.stride;
                 for (int i = 0; i < m; ++i) column[s.position[i]] += values[i];
             }
         }
@@ -151,16 +160,19 @@ int Fronts::factorise(const double* diagonal) {
     return perturbed;
 }
 
-// Right-looking LU of the first `own` columns, pivoting among the own rows; zero multipliers are skipped, since a
-// front of hinges is half empty.
+// Right-looking LU of the first `own` columns, pivoting among the own rows. The multipliers are copied out with zeros
+// above the pivot, so that every column is updated in whole vectors; zero factors are skipped, since a front of hinges
+// is half empty.
 int Fronts::eliminate(Front& front) {
-    const int n = front.total, own = front.own;
+    const int total = front.total, own = front.own, n = front.stride;
     double* matrix = fronts_.data() + front.start;
+    double* multipliers = multipliers_.data();
     int* pivots = pivots_.data() + pivot_start_[&front - order_.data()];
     int perturbed = 0;
     double scale = 0;
     for (int j = 0; j < own; ++j)
         for (int i = 0; i < own; ++i) scale = std::max(scale, std::abs(matrix[j * n + i]));
+    std::fill(multipliers, multipliers + n, 0.0);
     for (int k = 0; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
         int best = k;
@@ -168,93 +180,99 @@ int Fronts::eliminate(Front& front) {
             if (std::abs(pivot_column[i]) > std::abs(pivot_column[best])) best = i;
         pivots[k] = best;
         if (best != k)
-            for (int j = 0; j < n; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
+            for (int j = 0; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
         if (std::abs(pivot_column[k]) <= 1e-16 * scale) {
             pivot_column[k] = std::copysign(1e-8 * (scale > 0 ? scale : 1.0), pivot_column[k]);
             ++perturbed;
         }
         const double inverse = 1 / pivot_column[k];
-        for (int i = k + 1; i < n; ++i) pivot_column[i] *= inverse;
-        for (int j = k + 1; j < n; ++j) {
+        multipliers[k] = 0;
+        for (int i = k + 1; i < total; ++i) multipliers[i] = pivot_column[i] *= inverse;
+        const int first = (k + 1) / lanes * lanes;
+        for (int j = k + 1; j < total; ++j) {
             double* column = matrix + static_cast<std::size_t>(j) * n;
             const double factor = column[k];
             if (factor == 0) continue;
-            for (int i = k + 1; i < n; ++i) column[i] -= factor * pivot_column[i];
+            for (int i = first; i < n; i += lanes)
+                *reinterpret_cast<Lanes*>(column + i) -= factor * *reinterpret_cast<const Lanes*>(multipliers + i);
         }
     }
     return perturbed;
 }
 
+// Each front works on a contiguous copy of its rows of x.
 void Fronts::solve(double* x, int columns) const {
+    double* local = local_.data();
     for (int c = 0; c < columns; ++c, x += size_) {
         for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
             const Front& front = order_[f];
-            const int n = front.total;
-            const double* matrix = fronts_.data() + front.start;
+            const int total = front.total, n = front.stride;
+            const double* column = fronts_.data() + front.start;
             const int* rows = front.rows.data();
             const int* pivots = pivots_.data() + pivot_start_[f];
-            for (int k = 0; k < front.own; ++k)
-                if (pivots[k] != k) std::swap(x[rows[k]], x[rows[pivots[k]]]);
-            for (int k = 0; k < front.own; ++k) {
-                const double value = x[rows[k]];
-                if (value == 0) continue;
-                const double* column = matrix + static_cast<std::size_t>(k) * n;
-                for (int i = k + 1; i < n; ++i) x[rows[i]] -= column[i] * value;
+            for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
+            for (int k = 0; k < front.own; ++k) std::swap(local[k], local[pivots[k]]);
+            for (int k = 0; k < front.own; ++k, column += n) {
+                const double value = local[k];
+                for (int i = k + 1; i < total; ++i) local[i] -= column[i] * value;
             }
+            for (int i = 0; i < total; ++i) x[rows[i]] = local[i];
         }
         for (std::size_t f = order_.size(); f-- > 0;) {  // U x = y
             const Front& front = order_[f];
-            const int n = front.total;
+            const int own = front.own, n = front.stride;
             const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
-            for (int j = front.own; j < n; ++j) {
+            for (int i = 0; i < own; ++i) local[i] = x[rows[i]];
+            for (int j = own; j < front.total; ++j) {
                 const double value = x[rows[j]];
-                if (value == 0) continue;
                 const double* column = matrix + static_cast<std::size_t>(j) * n;
-                for (int i = 0; i < front.own; ++i) x[rows[i]] -= column[i] * value;
+                for (int i = 0; i < own; ++i) local[i] -= column[i] * value;
             }
-            for (int k = front.own; k-- > 0;) {
+            for (int k = own; k-- > 0;) {
                 const double* column = matrix + static_cast<std::size_t>(k) * n;
-                const double value = x[rows[k]] /= column[k];
-                for (int i = 0; i < k; ++i) x[rows[i]] -= column[i] * value;
+                const double value = local[k] /= column[k];
+                for (int i = 0; i < k; ++i) local[i] -= column[i] * value;
             }
+            for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
         }
     }
 }
 
 void Fronts::solve_transposed(double* x, int columns) const {
+    double* local = local_.data();
     for (int c = 0; c < columns; ++c, x += size_) {
         for (const Front& front : order_) {  // U^T y = b
-            const int n = front.total;
-            const double* matrix = fronts_.data() + front.start;
+            const int own = front.own, n = front.stride;
+            const double* column = fronts_.data() + front.start;
             const int* rows = front.rows.data();
-            for (int k = 0; k < front.own; ++k) {
-                const double* column = matrix + static_cast<std::size_t>(k) * n;
-                double value = x[rows[k]];
-                for (int i = 0; i < k; ++i) value -= column[i] * x[rows[i]];
-                x[rows[k]] = value / column[k];
+            for (int i = 0; i < own; ++i) local[i] = x[rows[i]];
+            for (int k = 0; k < own; ++k, column += n) {
+                for (int i = 0; i < k; ++i) local[k] -= column[i] * local[i];
+                local[k] /= column[k];
             }
-            for (int j = front.own; j < n; ++j) {
-                const double* column = matrix + static_cast<std::size_t>(j) * n;
-                double value = x[rows[j]];
-                for (int i = 0; i < front.own; ++i) value -= column[i] * x[rows[i]];
-                x[rows[j]] = value;
+            for (int j = own; j < front.total; ++j, column += n) {
+                double value = 0;
+                for (int i = 0; i < own; ++i) value += column[i] * local[i];
+                x[rows[j]] -= value;
             }
+            for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
         }
         for (std::size_t f = order_.size(); f-- > 0;) {  // L^T P x = y
             const Front& front = order_[f];
-            const int n = front.total;
+            const int total = front.total, n = front.stride;
             const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
             const int* pivots = pivots_.data() + pivot_start_[f];
+            for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
             for (int k = front.own; k-- > 0;) {
                 const double* column = matrix + static_cast<std::size_t>(k) * n;
-                double value = x[rows[k]];
-                for (int i = k + 1; i < n; ++i) value -= column[i] * x[rows[i]];
-                x[rows[k]] = value;
+                double value = 0;
+                for (int i = k + 1; i < total; ++i) value += column[i] * local[i];
+                local[k] -= value;
             }
-            for (int k = front.own; k-- > 0;)
-                if (pivots[k] != k) std::swap(x[rows[k]], x[rows[pivots[k]]]);
+            for (int k = front.own; k-- > 0;) std::swap(local[k], local[pivots[k]]);
+            for (int i = 0; i < front.own; ++i) x[rows[i]] = local[i];
         }
     }
 }

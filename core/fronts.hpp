@@ -48,6 +48,7 @@ class Fronts {
     };
     struct Front {
         int own = 0, total = 0;     // rows eliminated here, and rows in all
+        int stride = 0;             // between columns: total, rounded up to whole vectors
         std::size_t start = 0;      // of its column-major matrix in fronts_
         std::vector<int> rows;      // global unknowns; the first `own` are eliminated here
         std::vector<Scatter> elements, children;
@@ -63,6 +64,8 @@ class Fronts {
     std::vector<double> element_values_;
     std::vector<Front> order_;
     std::vector<double> fronts_;
+    std::vector<double> multipliers_;
+    mutable std::vector<double> local_;
     std::vector<int> pivots_;  // row swaps inside each node, by the global position of the node's rows
     std::vector<int> pivot_start_;
 };

@@ -30,6 +30,7 @@ class Stepper {
     System& system_;
     double h_;
     int order_;
+    std::vector<double> x_;
 };
 
 }  // namespace supple

@@ -34,6 +34,19 @@ Mat6 adjoint_inverse(const Pose& h) {
     return blocks(Rt, -Rt * skew(h.p), Mat3::Zero(), Rt);
 }
 
+// exp(q twist) for a twist whose axis is a unit vector, or which has none
+Pose exp_axis(const Vec6& twist, double q) {
+    const Vec3 v = twist.head<3>(), w = twist.tail<3>();
+    if (w.isZero(0)) return {Mat3::Identity(), q * v};
+    const double s = std::sin(q), h = std::sin(q / 2), c = 2 * h * h;  // c = 1 - cos q
+    const Mat3 W = skew(w);
+    Mat3 W2 = w * w.transpose();
+    W2.diagonal().array() -= 1;
+    Pose pose{Mat3::Identity() + s * W + c * W2, Vec3::Zero()};
+    if (!v.isZero(0)) pose.p = q * v + c * (W * v) + (q - s) * (W2 * v);
+    return pose;
+}
+
 constexpr double penalty = 1e5;  // stiffness of regularised constraints over that of the mechanism
 
 }  // namespace
@@ -78,16 +91,16 @@ void System::prepare() {
     // loops and rows first: with their regularisation they are regular by themselves, and bodies that only a loop
     // holds get their stiffness from them
     std::vector<std::vector<int>> nodes, elements;
-    std::vector<int> holder(nb, -1);
+    holder_.assign(nb, -1);
     for (int j = 0; j < nj; ++j) {
         if (joints[j].outer >= 0)
-            holder[joints[j].outer] = j;
+            holder_[joints[j].outer] = j;
         else
             nodes.push_back({nb + 2 * j, nb + 2 * j + 1});
     }
     for (int r = 0; r < nr; ++r) nodes.push_back({nb + 2 * nj + r});
     const int early = static_cast<int>(nodes.size());
-    for (int b = 0; b < nb; ++b) nodes.push_back({b, nb + 2 * holder[b], nb + 2 * holder[b] + 1});
+    for (int b = 0; b < nb; ++b) nodes.push_back({b, nb + 2 * holder_[b], nb + 2 * holder_[b] + 1});
 
     for (int b = 0; b < nb; ++b) elements.push_back({b});
     for (int j = 0; j < nj; ++j) {
@@ -122,6 +135,7 @@ void System::prepare() {
     B_parent_.resize(nj);
     gap_.assign(nj, Vec6::Zero());
     wrench_.resize(nb);
+    wrench_derivative_.resize(nb);
     residual_.resize(unknowns());
     regular_.resize(unknowns());
     active_.assign(nr, 0);
@@ -145,10 +159,10 @@ void System::joint_kinematics(int j) {
         axis -= size;
         Vec6 xi = Vec6::Zero();
         for (int i = 0; i < size; ++i) {
-            xi += state.q[axis + i] * twists[axis + i];
+            if (size > 1) xi += state.q[axis + i] * twists[axis + i];
             screw_[axis + i] = trivial ? twists[axis + i] : transform_twist(after.inverse(), twists[axis + i]);
         }
-        const Pose block = exp(xi);
+        const Pose block = size == 1 ? exp_axis(twists[axis], state.q[axis]) : exp(xi);
         after = trivial ? block : block * after;
         trivial = false;
     }
@@ -163,12 +177,9 @@ void System::joint_kinematics(int j) {
 
 void System::move() {
     for (std::size_t j = 0; j < joints.size(); ++j) joint_kinematics(static_cast<int>(j));
-    std::vector<int> holder(bodies());
-    for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer >= 0) holder[joints[j].outer] = static_cast<int>(j);
     for (int b : order) {
-        const Joint& joint = joints[holder[b]];
-        const Pose across = joint.pose_parent * displacement_[holder[b]] * joint.pose_child.inverse();
+        const Joint& joint = joints[holder_[b]];
+        const Pose across = joint.pose_parent * displacement_[holder_[b]] * joint.pose_child.inverse();
         const int inner = joint.child == b ? joint.parent : joint.child;
         const Pose step = joint.child == b ? across : across.inverse();
         state.H[b] = inner < 0 ? step : state.H[inner] * step;
@@ -191,8 +202,9 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
 // -dw/dxi - N(w)/2, the second term from the exponential chart.
 void System::apply(const Step* step, const History* history, bool tangent) {
     const int nb = bodies();
-    std::vector<Mat6> derivative(tangent ? nb : 0, Mat6::Zero());
+    std::vector<Mat6>& derivative = wrench_derivative_;
     for (int b = 0; b < nb; ++b) {
+        if (tangent) derivative[b].setZero();
         const Mat3 Rt = state.H[b].R.transpose();
         const Vec3 weight = Rt * (mass[b] * gravity);
         wrench_[b] = at_origin(weight, Vec3::Zero(), centre[b]);
@@ -256,20 +268,18 @@ void System::apply(const Step* step, const History* history, bool tangent) {
 
 // Multipliers of the tree's joints from the bodies' balance, outermost first.
 void System::react() {
-    std::vector<Vec6> left(wrench_);  // what the joint towards the world must carry
+    std::vector<Vec6>& left = carried_;  // what the joint towards the world must carry
+    left = wrench_;
     for (std::size_t j = 0; j < joints.size(); ++j) {
         if (joints[j].outer >= 0) continue;
         if (joints[j].child >= 0) left[joints[j].child] -= joints[j].A_child.transpose() * state.lambda[j];
         if (joints[j].parent >= 0) left[joints[j].parent] += B_parent_[j].transpose() * state.lambda[j];
     }
-    std::vector<int> holder(bodies());
-    for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer >= 0) holder[joints[j].outer] = static_cast<int>(j);
     for (std::size_t k = order.size(); k-- > 0;) {
         const int b = order[k];
-        const Joint& joint = joints[holder[b]];
-        Vec6& lambda = state.lambda[holder[b]];
-        const Pose frame = joint.pose_parent * displacement_[holder[b]];  // of the child's side, in the parent
+        const Joint& joint = joints[holder_[b]];
+        Vec6& lambda = state.lambda[holder_[b]];
+        const Pose frame = joint.pose_parent * displacement_[holder_[b]];  // of the child's side, in the parent
         if (joint.child == b) {  // A_child^T lambda = left
             lambda = wrench_from(joint.pose_child.inverse(), left[b]);
             if (joint.parent >= 0) left[joint.parent] += wrench_from(frame, lambda);

@@ -85,6 +85,7 @@ struct History {  // what the differences look back on
     std::vector<Vec6> twist;                      // log(H_{n-1}^-1 H_n)
     std::vector<Vec6> momentum, momentum_before;  // linear, and angular about the centre of mass; world axes
     std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
+    std::vector<double> rate, rate_before;        // coordinates' rates, for the first guess
     std::vector<double> length, length_before;    // of the coupling springs
 };
 
@@ -167,12 +168,15 @@ class System {
 
     std::unique_ptr<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
+    std::vector<int> holder_;                 // per body, its joint in the tree
     int row_start_ = 0;
     std::vector<Mat6> mass_matrix_;
     std::vector<Pose> displacement_;          // X of each joint
     std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child
     std::vector<Mat6> B_parent_;              // Ad(X^-1 pose_parent^-1)
     std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
+    std::vector<Vec6> carried_;               // w and what outer joints hand down, per body
+    std::vector<Mat6> wrench_derivative_;
     std::vector<double> residual_, regular_;
     std::vector<int> active_;                 // per row: 1 upper (or equality), -1 lower, 0 inactive
     std::vector<double> row_error_;           // g of the active side
