@@ -120,7 +120,9 @@ def test_ball_followed_by_turns():
     b = supple.Builder("sequence")
     b.link("arm", (0, 0, 0), (0, 0, 0.5), mass=1.0)
     turn = np.concatenate([np.zeros((3, 3)), np.eye(3)], axis=1)
-    b.joint("many", "world", "arm", np.eye(4), [*turn, *turn, *turn[:2]], (3, 1, 1, 1, 1, 1), reference=0.2)
+    b.joint(
+        "many", "world", "arm", np.eye(4), [*turn, *turn, *turn[:2]], (3, 1, 1, 1, 1, 1), 0.2, armature=0.1
+    )
     mech = b.build()
     with pytest.warns(ExportWarning, match="arm__between"):
         mjcf_writer.write(mech)
