@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from supple import spatial as spatial
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
-    from supple.engine import modes as modes
+    from supple.engine.modes import modes as modes
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ImportWarning as ImportWarning
     from supple.errors import MechanismError as MechanismError
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
     from supple.mechanism import jacobian as jacobian
-    from supple.mechanism import kinematics as kinematics
     from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
     from supple.mechanism.io import load as load
+    from supple.mechanism.kinematics import kinematics as kinematics
 
 # Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
 _HOME = {

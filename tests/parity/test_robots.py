@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import mujoco
-import mujoco_reference as reference
 import numpy as np
 import pytest
 
+import mujoco_reference as reference
 import supple
 from supple import spatial
 
@@ -60,7 +60,9 @@ def robot(request: pytest.FixtureRequest, robots: Path) -> tuple[supple.Mechanis
     return reference.load_quietly(path), mujoco.MjModel.from_xml_path(str(path))
 
 
-@pytest.fixture(params=[(kind, free) for kind in JOINTS for free in (False, True)], ids=lambda p: f"{p[0]}, {p[1]}")
+@pytest.fixture(
+    params=[(kind, free) for kind in JOINTS for free in (False, True)], ids=lambda p: f"{p[0]}, {p[1]}"
+)
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[supple.Mechanism, mujoco.MjModel]:
     kind, free = request.param
     return both(model_text(JOINTS[kind], free=free), tmp_path)
@@ -95,7 +97,9 @@ def check_motion(mech: supple.Mechanism, model: mujoco.MjModel, count: int) -> N
         rates = reference.velocity_map(model, q)
         state = supple.kinematics(mech, q)
         for b in range(1, model.nbody):
-            np.testing.assert_allclose(state.poses[b - 1], reference.pose(data.xpos[b], data.xmat[b]), atol=1e-9)
+            np.testing.assert_allclose(
+                state.poses[b - 1], reference.pose(data.xpos[b], data.xmat[b]), atol=1e-9
+            )
             ours = state.jacobian(mech.bodies[b - 1].name)
             np.testing.assert_allclose(ours, reference.body_jacobian(model, data, b) @ rates, atol=1e-9)
         some = mech.bodies[rng.integers(len(mech.bodies))].name
@@ -151,7 +155,9 @@ def test_meshes_of_robots(robot: tuple[supple.Mechanism, mujoco.MjModel]) -> Non
             if shape.mesh is not None:
                 m = model.geom_dataid[g]
                 start, count = model.mesh_vertadr[m], model.mesh_vertnum[m]
-                np.testing.assert_array_equal(meshes[shape.mesh].vertices, model.mesh_vert[start : start + count])
+                np.testing.assert_array_equal(
+                    meshes[shape.mesh].vertices, model.mesh_vert[start : start + count]
+                )
     for s, site in enumerate(mech.sites):
         expected = reference.pose(data.site_xpos[s], data.site_xmat[s])
         np.testing.assert_allclose(mech.poses[site.name], expected, atol=1e-10)
@@ -194,7 +200,9 @@ def test_springs(outside: str, tmp_path: Path) -> None:
 
 
 def test_ball_spring(tmp_path: Path) -> None:
-    check_forces(*both(model_text('<joint name="a" type="ball" stiffness="3"/>', free=True), tmp_path), count=20)
+    check_forces(
+        *both(model_text('<joint name="a" type="ball" stiffness="3"/>', free=True), tmp_path), count=20
+    )
 
 
 def test_polynomial_stiffness_is_sampled(tmp_path: Path) -> None:
@@ -222,7 +230,9 @@ EQUALITIES = {
 def test_loops(equality: str, tmp_path: Path) -> None:
     """The gap of a loop is the violation that MuJoCo's solver sees."""
     text = model_text(JOINTS["two hinges apart"], f"<equality>{equality}</equality>")
-    mech, model = both(text.replace("<worldbody>", '<worldbody><site name="home" pos="1 2 3" euler="1 2 3"/>'), tmp_path)
+    mech, model = both(
+        text.replace("<worldbody>", '<worldbody><site name="home" pos="1 2 3" euler="1 2 3"/>'), tmp_path
+    )
     rng = np.random.default_rng(3)
     for _ in range(10):
         data = reference.random_state(model, rng)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.errors import MechanismError
-from supple.mechanism.record import Array, array, checked_name, checked_pose, Record
+from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
 from supple.mechanism.shapes import Shape
 
 WORLD = "world"

@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.errors import MechanismError
 from supple.mechanism.joint import Curve
-from supple.mechanism.record import Array, array, checked_name, Record
+from supple.mechanism.record import Array, Record, array, checked_name
 
 
 @dataclass(frozen=True, eq=False)

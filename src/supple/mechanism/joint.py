@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
-from supple.mechanism.record import Array, array, checked_name, checked_pose, Record
+from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
     """
     dof, names = mech.dof, (*mech.coordinates, *mech.loop_coordinates)
     state = kinematics(mech, q[:dof])
-    scale = np.array([1 / mech.radius] * 3 + [1.0] * 3)
+    scale = np.array([1 / (mech.radius or 1.0)] * 3 + [1.0] * 3)
     values, rows = [np.zeros(0)], [np.zeros((0, len(names)))]
     for j in mech.topology.loops:
         joint, own = mech.joints[j], mech.topology.columns[j]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from supple.errors import MechanismError
-from supple.mechanism.record import Array, array, checked_name, checked_pose, Record
+from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
 
 Kind: TypeAlias = Literal["plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -40,7 +40,11 @@ class Model:
 
 
 class CompilerError(Exception):
-    """What the compiler said, or how its process ended; the caller adds the file's name."""
+    """What the compiler said; the caller adds the file's name."""
+
+
+class CompilerCrash(Exception):
+    """How the compiler's process ended; the caller adds the file's name."""
 
 
 class _Worker:
@@ -121,7 +125,7 @@ class _Worker:
         except (EOFError, OSError):
             code = process.wait()
             how = f"took longer than {patience:.0f} s" if late.is_set() else f"crashed (exit status {code})"
-            raise CompilerError(f"MuJoCo's compiler {how} on this file") from None
+            raise CompilerCrash(f"MuJoCo's compiler {how} on this file; simplify it") from None
         finally:
             timer.cancel()
 
@@ -152,6 +156,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def compile_text(text: str, models: dict[str, str], *, urdf: bool) -> Model:
-    """Compiles checked XML; `models` are the texts of sub-models. Raises `CompilerError`."""
+    """Compiles checked XML; `models` are the texts of sub-models. Raises `CompilerError` and `CompilerCrash`."""
     patience = PATIENCE * (1 + (len(text) + sum(map(len, models.values()))) / (16 << 20))
     return _worker.compile({"xml": text, "models": models, "urdf": urdf}, patience)

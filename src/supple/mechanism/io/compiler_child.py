@@ -76,6 +76,7 @@ def _compile(mujoco: Any, request: dict[str, Any]) -> tuple[dict[str, Any], list
     spec = mujoco.MjSpec.from_string(request["xml"], include=models)
     spec.compiler.fusestatic = False
     spec.compiler.discardvisual = False
+    spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE  # else muscles are simulated, for hours if need be
     if request["urdf"]:
         _loosen(mujoco, spec)
     model = spec.compile()

@@ -12,7 +12,7 @@ from supple.errors import MechanismError
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
 from supple.mechanism.io import xml_check
-from supple.mechanism.io.compiler import CompilerError, Model, compile_text
+from supple.mechanism.io.compiler import CompilerCrash, CompilerError, Model, compile_text
 from supple.mechanism.io.mjcf_actuators import Controls, fold
 from supple.mechanism.io.mjcf_couplings import (
     EQ_JOINT,
@@ -55,6 +55,8 @@ def load(path: Path, keyframe: str | None = None) -> Mechanism:
     checked = xml_check.check(path)
     try:
         model = compile_text(checked.text, checked.models, urdf=checked.urdf)
+    except CompilerCrash as error:
+        raise MechanismError(f"{path.name}: {error}") from None
     except CompilerError as error:
         raise MechanismError(checked.explain(str(error), path.name)) from None
     try:

@@ -49,7 +49,7 @@ class Checked:
             element = self.origins[int(found[-1][1]) - 1]
             text = text[: found[-1].start()] + text[found[-1].end() :]
             file = f"{element.file}, line {element.line}"
-        return f"{file}: {text} (MuJoCo's compiler refuses this; correct it there)"
+        return f"{file}: {text}; correct it there (MuJoCo's compiler refuses it)"
 
 
 def check(path: Path) -> Checked:
