@@ -1,4 +1,4 @@
-"""The command line: `supple info`, `supple demo`."""
+"""The command line: `supple info`, `supple run`, `supple demo`."""
 
 from __future__ import annotations
 

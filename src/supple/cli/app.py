@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import supple
-from supple.cli import facts, tables
+from supple.cli import facts, solve, tables, words
 from supple.cli.source import open_mechanism
 
 app = typer.Typer(
@@ -31,12 +31,34 @@ def _print_version(wanted: bool) -> None:
 Source = Annotated[
     str, typer.Argument(metavar="NAME_OR_FILE", help="Ladder, helix ... or an MJCF, URDF or JSON file")
 ]
-KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Look at this keyframe of the file")]
+KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Start from this keyframe of the file")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts")]
 Version = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version")
 ]
-Picture = Annotated[Path, typer.Option("--picture", help="Where to write the picture")]
+Picture = Annotated[Path, typer.Option("--picture", "-o", help="Where to write the picture")]
+Forces = Annotated[
+    list[str] | None,
+    typer.Option("--force", metavar="BODY FX FY FZ", help="Force on a body or site, N; may be repeated"),
+]
+Torques = Annotated[
+    list[str] | None,
+    typer.Option("--torque", metavar="BODY TX TY TZ", help="Torque on a body or site, N m; may be repeated"),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="NAME VALUE", help="Set-point of a spring or motor, rad or m"),
+]
+Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
+Springs = Annotated[
+    float | None, typer.Option("--springs", metavar="STIFFNESS", help="Spring what nothing holds, N m/rad")
+]
+Duration = Annotated[
+    float | None, typer.Option("--time", metavar="SECONDS", help="Simulate that long, instead of statics")
+]
+StepSize = Annotated[float, typer.Option("--dt", metavar="SECONDS", help="Step of the simulation")]
+Method = Annotated[str, typer.Option("--method", help="Of the simulation: euler or bdf2")]
+Everything = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
 
 
 @contextmanager
@@ -46,7 +68,7 @@ def _plain_errors() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # whoever reads has seen enough: typer ends quietly
-    except (supple.MechanismError, ImportError, OSError) as error:
+    except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
         typer.echo(f"supple: {' '.join(tables.printable(str(error)).split())}", err=True)
         raise typer.Exit(1) from None
 
@@ -69,16 +91,84 @@ def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False)
             tables.show(found)
 
 
+@app.command(cls=words.GroupedCommand)
+def run(
+    source: Source,
+    force: Forces = None,
+    torque: Torques = None,
+    frame: Frame = "world",
+    target: Targets = None,
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    time: Duration = None,
+    dt: StepSize = 2e-3,
+    method: Method = "euler",
+    picture: Picture = Path("supple-run.png"),
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """Load a mechanism: print and draw where it comes to rest, or where it is after some time.
+
+    For example: supple run ladder --force tip 0 100 0
+    """
+    with _plain_errors():
+        loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
+        targets = {name: value for name, (value,) in words.untied("--target", target)}
+        _check_picture(picture)
+        mech = open_mechanism(source, keyframe)
+        if springs is not None:
+            mech = mech.with_springs(springs)
+        task = solve.Task(mech, loads, frame, targets)
+        outcome = solve.settle(task) if time is None else solve.simulate(task, time, dt, method)
+        _draw(task, outcome, picture)
+        if as_json:
+            json.dump(outcome.facts | {"picture": str(picture)}, sys.stdout, indent=2, allow_nan=False)
+            typer.echo()
+        else:
+            tables.show_outcome(outcome.facts, None if everything else 10)
+            typer.echo(f"\nThe picture is in {picture}: the reference pose pale, the shape above solid.")
+        if outcome.error is not None:
+            raise outcome.error
+
+
+def _check_picture(path: Path) -> None:
+    """Before anything long is begun."""
+    from supple.viewer.picture import FORMATS
+
+    if path.suffix.lower() not in FORMATS:
+        raise supple.MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise supple.MechanismError(f"there is no folder '{path.parent}' to write the picture to")
+
+
+def _draw(task: solve.Task, outcome: solve.Outcome, path: Path) -> None:
+    from supple.viewer import draw
+
+    mech = task.mechanism
+    what = "loaded" if task.wrenches else "at rest"
+    if "time" in outcome.facts:
+        what = f"at {outcome.facts['time']:g} s"
+    labels, title = list(task.wrenches)[:6] or None, f"{mech.name} {what}"
+    draw(mech, outcome.poses.array, path=path, ghost=mech.poses.array, labels=labels, title=title)
+
+
 @app.command()
 def demo(picture: Picture = Path("supple-demo.png")) -> None:
-    """Build the ladder, print its table and write its picture."""
+    """Pull the ladder sideways with 100 N: print its table, draw it at rest and bent."""
     with _plain_errors():
-        from supple.viewer import draw
-
+        _check_picture(picture)
         mech = supple.library.ladder()
-        tables.show(facts.describe(mech), rows=6)
-        draw(mech, path=picture)
-        typer.echo(f"\nThe picture is in {picture}. Next:")
-        typer.echo("  supple info ladder              every body and joint of it")
-        typer.echo("  supple info YOUR_ROBOT.xml      your own MJCF, URDF or JSON file")
-        typer.echo("  python -c 'import supple; print(supple.library.helix())'")
+        tables.show(facts.describe(mech), rows=0)
+        task = solve.Task(mech, solve.wrenches([("tip", [0.0, 100.0, 0.0])], []))
+        typer.echo("\n100 N pull its top rung, 'tip', sideways. Where does it come to rest?\n")
+        outcome = solve.settle(task)
+        tables.show_outcome(outcome.facts, rows=4)
+        _draw(task, outcome, picture)
+        n, took = outcome.facts["iterations"], 1e3 * outcome.facts["seconds"]
+        loops = len(mech.topology.loops)
+        typer.echo(f"\nSolved exactly, {loops} closed loops included, in {n} Newton steps and {took:.1f} ms.")
+        typer.echo(f"Both shapes are in {picture}. Next:")
+        typer.echo("  supple info ladder                              every body and joint of it")
+        typer.echo("  supple run ladder --force tip 0 100 0 --time 2  the same pull, in time")
+        typer.echo("  supple info YOUR_ROBOT.xml                      your own MJCF, URDF or JSON file")
+        typer.echo("  supple run YOUR_ROBOT.urdf --springs 50         how it sags on springs of 50 N m/rad")

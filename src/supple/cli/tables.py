@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,9 +14,8 @@ from rich.text import Text
 
 
 def show(facts: dict[str, Any], rows: int | None = None) -> None:
-    """Prints what `facts.describe` found; `rows` cuts the long tables."""
-    # a pipe has no width of its own: wide enough that nothing is folded without need
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
+    """Prints what `facts.describe` found; `rows` cuts the long tables, 0 leaves them out."""
+    console = _console()
     console.print(Text(printable(facts["name"]), style="bold"))
     _print(console, "", ("", ""), _summary(facts), header=False)
     heads: tuple[str, ...] = ("name", "mass kg", "position m", "rotation °", "held by")
@@ -31,9 +31,69 @@ def show(facts: dict[str, Any], rows: int | None = None) -> None:
     _print(console, "Not imported", ("what", "why"), notes, rows)
 
 
+def show_outcome(facts: dict[str, Any], rows: int | None = None) -> None:
+    """Prints what `solve.settle` or `solve.simulate` found; `rows` cuts the long tables."""
+    console = _console()
+    console.print(Text(printable(facts["name"]), style="bold"))
+    _print(console, "", ("", ""), _outcome_summary(facts), header=False)
+    loaded = {load["on"] for load in facts["loads"]}
+    bodies = sorted(facts["bodies"], key=lambda b: (b["name"] not in loaded, -math.hypot(*b["displacement"])))
+    heads: tuple[str, ...] = ("name", "moved m", "x y z", "turned °")
+    if "time" in facts:
+        heads = (*heads, "speed m/s")
+    title = "Bodies, from the reference pose"
+    _print(console, title, heads, (_moved(body) for body in bodies), rows)
+    joints = facts["joints"]
+    if rows:
+        joints = sorted(joints, key=lambda j: -math.hypot(*j["reaction"]))
+    title = "Joints" + (", most loaded first" if rows else "")
+    heads = ("name", "kind", "at rad, m", "force N", "torque N m", "on the child, in its joint frame")
+    _print(console, title, heads, (_carried(joint) for joint in joints), rows)
+    held = [(name, _number(value)) for name, value in facts.get("held", {}).items()]
+    heads = ("name", "torque N m or force N")
+    _print(console, "Held by motors, rigid couplings and limits", heads, held, rows)
+
+
 def printable(text: str) -> str:
     """Text without control characters, which a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _console() -> Console:
+    # a pipe has no width of its own: wide enough that nothing is folded without need
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
+
+
+def _outcome_summary(facts: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    for load in facts["loads"]:
+        axes = {"world": "world axes", "body": "its own axes"}[load["frame"]]
+        parts = ((load["wrench"][:3], "N"), (load["wrench"][3:], "N m"))
+        acting = " and ".join(f"{_vector(part)} {unit}" for part, unit in parts if any(part))
+        yield f"on {load['on']}", f"{acting or 'nothing'}, {axes}"
+    for name, value in facts["targets"].items():
+        yield "target", f"{name} at {_number(value)}"
+    if "time" in facts:
+        energy = ", ".join(f"{kind} {value:.4g}" for kind, value in facts["energy"].items())
+        yield "time", f"{facts['time']:.6g} s in steps of {facts['dt']:g} s ({facts['method']})"
+        yield "energy J", energy
+        yield "largest gap", f"{facts['gap']:.1e} m or rad, of the joints that close loops"
+    else:
+        yield "load reached", f"{facts['load_fraction']:.1%}"
+        yield "stable", "yes" if facts["stable"] else "no: the smallest push makes it leave this shape"
+        yield "residual", f"{facts['residual']:.1e} after {facts['iterations']} Newton steps"
+    yield "took", f"{1e3 * facts['seconds']:.1f} ms"
+
+
+def _moved(body: dict[str, Any]) -> Sequence[str]:
+    shift, turn = body["displacement"], math.degrees(math.hypot(*body["rotation"]))
+    speed = [f"{math.hypot(*body['velocity'][:3]):.4f}"] if "velocity" in body else []
+    return body["name"], f"{math.hypot(*shift):.4f}", _numbers(shift), f"{turn:.2f}", *speed
+
+
+def _carried(joint: dict[str, Any]) -> Sequence[str]:
+    reaction = joint["reaction"]
+    sizes = (_number(round(math.hypot(*part), 6)) for part in (reaction[:3], reaction[3:]))
+    return joint["name"], joint["kind"], _numbers(joint["coordinates"]), *sizes, _numbers(reaction, 3)
 
 
 def _summary(facts: dict[str, Any]) -> Iterable[tuple[str, str]]:
@@ -95,7 +155,7 @@ def _print(
     header: bool = True,
 ) -> None:
     rows = list(rows)
-    if not rows:
+    if not rows or most == 0:
         return
     table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, title=title or None)
     table.title_justify, table.title_style = "left", "bold"
@@ -118,6 +178,10 @@ def _number(value: float) -> str:
 
 def _numbers(values: Iterable[float], digits: int = 4) -> str:
     return " ".join(f"{round(float(v), digits) + 0.0:.{digits}f}" for v in values)
+
+
+def _vector(values: Sequence[float]) -> str:
+    return f"({', '.join(_number(v) for v in values)})"
 
 
 def _axes(values: Sequence[float]) -> str:

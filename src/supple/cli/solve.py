@@ -1,0 +1,150 @@
+"""What `supple run` does: statics or dynamics of a mechanism, and its result as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import supple
+from supple import spatial
+from supple.cli.progress import Bar
+from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.record import Array
+
+Named = list[tuple[str, list[float]]]
+"""Numbers for names, in the order given."""
+Rows = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A mechanism and what acts on it."""
+
+    mechanism: Mechanism
+    wrenches: dict[str, Array] = field(default_factory=dict)
+    """(6,) by body or site."""
+    frame: str = "world"
+    targets: dict[str, float] = field(default_factory=dict)
+    """Set-points of springs and motors."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it, as far as it got."""
+
+    poses: Poses
+    facts: dict[str, Any]
+    """Ready for JSON."""
+    error: ConvergenceError | None = None
+
+
+def wrenches(forces: Named, torques: Named) -> dict[str, Array]:
+    """Forces and torques by body, those on the same body added."""
+    result: dict[str, Array] = {}
+    for part, given in ((slice(0, 3), forces), (slice(3, 6), torques)):
+        for name, value in given:
+            result.setdefault(name, np.zeros(6))[part] += value
+    return result
+
+
+def settle(task: Task) -> Outcome:
+    """The equilibrium, or the state at the last load fraction that could be reached."""
+    mech, error = task.mechanism, None
+    find = supple.equilibrium  # imported now, so that the time is that of the solve
+    start = perf_counter()
+    with Bar("equilibrium") as bar:
+        try:
+            eq = find(mech, task.wrenches, frame=task.frame, targets=task.targets, progress=bar.reach)
+        except ConvergenceError as failure:
+            eq, error = failure.state, failure
+        seconds = perf_counter() - start
+        stable = eq.stable
+    facts = {
+        **_given(task),
+        "converged": error is None,
+        "load_fraction": eq.load_fraction,
+        "stable": stable,
+        "residual": eq.residual,
+        "iterations": eq.iterations,
+        "seconds": seconds,
+        "bodies": _bodies(mech, eq.poses),
+        "joints": _joints(mech, eq.coordinates, eq.reactions),
+        "held": dict(eq.held),
+    }
+    return Outcome(eq.poses, facts, error)
+
+
+def simulate(task: Task, duration: float, dt: float, method: str) -> Outcome:
+    """The state after a time, or at the last good step before."""
+    mech, error = task.mechanism, None
+    if not np.isfinite(duration) or duration <= 0:
+        raise MechanismError(f"--time must be a positive number of seconds, got {duration:g}")
+    start = perf_counter()
+    sim = supple.Simulation(mech, dt, method)
+    for name, wrench in task.wrenches.items():
+        sim.apply(name, wrench, task.frame)
+    for name, value in task.targets.items():
+        sim.set_target(name, value)
+    steps = max(1, round(duration / dt))
+    with Bar("simulation") as bar:
+        try:
+            for first in range(0, steps, chunk := max(1, steps // 200)):
+                sim.step(min(chunk, steps - first))
+                bar.reach((first + chunk) / steps)
+        except ConvergenceError as failure:
+            error = failure
+    energy = sim.energy
+    facts = {
+        **_given(task),
+        "converged": error is None,
+        "time": sim.time,
+        "dt": sim.dt,
+        "method": sim.method,
+        "energy": {"kinetic": energy.kinetic, "strain": energy.strain, "gravity": energy.gravity},
+        "gap": sim.gap,
+        "seconds": perf_counter() - start,
+        "bodies": _bodies(mech, sim.poses, sim.velocities),
+        "joints": _joints(mech, sim.coordinates, sim.reactions),
+    }
+    return Outcome(sim.poses, facts, error)
+
+
+def _given(task: Task) -> dict[str, Any]:
+    return {
+        "name": task.mechanism.name,
+        "loads": [{"on": n, "wrench": w.tolist(), "frame": task.frame} for n, w in task.wrenches.items()],
+        "targets": task.targets,
+    }
+
+
+def _bodies(mech: Mechanism, poses: Poses, velocities: Array | None = None) -> list[dict[str, Any]]:
+    """Where each body went from its reference pose: displacement (m) of its origin and rotation vector (rad),
+    world axes."""
+    result = []
+    for i, (body, pose) in enumerate(zip(mech.bodies, poses, strict=True)):
+        moved = {
+            "name": body.name,
+            "displacement": (pose[:3, 3] - body.pose[:3, 3]).tolist(),
+            "rotation": spatial.so3_log(pose[:3, :3] @ body.pose[:3, :3].T).tolist(),
+            "position": pose[:3, 3].tolist(),
+            "quat_wxyz": spatial.quat_wxyz_from_matrix(pose[:3, :3]).tolist(),
+        }
+        result.append(moved if velocities is None else moved | {"velocity": velocities[i].tolist()})
+    return result
+
+
+def _joints(mech: Mechanism, coordinates: Rows, reactions: Rows) -> list[dict[str, Any]]:
+    """Coordinates, and the wrench (N, N m) that each joint exerts on its child, in its frame there."""
+    return [
+        {
+            "name": joint.name,
+            "kind": joint.kind,
+            "coordinates": coordinates[joint.name].tolist(),
+            "reaction": reactions[joint.name].tolist(),
+        }
+        for joint in mech.joints
+    ]
