@@ -196,6 +196,18 @@ class Engine {
         return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
     }
 
+    // Newton's solution for each row of right-hand sides (m, unknowns).
+    Array solve_many(const Doubles& rhs) {
+        const std::size_t n = system.unknowns(), m = rhs.size() / n;
+        expect(rhs, m * n);
+        std::vector<double> x(m * n);
+        {
+            nb::gil_scoped_release release;
+            for (std::size_t i = 0; i < m; ++i) system.solve(rhs.data() + i * n, x.data() + i * n);
+        }
+        return numpy(std::move(x), {m, n});
+    }
+
     void retract(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& x, double alpha) {
         expect(x, system.unknowns());
         set_state(q, lambda, mu);
@@ -320,6 +332,7 @@ void bind_engine(nb::module_& module) {
         .def("evaluate", &Engine::evaluate)
         .def("factorise", &Engine::factorise)
         .def("solve", &Engine::solve)
+        .def("solve_many", &Engine::solve_many)
         .def("retract", &Engine::retract)
         .def("tangent", &Engine::tangent)
         .def("start", &Engine::start)

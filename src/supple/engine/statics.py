@@ -212,12 +212,12 @@ def _follow(solver: _Solver, begin: _Goal, goal: _Goal, progress: Callable[[floa
 
 def _name_unheld(solver: _Solver) -> None:
     """Raises if coordinates move in a motion that nothing resists."""
-    from supple.engine.modes import loose_coordinates
+    from supple.engine.linear import Linear, loose_coordinates
 
     mech = solver.eqs.mechanism
     if all((j.stiffness > 0).all() for j in mech.joints):
         return
-    loose = loose_coordinates(solver.eqs)
+    loose = loose_coordinates(Linear(solver.eqs))
     if loose:
         some = ", ".join(f"'{name}'" for name in loose[:6]) + (" ..." if len(loose) > 6 else "")
         raise MechanismError(

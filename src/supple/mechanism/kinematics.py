@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,15 +29,8 @@ class Kinematics:
     @cached_property
     def screws(self) -> Array:
         """(dof, 6): twist of everything beyond a coordinate, per unit rate, at the world's origin in world axes."""
-        mech, topology = self.mechanism, self.mechanism.topology
-        screws = np.zeros((topology.dof, 6))
-        for b in topology.order:
-            j = topology.joint[b]
-            joint, columns = mech.joints[j], topology.columns[j]
-            frame = self.poses[joint.child] @ joint.pose_child
-            sign = -1.0 if topology.reversed[b] else 1.0
-            screws[columns] = sign * (spatial.adjoint(frame) @ joint.twist_jacobian(self.q[columns])).T
-        return screws
+        topology = self.mechanism.topology
+        return screws(self.mechanism, self.poses, {j: self.q[topology.columns[j]] for j in topology.tree})
 
     def jacobian(self, body: str) -> Array:
         """(6, dof): twist of a body or site, in its own frame (linear then angular), per unit rate of q."""
@@ -61,16 +55,50 @@ def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
     """Forward kinematics at q (dof,), in the order of `mech.coordinates`; by default the reference."""
     topology = mech.topology
     q = mech.reference if q is None else array(q, (topology.dof,), f"q of '{mech.name}' ({topology.dof} coordinates)")
+    across = _across(mech, [q[topology.columns[j]] for j in topology.tree])
     poses = np.empty((len(mech.bodies), 4, 4))
     for b in topology.order:
-        j = topology.joint[b]
-        joint = mech.joints[j]
-        across = joint.pose_parent @ joint.displacement(q[topology.columns[j]]) @ spatial.inverse(joint.pose_child)
-        if topology.reversed[b]:
-            across = spatial.inverse(across)
-        p = topology.parent[b]
-        poses[b] = across if p < 0 else poses[p] @ across
+        p, step = topology.parent[b], across[topology.joint[b]]
+        poses[b] = step if p < 0 else poses[p] @ step
     return Kinematics(mech, q, Poses(mech, poses))
+
+
+def _across(mech: Mechanism, coordinates: Sequence[Array]) -> dict[int, Array]:
+    """For each tree joint, the (4, 4) pose of its outer body in its inner one."""
+    topology, joints = mech.topology, [mech.joints[j] for j in mech.topology.tree]
+    if not joints:
+        return {}
+    single = [i for i, joint in enumerate(joints) if joint.blocks == (1,)]
+    displacements = np.empty((len(joints), 4, 4))
+    if single:  # most joints have one axis: all at once
+        turns = np.array([coordinates[i] for i in single]) * np.array([joints[i].twists[0] for i in single])
+        displacements[single] = spatial.exp(turns)
+    for i in set(range(len(joints))).difference(single):
+        displacements[i] = joints[i].displacement(coordinates[i])
+    inner, outer = np.array([joint.pose_parent for joint in joints]), np.array([joint.pose_child for joint in joints])
+    across = inner @ displacements @ spatial.inverse(outer)
+    backwards = {int(topology.joint[b]) for b in np.flatnonzero(topology.reversed)}
+    return {j: spatial.inverse(step) if j in backwards else step for j, step in zip(topology.tree, across, strict=True)}
+
+
+def screws(mech: Mechanism, poses: Poses, coordinates: Mapping[int, Array]) -> Array:
+    """(dof, 6): twist of everything beyond a coordinate of the tree, at the world's origin in world axes.
+
+    `coordinates` are those of every joint of the tree, by its index.
+    """
+    topology = mech.topology
+    signs = {int(topology.joint[b]): -1.0 if topology.reversed[b] else 1.0 for b in topology.order}
+    result = np.zeros((topology.dof, 6))
+    moving = [j for j in topology.tree if mech.joints[j].axes]
+    if not moving:
+        return result
+    joints = [mech.joints[j] for j in moving]
+    frames = np.array([poses.of(joint.child) for joint in joints]) @ np.array([joint.pose_child for joint in joints])
+    adjoints = spatial.adjoint(frames)
+    for j, joint, to_world in zip(moving, joints, adjoints, strict=True):
+        own = joint.twists.T if joint.blocks == (1,) else joint.twist_jacobian(coordinates[j])
+        result[topology.columns[j]] = signs[j] * (to_world @ own).T
+    return result
 
 
 def displacement_across(poses: Poses, joint_name: str) -> Array:

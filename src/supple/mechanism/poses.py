@@ -35,6 +35,12 @@ class Poses(Sequence[Array]):
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame
 
+    def of(self, body: str) -> Array:
+        """Pose of a body or of the world, by name."""
+        index = self._mechanism.body_index(body)
+        pose: Array = np.eye(4) if index < 0 else self.array[index]
+        return pose
+
     def __len__(self) -> int:
         return len(self.array)
 

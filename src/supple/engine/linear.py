@@ -1,0 +1,188 @@
+"""The linear system at a state: its tangent, its responses, and the motions that joints allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple import spatial
+from supple.engine.assembly import Equations, equations
+from supple.errors import MechanismError
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.kinematics import screws
+from supple.mechanism.record import Array
+
+if TYPE_CHECKING:
+    from supple.engine.statics import Equilibrium
+
+RANK_TOLERANCE = 1e-9
+"""Singular values below this, relative to the largest, count as zero."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A mechanism's equations, evaluated with their tangent at one state."""
+
+    equations: Equations
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.equations.mechanism
+
+    @cached_property
+    def poses(self) -> Poses:
+        return Poses(self.mechanism, self.equations.core.poses)
+
+    @cached_property
+    def q(self) -> Array:
+        """(axes,) coordinates of every joint."""
+        q: Array = self.equations.core.q
+        return q
+
+    def solve(self, rhs: Array) -> Array:
+        """Rows of responses (m, unknowns) to rows of right-hand sides: body wrenches, then per joint gaps and
+        coordinate torques, then rows."""
+        self.equations.core.factorise(0.0)
+        result: Array = self.equations.core.solve_many(np.ascontiguousarray(rhs))
+        if not np.isfinite(result).all():
+            raise MechanismError(f"the tangent of '{self.mechanism.name}' is singular at this state")
+        return result
+
+    @cached_property
+    def jacobian(self) -> Array:
+        """(axes, bodies, 6): twist of every body, in its own frame, per increment of a tree joint's coordinate;
+        zero for the coordinates of loop joints."""
+        mech, topology = self.mechanism, self.mechanism.topology
+        slices = self.equations.joint_slices()
+        world = screws(mech, self.poses, {j: self.q[slices[j]] for j in topology.tree})
+        columns = np.zeros((len(self.q), 6))
+        moves = np.zeros((len(self.q), len(mech.bodies)), dtype=bool)
+        for j in topology.tree:
+            turn = np.linalg.inv(mech.joints[j].increments(self.q[slices[j]])) if 3 in mech.joints[j].blocks else None
+            own = world[topology.columns[j]]
+            columns[slices[j]] = own if turn is None else turn.T @ own
+            moves[slices[j]] = topology.moves[:, topology.columns[j]].T
+        to_body = spatial.adjoint(spatial.inverse(self.poses.array))
+        twists = np.einsum("bij,aj->abi", to_body, columns)
+        return np.where(moves[:, :, None], twists, 0.0)
+
+    @cached_property
+    def free(self) -> Array:
+        """(axes, m): increments of coordinates that keep loops closed and rows satisfied."""
+        mech, core = self.mechanism, self.equations.core
+        rows, columns, values = core.tangent()
+        n, na = core.unknowns, len(self.q)
+        starts = core.lambda_rows
+        loops = [start + i for start in (starts[j] for j in mech.topology.loops) for i in range(6)]
+        tied = [*loops, *range(n - len(self.equations.row) - len(self.equations.limit_names), n)]
+        if not tied:
+            return np.eye(na)
+        position = np.full(n, -1)
+        position[tied] = np.arange(len(tied))
+        pick = position[rows.astype(int)] >= 0
+        nb = len(mech.bodies)
+        dense = np.zeros((len(tied), n))
+        np.add.at(dense, (position[rows[pick].astype(int)], columns[pick].astype(int)), values[pick])
+        motions = self.jacobian.reshape(na, 6 * nb)
+        conditions = dense[:, : 6 * nb] @ motions.T + dense[:, core.axis_rows]
+        return null_space(conditions)
+
+    @cached_property
+    def motions(self) -> Array:
+        """(6 bodies + axes, m): the allowed motions of bodies and coordinates."""
+        flat = self.jacobian.reshape(len(self.q), -1)
+        return np.vstack([flat.T @ self.free, self.free])
+
+    @cached_property
+    def stiffness(self) -> Array:
+        """(m, m): the tangent in the allowed motions."""
+        from scipy.sparse import coo_matrix
+
+        core, nb = self.equations.core, len(self.mechanism.bodies)
+        rows, columns, values = core.tangent()
+        keep = np.concatenate([np.arange(6 * nb), core.axis_rows]).astype(int)
+        full = coo_matrix((values, (rows.astype(int), columns.astype(int))), shape=(core.unknowns,) * 2).tocsr()
+        stiffness: Array = self.motions.T @ (full[keep][:, keep] @ self.motions)
+        return stiffness
+
+    @cached_property
+    def mass(self) -> Array:
+        """(m, m): mass and armature in the allowed motions."""
+        mech, nb = self.mechanism, len(self.mechanism.bodies)
+        twists = self.motions[: 6 * nb].reshape(nb, 6, -1)
+        mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
+        turns = self.motions[6 * nb :]
+        armature = np.concatenate([np.zeros(0), *(j.armature for j in mech.joints)])
+        return mass + turns.T @ (armature[:, None] * turns)
+
+
+def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linear:
+    """The linear system at an equilibrium, or at the reference pose taken as held: preload and gravity count as
+    balanced there, so the tangent is that of the unloaded springs.
+
+    Loads on the bodies or sites named in `turning` count as fixed in the body, whatever they were.
+    """
+    from supple.engine.statics import TOLERANCE, Equilibrium
+
+    eqs = equations(mech)
+    core = eqs.core
+    if at is None:
+        core.set_gravity(np.zeros(3))
+        eqs.set_targets(*eqs.at_reference())
+        core.set_state(*eqs.zero_state())
+    else:
+        if not isinstance(at, Equilibrium):
+            raise MechanismError(f"`at` must be an Equilibrium (from supple.equilibrium), got {type(at).__name__}")
+        if at.mechanism is not mech and at.mechanism != mech:
+            raise MechanismError(f"`at` is an equilibrium of '{at.mechanism.name}', not of this '{mech.name}'")
+        if not at.residual < 1e3 * TOLERANCE:
+            raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
+        for name, value in at.targets.items():
+            eqs.set_target(name, value)
+        loads = []
+        for load in at.loads:
+            if load.world and load.name in turning:
+                turn = at.poses.array[load.body][:3, :3].T
+                wrench = np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
+                load = replace(load, wrench=wrench, world=False)
+            loads.append(load)
+        eqs.set_loads(loads)
+        core.set_state(*at.state)
+    core.evaluate(True)
+    return Linear(eqs)
+
+
+def inertias(mech: Mechanism) -> Array:
+    """(bodies, 6, 6) spatial inertias about the bodies' origins."""
+    inertia: Array = spatial.spatial_inertia(
+        np.array([b.mass for b in mech.bodies]),
+        np.array([b.centre for b in mech.bodies]),
+        np.array([b.inertia for b in mech.bodies]),
+    )
+    return inertia
+
+
+def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
+    """(n, k) orthonormal basis of the null space of (m, n) rows."""
+    if not rows.size:
+        return np.eye(rows.shape[1])
+    _, sizes, basis = np.linalg.svd(rows)
+    rank = int((sizes > tolerance * max(sizes[0], 1e-300)).sum())
+    null: Array = basis[rank:].T
+    return null
+
+
+def loose_coordinates(linear: Linear) -> list[str]:
+    """Coordinates that move in a motion which the stiffness does not resist."""
+    stiffness: Any = linear.stiffness
+    if not len(stiffness):
+        return []
+    _, values, vectors = np.linalg.svd(stiffness)
+    loose = linear.free @ vectors[values <= 1e-10 * max(values[0], 1e-300)].T
+    largest = np.abs(loose).max(axis=1, initial=0.0)
+    names = linear.equations.axis
+    return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
