@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # helper modules that several tests share
 ROBOTS = Path(__file__).parents[2] / "shared" / "robots"
 """Robots of the MuJoCo Menagerie, beside the project; not part of it."""
 

@@ -38,8 +38,10 @@ JOINTS = {
     '<joint name="c" type="slide" axis="0 1 1" ref="-.1"/><joint name="d" axis="0 1 0" pos=".1 .1 .1"/>',
     "slides and ball": '<joint name="a" type="slide" axis="1 0 0" ref=".2"/><joint name="b" type="slide" axis="0 1 0"/>'
     '<joint name="c" type="slide"/><joint name="d" type="ball" pos=".1 .2 .3"/>',
-    "hinge and ball": '<joint name="a" pos=".3 0 0" axis="0 1 0" ref="50"/><joint name="b" type="ball" pos=".1 .2 .3"/>',
-    "ball and slide": '<joint name="a" type="ball" pos=".1 .2 .3"/><joint name="b" type="slide" axis="0 1 1" ref=".3"/>',
+    "hinge and ball": '<joint name="a" pos=".3 0 0" axis="0 1 0" ref="50"/>'
+    '<joint name="b" type="ball" pos=".1 .2 .3"/>',
+    "ball and slide": '<joint name="a" type="ball" pos=".1 .2 .3"/>'
+    '<joint name="b" type="slide" axis="0 1 1" ref=".3"/>',
 }
 
 
@@ -60,9 +62,7 @@ def robot(request: pytest.FixtureRequest, robots: Path) -> tuple[supple.Mechanis
     return reference.load_quietly(path), mujoco.MjModel.from_xml_path(str(path))
 
 
-@pytest.fixture(
-    params=[(kind, free) for kind in JOINTS for free in (False, True)], ids=lambda p: f"{p[0]}, {p[1]}"
-)
+@pytest.fixture(params=[(kind, free) for kind in JOINTS for free in (False, True)], ids=lambda p: f"{p[0]}, {p[1]}")
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[supple.Mechanism, mujoco.MjModel]:
     kind, free = request.param
     return both(model_text(JOINTS[kind], free=free), tmp_path)
@@ -97,9 +97,7 @@ def check_motion(mech: supple.Mechanism, model: mujoco.MjModel, count: int) -> N
         rates = reference.velocity_map(model, q)
         state = supple.kinematics(mech, q)
         for b in range(1, model.nbody):
-            np.testing.assert_allclose(
-                state.poses[b - 1], reference.pose(data.xpos[b], data.xmat[b]), atol=1e-9
-            )
+            np.testing.assert_allclose(state.poses[b - 1], reference.pose(data.xpos[b], data.xmat[b]), atol=1e-9)
             ours = state.jacobian(mech.bodies[b - 1].name)
             np.testing.assert_allclose(ours, reference.body_jacobian(model, data, b) @ rates, atol=1e-9)
         some = mech.bodies[rng.integers(len(mech.bodies))].name
@@ -155,9 +153,7 @@ def test_meshes_of_robots(robot: tuple[supple.Mechanism, mujoco.MjModel]) -> Non
             if shape.mesh is not None:
                 m = model.geom_dataid[g]
                 start, count = model.mesh_vertadr[m], model.mesh_vertnum[m]
-                np.testing.assert_array_equal(
-                    meshes[shape.mesh].vertices, model.mesh_vert[start : start + count]
-                )
+                np.testing.assert_array_equal(meshes[shape.mesh].vertices, model.mesh_vert[start : start + count])
     for s, site in enumerate(mech.sites):
         expected = reference.pose(data.site_xpos[s], data.site_xmat[s])
         np.testing.assert_allclose(mech.poses[site.name], expected, atol=1e-10)
@@ -178,7 +174,10 @@ SPRUNG = (
 )
 OUTSIDE = {
     "own springs": "",
-    "position": '<actuator><position joint="a" kp="50" kv="2"/><position joint="second_b" kp="20" gear="-3"/></actuator>',
+    "position": '<actuator><position joint="a" kp="50" kv="2"/><position joint="second_b" kp="20" gear="-3"/>'
+    "</actuator>",
+    "two damped drives": '<actuator><position joint="a" kp="50" damping=".3" armature=".2"/>'
+    '<motor joint="a" gear="2" damping=".5" armature=".1"/></actuator>',
     "two on one joint": '<actuator><position joint="a" kp="50" ctrlrange=".2 .4"/>'
     '<general joint="a" gear="2" biastype="affine" gainprm="3" biasprm="4 -5 -6"/></actuator>',
     "affine gain": '<actuator><general joint="a" gaintype="affine" gainprm="1 -2 -3" biastype="affine" '
@@ -200,9 +199,7 @@ def test_springs(outside: str, tmp_path: Path) -> None:
 
 
 def test_ball_spring(tmp_path: Path) -> None:
-    check_forces(
-        *both(model_text('<joint name="a" type="ball" stiffness="3"/>', free=True), tmp_path), count=20
-    )
+    check_forces(*both(model_text('<joint name="a" type="ball" stiffness="3"/>', free=True), tmp_path), count=20)
 
 
 def test_polynomial_stiffness_is_sampled(tmp_path: Path) -> None:

@@ -103,9 +103,7 @@ def _extract(model: Any, name: str) -> tuple[dict[str, Any], list[Any]]:
         "name": name,
         "counts": {field: int(getattr(model, field)) for field in COUNTS},
         "options": {field: np.asarray(getattr(model.opt, field)).tolist() for field in OPTIONS},
-        "names": {
-            kind: [_name(model, int(start)) for start in getattr(model, f"name_{kind}adr")] for kind in NAMED
-        },
+        "names": {kind: [_name(model, int(start)) for start in getattr(model, f"name_{kind}adr")] for kind in NAMED},
         "arrays": [(field, value.dtype.str, value.shape) for field, value in arrays.items()],
     }
     return header, [np.ascontiguousarray(value) for value in arrays.values()]

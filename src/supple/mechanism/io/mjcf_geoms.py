@@ -33,9 +33,7 @@ def read_meshes(model: Model, names: list[str]) -> tuple[Mesh, ...]:
     return tuple(meshes)
 
 
-def read_shapes(
-    model: Model, names: list[str], mesh_names: list[str], report: Report
-) -> dict[int, list[Shape]]:
+def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: Report) -> dict[int, list[Shape]]:
     """Shapes by MuJoCo's body index."""
     shapes: dict[int, list[Shape]] = {}
     for g, name in enumerate(names):

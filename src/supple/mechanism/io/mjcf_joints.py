@@ -130,7 +130,7 @@ def body_joint(model: Model, b: int, name: str, parent: str, child: str, axes: l
         turned = directions @ constant[:3, :3].T
         anchor = constant[:3, :3] @ model.jnt_pos[a.id] + constant[:3, 3]
         screws.append((a.kind, turned, anchor))
-        if a.kind != BALL:
+        if a.kind != BALL and a.reference[0]:
             twist = _twists(a.kind, turned, anchor, np.zeros(3))[0]
             constant = spatial.exp(-twist * a.reference[0]) @ constant
     origin = _origin(screws)

@@ -19,7 +19,7 @@ from supple.mechanism.io.xml_tree import MAX_DEPTH, MAX_ELEMENTS, Element
 MAX_COUNT = 1_000_000
 """The largest number that an attribute which makes MuJoCo allocate may have."""
 MAX_ASSET_BYTES = 1 << 30
-COUNTS = {"nsample", "maxhullvert"}
+COUNTS = {"nsample", "maxhullvert", "dim", "actdim"}
 TEXT = {"name", "class", "childclass", "model", "file", "filename", "data", "prefix"}
 """Attributes in which nan or inf is a word."""
 MESHES = {".stl", ".obj", ".msh"}
@@ -78,9 +78,7 @@ def _mjcf(root: Element, path: Path, models: dict[str, str], opened: list[Path])
     return _finish(root, path, urdf=False, models=models, notes=notes)
 
 
-def _finish(
-    root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]
-) -> Checked:
+def _finish(root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]) -> Checked:
     if urdf:
         _urdf(root, path.parent, notes)
     for element in root.walk():
@@ -157,7 +155,7 @@ def _asset(element: Element, folder: Path, compiler: dict[str, str]) -> None:
         path = _resolve(element, name, folder, compiler.get("meshdir", base), compiler)
         if element.tag == "mesh" and path.suffix.lower() not in MESHES:
             element.fail(f"mesh file '{name}' has a format that cannot be read; convert it to STL or OBJ")
-        element.attributes["file"] = str(path.resolve())
+        element.attributes["file"] = str(path.absolute())
     elif element.tag == "texture":
         files = [element.attributes.pop(key) for key in TEXTURE_FILES if key in element.attributes]
         for file in files:
@@ -180,9 +178,8 @@ def _resolve(element: Element, name: str, folder: Path, directory: str, compiler
 
 
 def _keep_all(compiler: Element) -> None:
-    """Takes out the settings by which MuJoCo would change file names or merge bodies."""
-    for key in ("strippath", "fusestatic", "discardvisual"):
-        compiler.attributes.pop(key, None)
+    """Unsets what makes MuJoCo change file names, merge bodies or leave out shapes."""
+    compiler.attributes |= dict.fromkeys(("strippath", "fusestatic", "discardvisual"), "false")
 
 
 def _dropped(parent: Element, child: Element, notes: list[ImportNote]) -> bool:
@@ -203,6 +200,7 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
     compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
     root.children = [e for e in root.children if e.tag in ("link", "joint", "material", "mujoco")]
+    _settings(root)
     for part in root.walk():
         if part.tag in ("plugin", "extension", "include"):
             part.fail(f"{part} is not allowed within a URDF file; remove it")
@@ -211,7 +209,15 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
         for owner in [part] if part.tag == "link" else []:
             owner.children = [shape for shape in owner.children if not _unreadable(owner, shape, notes)]
         if part.tag == "mesh" and "filename" in part.attributes:
-            part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).resolve())
+            part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).absolute())
+
+
+def _settings(root: Element) -> None:
+    """Adds the <mujoco><compiler/></mujoco> that URDF allows where the file has none."""
+    for tag, inside in (("mujoco", root), ("compiler", None)):
+        owner = inside or next(e for e in root.children if e.tag == "mujoco")
+        if not any(e.tag == tag for e in owner.children):
+            owner.children.insert(0, Element(tag, {}, root.file, root.line))
 
 
 def _fixed_joints(root: Element) -> dict[str, str]:
@@ -279,6 +285,4 @@ def _counts(element: Element) -> list[float]:
     try:
         return [max(1.0, float(token)) for token in element.attributes.get("count", "1").split()]
     except ValueError:
-        raise MechanismError(
-            f"{element.file}, line {element.line}: count of {element} is not a number"
-        ) from None
+        raise MechanismError(f"{element.file}, line {element.line}: count of {element} is not a number") from None

@@ -55,9 +55,7 @@ def read(path: Path, shown: str) -> Element:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise MechanismError(
-                f"{shown}: {size >> 20} MiB of XML is more than the {MAX_BYTES >> 20} MiB allowed"
-            )
+            raise MechanismError(f"{shown}: {size >> 20} MiB of XML is more than the {MAX_BYTES >> 20} MiB allowed")
         data = path.read_bytes()
     except OSError as error:
         raise MechanismError(f"{shown}: cannot be read ({error.strerror or error}); check the path") from None
@@ -77,9 +75,7 @@ def parse(data: bytes, shown: str) -> Element:
         if count > MAX_ELEMENTS:
             raise _Refused(f"more than {MAX_ELEMENTS} elements; split the model")
         if len(stack) >= MAX_DEPTH:
-            raise _Refused(
-                f"elements are nested more than {MAX_DEPTH} deep; build such a mechanism in Python"
-            )
+            raise _Refused(f"elements are nested more than {MAX_DEPTH} deep; build such a mechanism in Python")
         element = Element(tag, attributes, shown, parser.CurrentLineNumber)
         (stack[-1].children if stack else roots).append(element)
         stack.append(element)

@@ -1,0 +1,386 @@
+"""Reading MJCF and URDF: what is carried over, what is reported, what is refused and how."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supple
+from mujoco_reference import load_quietly
+from supple.mechanism.io import compiler
+
+BODY = '<body name="b"><joint name="j"/><geom size=".1"/></body>'
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+TETRAHEDRON = np.array([[1.0, 2, 3], [2, 2, 3], [1, 3, 3], [1, 2, 5]])
+
+
+def write(folder: Path, text: str, name: str = "model.xml") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def world(inner: str = BODY, outside: str = "") -> str:
+    return f"<mujoco model='test'>{outside}<worldbody>{inner}</worldbody></mujoco>"
+
+
+def reported(mech: supple.Mechanism) -> str:
+    return "\n".join(map(str, mech.import_report))
+
+
+@pytest.fixture
+def tetrahedron(tmp_path: Path) -> Path:
+    lines = [f"v {x} {y} {z}" for x, y, z in TETRAHEDRON] + ["f 1 3 2", "f 1 2 4", "f 1 4 3", "f 2 3 4"]
+    return write(tmp_path, "\n".join(lines), "tetrahedron.obj")
+
+
+# what is carried over
+
+
+def test_names_are_kept_or_made(tmp_path: Path) -> None:
+    inner = """<body><joint/><joint type="slide" name="s"/><geom size=".1"/>
+        <body name="arm"><geom size=".1"/><site name="arm"/><site/></body></body>"""
+    mech = load_quietly(write(tmp_path, world(inner)))
+    assert mech.name == "test"
+    assert [b.name for b in mech.bodies] == ["body1", "arm"]
+    assert [j.name for j in mech.joints] == ["body1_joint+s", "arm_fixed"]
+    assert mech.coordinates == ("body1_joint", "s")
+    assert [s.name for s in mech.sites] == ["arm_2", "site1"]
+    assert "site 'arm': shares its name with a body; it is now called 'arm_2'" in reported(mech)
+
+
+def test_ball_and_free_coordinates_have_readable_names(tmp_path: Path) -> None:
+    inner = """<body name="a"><freejoint name="base"/><geom size=".1"/>
+        <body name="b"><joint name="wrist" type="ball"/><geom size=".1"/></body></body>"""
+    mech = supple.load(write(tmp_path, world(inner)))
+    assert mech.coordinates[:6] == ("base.x", "base.y", "base.z", "base.rx", "base.ry", "base.rz")
+    assert mech.coordinates[6:] == ("wrist.rx", "wrist.ry", "wrist.rz")
+    assert [j.kind for j in mech.joints] == ["free", "ball"]
+
+
+def test_keyframe(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><body name="a"><freejoint/><geom size=".1"/><body name="b" pos="0 0 1">
+        <joint name="j" axis="0 1 0"/><geom size=".1"/></body></body></worldbody>
+        <actuator><position joint="j" kp="10"/></actuator><keyframe><key/>
+        <key name="bent" qpos="1 2 3 .7071067811865476 0 0 .7071067811865476 .5" ctrl=".25"/></keyframe></mujoco>"""
+    path = write(tmp_path, text)
+    straight, bent = supple.load(path), supple.load(path, keyframe="bent")
+    assert [k.name for k in straight.keyframes] == ["key0", "bent"]
+    expected = [1, 2, 3, 0, 0, np.pi / 2, 0.5]
+    np.testing.assert_allclose(straight.keyframes[1].coordinates, expected, atol=1e-15)
+    np.testing.assert_allclose(bent.reference, expected, atol=1e-15)
+    np.testing.assert_allclose(bent.bodies[1].pose[:3, 3], [1, 2, 4], atol=1e-15)
+    assert straight.joint("j").rest[0] == 0
+    assert bent.joint("j").rest[0] == pytest.approx(0.25)
+    with pytest.raises(supple.MechanismError, match=r"model\.xml: there is no keyframe named 'bend'.*'bent'"):
+        supple.load(path, keyframe="bend")
+
+
+def test_shapes(tmp_path: Path, tetrahedron: Path) -> None:
+    text = """<mujoco><asset><mesh name="t" file="tetrahedron.obj" scale="2 1 1"/>
+        <material name="red" rgba="1 0 0 1"/></asset><worldbody><geom name="floor" type="plane" size="1 2 .1"/>
+        <body name="b" pos="0 0 1"><geom name="m" type="mesh" mesh="t" pos="1 0 0" euler="0 0 90" material="red"/>
+        <geom type="capsule" size=".1 .3" rgba=".1 .2 .3 .4" contype="2" conaffinity="5" friction=".7 .1 .2"/>
+        </body><body name="c"/></worldbody><contact><exclude body1="b" body2="c"/></contact></mujoco>"""
+    mech = supple.load(write(tmp_path, text))
+    mesh_shape, capsule = mech.body("b").shapes
+    turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    expected = TETRAHEDRON * [2, 1, 1] @ turn.T + [1, 0, 1]
+    placed = mech.poses["b"] @ mesh_shape.pose
+    ours = mech.meshes[0].vertices @ placed[:3, :3].T + placed[:3, 3]
+    np.testing.assert_allclose(ours, expected, atol=1e-6)  # MuJoCo keeps vertices in single precision
+    np.testing.assert_allclose(mesh_shape.rgba, [1, 0, 0, 1])
+    np.testing.assert_allclose(capsule.rgba, [0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(capsule.size, [0.1, 0.3])
+    np.testing.assert_allclose(capsule.friction, [0.7, 0.1, 0.2])
+    assert (capsule.contact_type, capsule.contact_affinity) == (2, 5)
+    assert [s.name for s in mech.shapes] == ["floor"]
+    assert mech.contact_excludes == (("b", "c"),)
+
+
+def test_gravity(tmp_path: Path) -> None:
+    tilted = supple.load(write(tmp_path, world(outside='<option gravity="1 2 3"/>')))
+    np.testing.assert_array_equal(tilted.gravity, [1, 2, 3])
+    off = supple.load(write(tmp_path, world(outside='<option><flag gravity="disable"/></option>')))
+    np.testing.assert_array_equal(off.gravity, [0, 0, 0])
+
+
+def test_includes_and_submodels(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    write(tmp_path / "parts", world(BODY.replace('"b"', '"inner"').replace('"j"', '"k"')), "part.xml")
+    write(tmp_path / "parts", world(BODY), "sub.xml")
+    text = """<mujoco><include file="parts/part.xml"/><asset><model name="s" file="parts/sub.xml"/></asset>
+        <worldbody><body name="outer"><attach model="s" body="b" prefix="s_"/></body></worldbody></mujoco>"""
+    mech = supple.load(write(tmp_path, text))
+    assert [b.name for b in mech.bodies] == ["inner", "outer", "s_b"]
+    assert mech.coordinates == ("k", "s_j")
+
+
+# URDF
+
+URDF = f"""<?xml version="1.0"?>
+<robot name="arm">
+  <link name="base"/><link name="upper">{INERTIAL}</link><link name="lower">{INERTIAL}</link>
+  <link name="tool"/><link name="sled">{INERTIAL}</link><link name="bird">{INERTIAL}</link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="2" effort="3" velocity="1"/><dynamics damping="0.2" friction="0.1"/></joint>
+  <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/><origin xyz="0 0 1"/>
+    <mimic joint="shoulder" multiplier="2" offset="0.5"/></joint>
+  <joint name="mount" type="fixed"><parent link="lower"/><child link="tool"/><origin xyz="0 0 1"/></joint>
+  <joint name="rail" type="planar"><parent link="base"/><child link="sled"/><axis xyz="1 0 0"/></joint>
+  <joint name="air" type="floating"><parent link="base"/><child link="bird"/><origin xyz="1 2 3"/></joint>
+</robot>"""
+
+
+def test_urdf(tmp_path: Path) -> None:
+    mech = load_quietly(write(tmp_path, URDF, "arm.urdf"))
+    assert mech.name == "arm"
+    assert {b.name for b in mech.bodies} == {"base", "upper", "lower", "tool", "sled", "bird"}
+    kinds = {j.name: j.kind for j in mech.joints}
+    assert kinds["shoulder"] == kinds["elbow"] == "hinge"
+    assert kinds["mount"] == "fixed"
+    assert kinds["air"] == "free"
+    assert "planar" in kinds.values()
+    np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-1, 2]])
+    np.testing.assert_array_equal(mech.poses["tool"][:3, 3], [0, 0, 2])
+    np.testing.assert_array_equal(mech.poses["bird"][:3, 3], [1, 2, 3])
+    (mimic,) = mech.couplings
+    assert mimic.rigid
+    assert dict(zip(mimic.coordinates, mimic.coefficients, strict=True)) == {"elbow": 1, "shoulder": -2}
+    assert mimic.rest == 0.5
+    assert "frictionloss of joint 'shoulder'" in reported(mech)
+    assert "actuator force limit of joint 'shoulder'" in reported(mech)
+
+
+def test_urdf_mesh_in_a_package(tmp_path: Path, tetrahedron: Path) -> None:
+    (tmp_path / "urdf").mkdir()
+    (tmp_path / "meshes").mkdir()
+    tetrahedron.rename(tmp_path / "meshes" / "tetrahedron.obj")
+    link = f"""<robot name="r"><link name="base">{INERTIAL}<visual><geometry>
+        <mesh filename="package://r/meshes/tetrahedron.obj"/></geometry></visual><collision><geometry>
+        <mesh filename="package://r/meshes/other.dae"/></geometry></collision></link></robot>"""
+    mech = load_quietly(write(tmp_path / "urdf", link, "r.urdf"))
+    assert [s.mesh for s in mech.bodies[0].shapes] == ["tetrahedron"]
+    assert "collision of link 'base': the mesh 'package://r/meshes/other.dae' is not STL or OBJ" in reported(mech)
+    with pytest.raises(supple.MechanismError, match=r"r\.urdf, line 2: .*needs the file 'package://r/meshes/no"):
+        supple.load(write(tmp_path / "urdf", link.replace("tetrahedron", "no"), "r.urdf"))
+
+
+# what is reported
+
+REPORTS = {
+    "frictionloss of joint 'j'": world('<body><joint name="j" frictionloss="1"/><geom size=".1"/></body>'),
+    "limit of joint 'j'": world('<body><joint name="j" type="ball" range="0 9"/><geom size=".1"/></body>'),
+    "springyield of joint 'j'": world(BODY.replace("<joint", '<joint stiffness="1" springyield=".1"')),
+    "gravcomp of body 'b'": world(BODY.replace("<body", '<body gravcomp="1"')),
+    "mocap body 'm'": world('<body name="m" mocap="true"/>'),
+    "height field geom 'h'": world(
+        BODY + '<geom name="h" type="hfield" hfield="f"/>',
+        '<asset><hfield name="f" nrow="3" ncol="3" size="1 1 1 1"/></asset>',
+    ),
+    "2 sensors": world(outside='<sensor><jointpos joint="j"/><jointvel joint="j"/></sensor>'),
+    "1 cameras": world(BODY + "<camera/>"),
+    "1 lights": world(BODY + "<light/>"),
+    "1 custom numbers": world(outside='<custom><numeric name="n" data="1"/></custom>'),
+    "option 'density', 'wind'": world(outside='<option density="1" wind="1 0 0"/>'),
+    "1 contact pairs": world(
+        '<body><joint/><geom name="g" size=".1"/></body><geom name="k" size=".1"/>',
+        '<contact><pair geom1="g" geom2="k"/></contact>',
+    ),
+    "1 solver settings": world(BODY.replace("<geom", '<geom solref=".01 1"')),
+    "equality 'e': is not linear": world(
+        outside='<equality><joint name="e" joint1="j" joint2="k" polycoef="0 1 2 0 0"/></equality>',
+        inner=BODY + BODY.replace('"b"', '"c"').replace('"j"', '"k"'),
+    ),
+    "equality 'e': is switched off": world(
+        outside='<equality><connect name="e" body1="b" anchor="0 0 0" active="false"/></equality>'
+    ),
+    "spatial tendon 't'": world(
+        BODY.replace("<geom", '<site name="p"/><geom') + '<site name="o" pos="0 0 1"/>',
+        '<tendon><spatial name="t"><site site="p"/><site site="o"/></spatial></tendon>',
+    ),
+    "actuator 'a': is a force": world(outside='<actuator><motor name="a" joint="j"/></actuator>'),
+    "actuator 'a': is a muscle": world(outside='<actuator><muscle name="a" joint="j" lengthrange="0 1"/></actuator>'),
+    "actuator 'a': acts through a site": world(
+        BODY.replace("<geom", '<site name="p"/><geom'),
+        '<actuator><general name="a" site="p" gear="1 0 0 0 0 0"/></actuator>',
+    ),
+    "force limit of actuator 'a'": world(
+        outside='<actuator><position name="a" joint="j" kp="1" forcerange="-1 1"/></actuator>'
+    ),
+    "dynamics of actuator 'a'": world(
+        outside='<actuator><position name="a" joint="j" kp="1" timeconst=".1"/></actuator>'
+    ),
+    "actuator 'a': belongs to a group": world(
+        outside='<option actuatorgroupdisable="1"/><actuator><position name="a" group="1" joint="j" kp="1"/></actuator>'
+    ),
+}
+
+
+@pytest.mark.parametrize(("note", "text"), REPORTS.items(), ids=REPORTS)
+def test_report(note: str, text: str, tmp_path: Path) -> None:
+    with pytest.warns(supple.ImportWarning, match=r"not carried over"):
+        mech = supple.load(write(tmp_path, text))
+    assert note in reported(mech)
+
+
+def test_one_warning_at_the_callers_line_and_none_when_all_is_carried(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        supple.load(write(tmp_path, world()))
+        assert not seen
+        supple.load(write(tmp_path, world(BODY + "<camera/><light/>")))
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    assert str(seen[0].message).startswith("model.xml: 2 things are not carried over")
+
+
+# what is refused
+
+BILLION = '<!DOCTYPE m [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><mujoco model="&b;"/>'
+REFUSED = {
+    "not XML": ("hello", r"line 1: not well-formed XML"),
+    "empty": ("", r"not well-formed XML \(no element found\)"),
+    "truncated": (world()[:-30], r"line 1: not well-formed XML.*is the file complete"),
+    "another language": ("<html/>", r"line 1: the root element is <html>; a model is <mujoco>"),
+    "entities": (BILLION, r"document types and entities are not allowed"),
+    "no bodies": ("<mujoco/>", r"has no bodies"),
+    "too deep": ("<mujoco><worldbody>" + "<body>" * 1000, r"nested more than \d+ deep"),
+    "huge count": (world(f'<replicate count="1000000000">{BODY}</replicate>'), r"unfolds into more than"),
+    "nested counts": (
+        world(f'<replicate count="1000"><replicate count="1000">{BODY}</replicate></replicate>'),
+        r"unfolds into more than",
+    ),
+    "nan": (world('\n\n<body name="n" pos="0 nan 0"/>'), r"line 3: body 'n': pos=\"0 nan 0\" is not finite"),
+    "infinity": (world('<body><geom size="1e999"/></body>'), r"is not finite"),
+    "plugin": (world(outside='<extension><plugin plugin="x"/></extension>'), r"plugins are native code"),
+    "unknown element": (world("\n<bodi/>"), r"model\.xml, line 2: .*unrecognized element"),
+    "unknown attribute": (world('\n\n<body nme="x"/>'), r"model\.xml, line 3: .*unrecognized attribute: 'nme'"),
+    "negative size": (world('<body>\n<geom size="-1"/></body>'), r"model\.xml, line 2: size 0 must be positive"),
+    "no such mesh file": (
+        world(outside='\n<asset><mesh name="m" file="no.stl"/></asset>'),
+        r"line 2: mesh 'm' needs the file 'no\.stl', which is not there",
+    ),
+    "no such texture": (world(outside='<asset><texture type="2d" file="no.png"/></asset>'), r"'no\.png'"),
+    "unreadable mesh": (world(outside='<asset><mesh file="model.xml"/></asset>'), r"convert it to STL or OBJ"),
+    "no such include": (world(outside='<include file="no.xml"/>'), r"line 1: <include> needs the file 'no\.xml'"),
+    "include of itself": (world(outside='<include file="model.xml"/>'), r"included twice, or includes itself"),
+    "model of itself": (world(outside='<asset><model file="model.xml"/></asset>'), r"contains itself"),
+    "moving body without mass": (world("<body><joint/></body>"), r"mass and inertia of moving bodies"),
+    "xacro": ('<robot name="r" xmlns:xacro="x"><xacro:include/></robot>', r"run it through xacro"),
+    "urdf without parent": ('<robot name="r"><link name="a"/><joint name="j" type="fixed"/></robot>', r"line 1"),
+    "huge numbers": (world(f'<body pos="0 0 1e308"><body pos="0 0 1e308">{BODY}</body></body>'), r"must be finite"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.xml"
+    path.write_text(text)
+    with pytest.raises(supple.MechanismError, match=message):
+        load_quietly(path)
+
+
+def test_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
+    write(tmp_path, "<mujoco>\n<worldbody>\n<body>\n<geom size='-1'/></body></worldbody></mujoco>", "part.xml")
+    with pytest.raises(supple.MechanismError, match=r"part\.xml, line 4: size 0 must be positive"):
+        supple.load(write(tmp_path, '<mujoco>\n<include file="part.xml"/></mujoco>'))
+
+
+def test_broken_mesh_file(tmp_path: Path) -> None:
+    (tmp_path / "m.stl").write_bytes(b"\0" * 200)
+    text = world('<body><geom type="mesh" mesh="m"/></body>', '\n<asset><mesh file="m.stl"/></asset>')
+    with pytest.raises(supple.MechanismError, match=r"model\.xml.*m\.stl"):
+        supple.load(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("path", ["missing.xml", ".", "nul\0byte", 7])
+def test_bad_paths(path: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(supple.MechanismError, match=r"file"):
+        supple.load(path)  # type: ignore[arg-type]
+
+
+def test_unknown_suffix_to_save(tmp_path: Path) -> None:
+    with pytest.raises(supple.MechanismError, match=r"\.json"):
+        supple.load(write(tmp_path, world())).save(tmp_path / "model.stl")
+
+
+def test_comments_with_dashes_are_accepted(tmp_path: Path) -> None:
+    supple.load(write(tmp_path, "<!-- a -- b ---- c\n -->" + world()))
+
+
+# the process that compiles
+
+
+def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    path = write(tmp_path, world('<body><joint/><geom size="1e-5" density="1e-9"/></body>'))
+    with pytest.raises(supple.MechanismError):
+        supple.load(path)
+    supple.load(write(tmp_path, world()))
+    assert os.listdir(tmp_path / "cwd") == []
+    assert sorted(os.listdir(tmp_path)) == ["cwd", "model.xml"]
+
+
+def test_worker_is_started_again_after_a_crash(tmp_path: Path) -> None:
+    path = write(tmp_path, world())
+    first = supple.load(path)
+    process = compiler._worker._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert supple.load(path) == first
+
+
+def worker(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> compiler._Worker:
+    """A worker whose child says hello as the real one does, then runs a program of its own."""
+    hello = "import sys, struct\nout = sys.stdout.buffer\n"
+    hello += "def say(t): out.write(struct.pack('<Q', len(t)) + t); out.flush()\n"
+    monkeypatch.setattr(compiler, "PROGRAM", write(folder, hello + program, "child.py"))
+    return compiler._Worker()
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("say(b'{}'); import time; time.sleep(60)", "took longer than 1 s"),
+        ("say(b'{}'); sys.stdin.buffer.read(8); sys.exit(3)", "crashed"),
+        ('say(b\'{}\'); sys.stdin.buffer.read(8); say(b\'{"arrays": [["x", "<f8", [9]]]}\')', "crashed"),
+    ],
+    ids=["hang", "crash", "half an answer"],
+)
+def test_child_that_fails(program: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = worker(program, tmp_path, monkeypatch)
+    with pytest.raises(compiler.CompilerCrash, match=message):
+        broken.compile({}, 1.0)
+    assert broken._process is None
+
+
+def test_missing_mujoco_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = worker("say(b'{\"missing\": true}')", tmp_path, monkeypatch)
+    with pytest.raises(ImportError, match=r"pip install 'supple\[all\]'"):
+        without.compile({}, 1.0)
+
+
+def test_threads(tmp_path: Path) -> None:
+    paths = [write(tmp_path, world(BODY.replace('"b"', f'"b{i}"')), f"{i}.xml") for i in range(8)]
+    names: dict[int, str] = {}
+
+    def read(i: int) -> None:
+        for _ in range(5):
+            names[i] = supple.load(paths[i]).bodies[0].name
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names == {i: f"b{i}" for i in range(8)}
