@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +52,6 @@ class _Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: str | None = None
 
     def compile(self, request: dict[str, Any], patience: float) -> Model:
         with self._lock:
@@ -71,31 +69,27 @@ class _Worker:
         return Model(header["name"], header["arrays"], header["names"], header["counts"], header["options"])
 
     def stop(self) -> None:
-        """Ends the process and removes its empty working folder."""
+        """Ends the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
-                    pipe.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._process, self._folder = None, None
+                    with contextlib.suppress(OSError):  # what the dead process did not read
+                        pipe.close()
+        self._process = None
 
     def forget(self) -> None:
         """After a fork: the process is the parent's, and so was the lock."""
-        self._lock, self._process, self._folder = threading.Lock(), None, None
+        self._lock, self._process = threading.Lock(), None
 
     def _start(self) -> None:
         self.stop()
-        self._folder = tempfile.mkdtemp(prefix="supple-")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-B", str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=self._folder,
-            bufsize=-1,
         )
         hello = self._exchange(None, PATIENCE)
         if hello.get("missing"):

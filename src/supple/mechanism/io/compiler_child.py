@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import struct
+import tempfile
 from typing import Any, BinaryIO
 
 MEMORY_LIMIT = 8 << 30
@@ -31,13 +32,13 @@ NAMED = ("body", "jnt", "geom", "site", "mesh", "eq", "tendon", "actuator", "key
 
 def main() -> None:
     requests, answers = _private_pipes()
-    _limit()
     try:
         import mujoco
     except ImportError:
         _answer(answers, {"missing": True}, [])
         return
-    mujoco.set_mju_user_warning(lambda text: None)
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a log file
+    _confine()
     _answer(answers, {"version": mujoco.__version__}, [])
     while (request := _read(requests)) is not None:
         try:
@@ -58,8 +59,12 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _limit() -> None:
-    """No files, bounded memory, no core dumps."""
+def _confine() -> None:
+    """A working folder in which nothing can be written, since it is gone; bounded memory; no core dumps."""
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
     with contextlib.suppress(ImportError):  # not on Windows
         import resource
 
