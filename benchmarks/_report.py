@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -74,8 +75,14 @@ class Report:
             self._json.write_text(json.dumps({"rows": self.rows, "targets": self.targets}, indent=2) + "\n")
 
     def _print_table(self) -> None:
-        heads = list(dict.fromkeys(head for row in self.rows for head in row))
-        cells = [heads] + [[_cell(row.get(head, "")) for head in heads] for row in self.rows]
+        """One table for each run of rows with the same columns."""
+        for i, (heads, rows) in enumerate(groupby(self.rows, key=list)):
+            if i:
+                print()
+            self._print_rows(heads, list(rows))
+
+    def _print_rows(self, heads: list[str], rows: list[dict[str, Any]]) -> None:
+        cells = [heads] + [[_cell(row[head]) for head in heads] for row in rows]
         widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
         for line in cells:
             first, *others = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))

@@ -245,7 +245,7 @@ class Simulation:
     @property
     def reactions(self) -> dict[str, Array]:
         """Wrench (6,) that each joint exerts on its child, in the joint's frame on the child; N and N m."""
-        return {j.name: row for j, row in zip(self.mechanism.joints, self._core.reactions, strict=True)}
+        return {j.name: -row for j, row in zip(self.mechanism.joints, self._core.reactions, strict=True)}
 
     @property
     def gap(self) -> float:

@@ -237,7 +237,7 @@ def _result(solver: _Solver, fraction: float, acting: _Goal, targets: dict[str, 
         mech,
         Poses(mech, core.poses),
         {j.name: q[part] for j, part in zip(mech.joints, eqs.joint_slices(), strict=True)},
-        {j.name: row for j, row in zip(mech.joints, reactions, strict=True)},
+        {j.name: -row for j, row in zip(mech.joints, reactions, strict=True)},  # lambda is what the child exerts
         {name: -float(m) for name, m in zip(names, mu, strict=True) if m != 0 or name in eqs.row},
         max(sizes),
         fraction,

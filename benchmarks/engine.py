@@ -1,0 +1,292 @@
+"""The engine: time per step beside MuJoCo, statics, orders of convergence, constraint violation, agreement.
+
+All figures are of one run. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by
+`mech.save`, with the same dt and tip force, in turns with ours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import mujoco
+import numpy as np
+
+import supple
+from _report import Report, best, parse_args
+from supple import spatial
+from supple.engine.assembly import equations
+from supple.mechanism import Mechanism
+
+DT = 2e-3
+DIRECTIONS = [d / np.linalg.norm(d) for d in np.array([*itertools.product((-1, 0, 1), repeat=3)]) if d.any()]
+
+
+def main() -> None:
+    args = parse_args(__doc__)
+    report = Report("the full engine", args)
+    stepping(report, args.quick)
+    factors(report)
+    statics(report)
+    pulled_far(report)
+    orders(report)
+    violation(report, 10_000 if args.quick else 100_000)
+    agreement(report)
+    report.finish()
+
+
+# time per step
+
+
+def stepping(report: Report, quick: bool) -> None:
+    """Microseconds a step of ours and of MuJoCo, best of alternating repetitions."""
+    mechanisms = sizes()
+    ours, theirs = {}, {}
+    for name, mech in mechanisms.items():
+        sim, (model, data) = simulation(mech), mujoco_twin(mech)
+        bdf2 = simulation(mech, "bdf2")
+        n = max(10, 20_000 // len(mech.bodies) ** 2)
+        runs = {
+            "euler": lambda sim=sim, n=n: sim.step(n),
+            "bdf2": lambda sim=bdf2, n=n: sim.step(n),
+            "mujoco": lambda model=model, data=data, n=n: mujoco.mj_step(model, data, nstep=n),
+        }
+        took = alternate(runs, 10 if quick else 40)
+        ours[name], theirs[name] = took["euler"] / n, took["mujoco"] / n
+        assert np.isfinite(data.qpos).all()
+        steps = round(sim.time / DT)
+        report.row(
+            what=f"step of {name}",
+            us=1e6 * ours[name],
+            bdf2_us=1e6 * took["bdf2"] / n,
+            mujoco_us=1e6 * theirs[name],
+            to_mujoco=ours[name] / theirs[name],
+            newton_a_step=sim._core.iterations / steps,
+            lu_a_step=sim._core.factorisations / steps,
+        )
+    helix = "helix, {} hinges"
+    growth = ours[helix.format(400)] / ours[helix.format(100)]
+    report.target("time per step, helix of 400 links / of 100", growth, at_most=5.0)
+    ratio = ours[helix.format(400)] / theirs[helix.format(400)]
+    report.target("time per step / MuJoCo's, helix of 400 links", ratio, at_most=1 / 3)
+
+
+def sizes() -> dict[str, Mechanism]:
+    helices = {f"helix, {n} hinges": supple.library.helix(n) for n in (50, 100, 400)}
+    return helices | {"ladder, 48 bodies": supple.library.ladder()}
+
+
+def simulation(mech: Mechanism, method: str = "euler") -> supple.Simulation:
+    sim = supple.Simulation(mech, DT, method)
+    sim.apply("tip", [0, 50, 0, 0, 0, 0])
+    sim.step(10)
+    return sim
+
+
+def mujoco_twin(mech: Mechanism, dt: float = DT) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    """The same mechanism in MuJoCo, with the same force on its tip."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MuJoCo's loops are approximations, and said to be
+        path = Path(folder) / "mechanism.xml"
+        mech.save(path)
+        model = mujoco.MjModel.from_xml_path(str(path))
+    model.opt.timestep, model.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data = mujoco.MjData(model)
+    data.xfrc_applied[model.body("tip").id, :3] = [0, 50, 0]
+    mujoco.mj_step(model, data, nstep=10)
+    return model, data
+
+
+def alternate(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
+    """Best seconds of each, taken in turns so that all see the same machine."""
+    times = dict.fromkeys(runs, float("inf"))
+    for _ in range(repeat):
+        for name, run in runs.items():
+            start = perf_counter()
+            run()
+            times[name] = min(times[name], perf_counter() - start)
+    return times
+
+
+def factors(report: Report) -> None:
+    """The floor of a step, one factorisation of the tangent: its arithmetic, its memory, its speed."""
+    for name, mech in sizes().items():
+        eqs = equations(mech)
+        core = eqs.core
+        core.set_state(*eqs.zero_state())
+        rhs = core.evaluate(True)[0]
+        parts = {
+            "factorise": lambda core=core: core.factorise(0.0),
+            "solve": lambda core=core, rhs=rhs: core.solve(rhs, False),
+            "evaluate": lambda core=core: core.evaluate(True),
+        }
+        took = {part: best(run, repeat=50) for part, run in parts.items()}
+        report.row(
+            what=f"factors of {name}",
+            us=1e6 * took["factorise"],
+            unknowns=core.unknowns,
+            multiply_adds=core.operations,
+            factor_kB=8 * core.storage / 1e3,
+            GFLOP_s=2 * core.operations / took["factorise"] / 1e9,
+            solve_us=1e6 * took["solve"],
+            evaluate_us=1e6 * took["evaluate"],
+        )
+
+
+# statics
+
+
+def statics(report: Report) -> None:
+    """Equilibria of every mechanism of the library under 100 N in 26 directions at every tip."""
+    worst_iterations, worst_balance = 0, 0.0
+    for name in supple.library.__all__:
+        mech = getattr(supple.library, name)()
+        tips = [b.name for b in mech.bodies if b.name.endswith("tip")]
+        took, iterations, stable, residual = [], [], 0, 0.0
+        for tip, direction in itertools.product(tips, DIRECTIONS):
+            load = {tip: [*(100 * direction), 0, 0, 0]}
+            start = perf_counter()
+            eq = supple.equilibrium(mech, load)
+            took.append(perf_counter() - start)
+            iterations.append(eq.iterations)
+            stable += eq.stable
+            residual = max(residual, eq.residual)
+            worst_balance = max(worst_balance, imbalance(eq, 100 * direction))
+        sideways = {tips[0]: [0, 100, 0, 0, 0, 0]}
+        alone = best(lambda mech=mech, load=sideways: supple.equilibrium(mech, load), repeat=20)
+        report.row(
+            what=f"equilibria of {name}",
+            ms=1e3 * alone,
+            slowest_ms=1e3 * max(took),
+            newton=float(np.mean(iterations)),
+            newton_most=max(iterations),
+            stable=f"{stable} of {len(took)}",
+            residual=residual,
+        )
+        worst_iterations = max(worst_iterations, max(iterations))
+        if name == "ladder":
+            report.target("equilibrium of the 48-body ladder under 100 N, ms", 1e3 * alone, at_most=50.0)
+    report.target("most Newton steps, every tip, 26 directions of 100 N", worst_iterations, at_most=60)
+    report.target("reactions at the base against the load, N", worst_balance, at_most=1e-8)
+
+
+def imbalance(eq: supple.engine.Equilibrium, force: np.ndarray) -> float:
+    """Largest component of the load and the forces through the joints to the world, N."""
+    total = force.copy()
+    for joint in eq.mechanism.joints:
+        if joint.parent == "world":
+            total += (eq.poses[joint.child] @ joint.pose_child)[:3, :3] @ eq.reactions[joint.name][:3]
+    return float(np.abs(total).max())
+
+
+def pulled_far(report: Report) -> None:
+    """The helix of 50 links, pulled along each axis by a growing force until its tip has moved far."""
+    mech = supple.library.helix()
+    reached = []
+    for axis, sign in itertools.product(range(3), (1, -1)):
+        eq, force, moved, steps = None, 0.0, 0.0, []
+        while moved < 1.5 and force < 1000:
+            force += 50.0
+            load = np.zeros(6)
+            load[axis] = sign * force
+            eq = supple.equilibrium(mech, {"tip": load}, start=eq)
+            moved = relative_displacement(eq)
+            steps.append(eq.iterations)
+        reached.append(moved)
+        what = f"helix pulled along {'+' if sign > 0 else '-'}{'xyz'[axis]}"
+        report.row(what=what, force_N=force, moved=moved, newton_most=max(steps), residual=eq.residual)
+    report.target("helix of 50 links pulled to a relative displacement of", min(reached), at_least=1.5)
+
+
+def relative_displacement(eq: supple.engine.Equilibrium) -> float:
+    """Norm of the tip's twist from rest, its linear part over the mechanism's radius."""
+    mech = eq.mechanism
+    twist = spatial.log(spatial.inverse(mech.poses["tip"]) @ eq.poses["tip"])
+    return float(np.linalg.norm(np.concatenate([twist[:3] / mech.radius, twist[3:]])))
+
+
+# dynamics
+
+
+def orders(report: Report) -> None:
+    """How errors of poses and velocities shrink with the step: a chain and a closed loop swing for 0.2 s."""
+    mechanisms = {
+        "chain of 6": supple.library.robot_arm(6, stiffness=20.0, damping=0.2, gravity=(0, 3, -9.81)),
+        "loop of 7": supple.library.loop(7, stiffness=20.0, damping=0.2, gravity=(2, 3, -9.81)),
+    }
+    for name, mech in mechanisms.items():
+        truth = swing(mech, "bdf2", 12_800)
+        for method, order in (("euler", 1), ("bdf2", 2)):
+            errors = [distance(swing(mech, method, n), truth) for n in (200, 400, 800)]
+            found = np.log2(np.divide(errors[:-1], errors[1:])).min(axis=0)
+            row = dict(zip(("pose_error", "velocity_error"), errors[-1], strict=True))
+            found_order = float(found.min())
+            report.row(what=f"{method}, {name}", dt=0.2 / 800, **row, order=found_order)
+            report.target(f"order of {method}, {name}", found_order, at_least=order - 0.1)
+
+
+def swing(mech: Mechanism, method: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    sim = supple.Simulation(mech, 0.2 / steps, method)
+    sim.step(steps)
+    return sim.poses.array, sim.velocities
+
+
+def distance(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> list[float]:
+    return [float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True)]
+
+
+def violation(report: Report, steps: int) -> None:
+    """Largest gap of any joint of a closed loop that a turning force keeps moving."""
+    mech = supple.library.loop()
+    sim = supple.Simulation(mech, DT)
+    largest, start = 0.0, perf_counter()
+    for k in range(steps // 100):
+        angle = 0.7 * k
+        sim.apply("tip", [60 * np.cos(angle), 60 * np.sin(angle), 20, 0, 0, 0])
+        sim.step(100)
+        largest = max(largest, gap(mech, sim))
+    took = perf_counter() - start
+    report.row(what=f"loop, {steps} steps", us=1e6 * took / steps, violation=largest)
+    report.target(f"constraint violation within {steps} steps, m or rad", largest, at_most=1e-9)
+
+
+def gap(mech: Mechanism, sim: supple.Simulation) -> float:
+    """Largest component of log(X(q)^-1 X_bodies) over all joints."""
+    poses, coordinates, found = sim.poses, sim.coordinates, 0.0
+    for joint in mech.joints:
+        place = poses[joint.parent] @ joint.pose_parent @ joint.displacement(coordinates[joint.name])
+        left = spatial.log(spatial.inverse(place) @ poses[joint.child] @ joint.pose_child)
+        found = max(found, float(np.abs(left).max()))
+    return found
+
+
+def agreement(report: Report) -> None:
+    """A swing of the robot arm for one second under a slanting gravity, against MuJoCo's with a tiny step."""
+    mech = supple.library.robot_arm(gravity=(0, 3, -9.81))
+    model, data = mujoco_twin(mech, dt=2e-5)
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, nstep=50_000)
+    mujoco.mj_kinematics(model, data)
+    ids = [model.body(body.name).id for body in mech.bodies]
+    for method, dt in (("euler", 1e-4), ("bdf2", 1e-3), ("bdf2", 2e-4)):
+        sim = supple.Simulation(mech, dt, method)
+        start = perf_counter()
+        sim.step(round(1 / dt))
+        took = perf_counter() - start
+        apart = np.abs(sim.poses.array[:, :3, 3] - data.xpos[ids]).max()
+        turned = np.abs(sim.poses.array[:, :3, :3].reshape(-1, 9) - data.xmat[ids]).max()
+        error = float(max(apart, turned))
+        swung = float(np.linalg.norm(sim.poses["tip"][:3, 3] - mech.poses["tip"][:3, 3]))
+        what = f"robot_arm after 1 s, {method}"
+        report.row(what=what, dt=dt, ms=1e3 * took, tip_moved_m=swung, from_mujoco=error)
+    report.target("robot_arm against MuJoCo after 1 s, m or rad", error, at_most=1e-4)
+
+
+if __name__ == "__main__":
+    main()
