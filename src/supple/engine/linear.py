@@ -94,7 +94,7 @@ class Linear:
     @cached_property
     def motions(self) -> Array:
         """(6 bodies + axes, m): the allowed motions of bodies and coordinates."""
-        flat = self.jacobian.reshape(len(self.q), -1)
+        flat = self.jacobian.reshape(len(self.q), 6 * len(self.mechanism.bodies))
         return np.vstack([flat.T @ self.free, self.free])
 
     @cached_property

@@ -1,0 +1,98 @@
+"""The compiled equations agree with the same equations written in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import engine_reference as reference
+import mechanisms
+import supple
+from supple.engine.assembly import equations, loads
+from supple.mechanism import Curve
+
+KINDS = [k for k in mechanisms.KINDS if k not in reference.ROTATION_VECTORS]
+COUPLINGS = {"couplings": 3, "motors": 1}
+
+
+def both(mech: supple.Mechanism, seed: int, closed: bool = False) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Residuals of coordinates, loops and rows in a random state under random loads: compiled, and written out."""
+    rng = np.random.default_rng(seed)
+    eqs = equations(mech)
+    core = eqs.core
+    q, reactions, mu = eqs.zero_state()
+    q = reference.closed_coordinates(mech, rng) if closed else q + rng.uniform(-0.4, 0.4, len(q))
+    reactions, mu = rng.normal(size=reactions.shape), rng.normal(size=mu.shape)
+    names = [body.name for body in mech.bodies] + [site.name for site in mech.sites if site.body != "world"]
+    acting = loads(mech, {str(rng.choice(names)): rng.normal(size=6)})
+    acting += loads(mech, {str(rng.choice(names)): rng.normal(size=6)}, "body")
+    eqs.set_loads(acting)
+    core.set_state(q, reactions, mu)
+    rhs = core.evaluate(False)[0]
+    at = reference.residual_rows(eqs)
+    axes, loops = len(q), 6 * len(mech.topology.loops)
+    compiled = np.split(rhs[at], [axes, axes + loops])
+    return compiled, [part.ravel() for part in reference.statics_residual(eqs, acting, q, reactions, mu)]
+
+
+def agree(mech: supple.Mechanism, seed: int, closed: bool = False) -> None:
+    for compiled, written in zip(*both(mech, seed, closed), strict=True):
+        scale = max(1.0, np.abs(written).max(initial=0.0))
+        np.testing.assert_allclose(compiled, written, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("kind", [k for k in mechanisms.KINDS if k != "fixed"])
+@pytest.mark.parametrize("loops", [0, 2])
+def test_residual_of_every_kind(kind, loops):
+    for seed in range(8):
+        mech = mechanisms.random_mechanism(np.random.default_rng(seed), 5, kinds=(kind,), loops=loops)
+        agree(reference.unlimited(mech), seed)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_residual_of_mixed_mechanisms(closed):
+    for seed in range(25):
+        mech = mechanisms.random_mechanism(np.random.default_rng(seed), 7, loops=seed % 3, free_base=seed % 2 == 1)
+        agree(reference.unlimited(mech), seed, closed)
+
+
+def test_residual_of_couplings_and_motors():
+    for seed in range(25):
+        mech = mechanisms.random_mechanism(np.random.default_rng(seed), 6, kinds=KINDS, loops=seed % 2, **COUPLINGS)
+        agree(reference.unlimited(mech), seed)
+
+
+@pytest.mark.xfail(reason="couplings on rotation vectors act on increments as if these were rates of q")
+def test_residual_of_couplings_and_motors_on_rotation_vectors():
+    for seed in range(10):
+        mech = mechanisms.random_mechanism(np.random.default_rng(seed), 4, kinds=("ball", "bushing"), **COUPLINGS)
+        agree(reference.unlimited(mech), seed)
+
+
+def test_poses_are_those_of_kinematics():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        mech = mechanisms.random_mechanism(rng, 7, loops=1, free_base=seed % 2 == 1)
+        q = reference.closed_coordinates(mech, rng)
+        eqs = equations(mech)
+        eqs.core.set_state(q, *eqs.zero_state()[1:])
+        eqs.core.evaluate(False)
+        of_tree = [q[part] for j, part in enumerate(eqs.joint_slices()) if j in mech.topology.tree]
+        expected = supple.kinematics(mech, np.concatenate([np.zeros(0), *of_tree])).poses.array
+        np.testing.assert_allclose(eqs.core.poses, expected, atol=1e-13)
+
+
+def test_curves_are_those_of_the_description():
+    curve = Curve(np.array([-0.8, -0.3, 0.1, 0.4, 1.2]), np.array([-5.0, -1.0, 0.5, 0.6, 4.0]))
+    b = supple.Builder("curved", gravity=(0, 0, 0))
+    b.body("arm", mass=1.0, inertia=(1, 1, 1))
+    b.hinge("h", "world", "arm", at=(0, 0, 0), axis="z", stiffness=0.7, rest=0.15, curves=[curve])
+    eqs = equations(b.build())
+    for q in [*np.linspace(-2, 2, 81), *(curve.deflection + 0.15)]:
+        eqs.core.set_state(np.array([q]), np.zeros((1, 6)), np.zeros(0))
+        rhs = eqs.core.evaluate(True)[0]
+        x = q - 0.15
+        at = eqs.core.axis_rows[0]
+        assert rhs[at] == pytest.approx(-0.7 * x - float(curve(x)), abs=1e-12)
+        assert reference.dense_tangent(eqs.core)[at, at] == pytest.approx(0.7 + float(curve.slope(x)), abs=1e-12)
+        assert eqs.core.energies[1] == pytest.approx(0.35 * x**2 + float(curve.energy(x)), abs=1e-12)
