@@ -1,0 +1,121 @@
+"""Bodies and joints as a directed acyclic graph from the world outwards, for the recursion.
+
+Bodies and joints are indices, the world is -1: lists over bodies have a last entry for the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from supple.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Which way every joint leads, and what all paths to a body have in common."""
+
+    parent: list[int]
+    """(joints,) the body on the inner side of each joint."""
+    child: list[int]
+    """(joints,) the body on its outer side."""
+    into: list[list[int]]
+    """(bodies,) the joints that carry each body; several where branches merge."""
+    order: list[int]
+    """Bodies, each after all that carry it."""
+    dominator: list[int]
+    """(bodies + 1,) the nearest other body that every path from the world to a body passes."""
+    depth: list[int]
+    """(bodies + 1,) how many dominators a body has."""
+
+    def upwards(self, body: int, top: int = -1) -> Iterator[int]:
+        """A body and its dominators, the nearest first, below `top`."""
+        while body != top:
+            yield body
+            body = self.dominator[body]
+
+    def meet(self, a: int, b: int) -> int:
+        """The nearest body, a and b included, that every path from the world to either passes."""
+        return _meet(self.dominator, self.depth, a, b)
+
+    def ancestors(self, body: int, top: int = -1) -> set[int]:
+        """Everything that carries a body, below its dominator `top`."""
+        found: set[int] = set()
+        stack = [body]
+        while stack:
+            fresh = {self.parent[j] for j in self.into[stack.pop()]} - found - {top, -1}
+            found |= fresh
+            stack += fresh
+        return found
+
+    def inside(self, body: int) -> set[int]:
+        """The branches that merge in a body: what lies between it and its dominator."""
+        return self.ancestors(body, self.dominator[body])
+
+    def overlooks(self, body: int, ends: Iterable[int]) -> list[int]:
+        """Those of `ends` that stand on the branches that merge in a body without standing on the body itself."""
+        branches = self.inside(body)
+        return [e for e in ends if branches & (self.ancestors(e) | {e}) and body not in self.upwards(e)]
+
+
+def paths(mech: Mechanism, ends: Sequence[int]) -> Paths:
+    """Joints of the spanning tree lead away from the world. A joint that closes a loop leads from its parent to its
+    child as described, unless that makes a cycle or, of the bodies `ends`, the other way round overlooks fewer."""
+    topology = mech.topology
+    edges = {int(topology.joint[b]): (int(topology.parent[b]), b) for b in topology.order}
+    current = _connect(mech, edges)
+    for j in topology.loops:
+        described = mech.body_index(mech.joints[j].parent), mech.body_index(mech.joints[j].child)
+        ways = [way for way in (described, described[::-1]) if way[1] >= 0 and not _reaches(current, *way[::-1])]
+        choices = [_connect(mech, edges | {j: way}) for way in ways]
+        best = min(range(len(ways)), key=lambda i: _harm(choices[i], ways[i][1], ends))
+        edges[j], current = ways[best], choices[best]
+    return current
+
+
+def _reaches(graph: Paths, start: int, end: int) -> bool:
+    return end >= 0 and start in graph.ancestors(end)
+
+
+def _harm(graph: Paths, merged: int, ends: Sequence[int]) -> tuple[int, int]:
+    """How many ends lie inside the loop that is closed at a body, and how many overlook that it is closed."""
+    inside = graph.inside(merged)
+    return sum(e in inside for e in ends), len(graph.overlooks(merged, ends))
+
+
+def _connect(mech: Mechanism, edges: dict[int, tuple[int, int]]) -> Paths:
+    """Orders the bodies; the dominator of each is where all that carry it meet. Loops may still be open."""
+    count = len(mech.bodies)
+    into: list[list[int]] = [[] for _ in range(count)]
+    out: list[list[int]] = [[] for _ in range(count + 1)]
+    for j, (a, b) in sorted(edges.items()):
+        into[b].append(j)
+        out[a].append(b)
+    waiting = [len(joints) for joints in into]
+    order: list[int] = []
+    stack = [-1]
+    while stack:
+        here = stack.pop()
+        if here >= 0:
+            order.append(here)
+        for b in reversed(out[here]):
+            waiting[b] -= 1
+            if waiting[b] == 0:
+                stack.append(b)
+    dominator, depth = [-1] * (count + 1), [0] * (count + 1)
+    for b in order:
+        nearest = edges[into[b][0]][0]
+        for j in into[b][1:]:
+            nearest = _meet(dominator, depth, nearest, edges[j][0])
+        dominator[b], depth[b] = nearest, depth[nearest] + 1
+    ends = [edges.get(j, (-1, -1)) for j in range(len(mech.joints))]
+    return Paths([a for a, _ in ends], [b for _, b in ends], into, order, dominator, depth)
+
+
+def _meet(dominator: Sequence[int], depth: Sequence[int], a: int, b: int) -> int:
+    while a != b:
+        if depth[a] >= depth[b]:
+            a = dominator[a]
+        else:
+            b = dominator[b]
+    return a
