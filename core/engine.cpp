@@ -5,8 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
-#include <stdexcept>
 
+#include "arrays.hpp"
 #include "module.hpp"
 #include "stepper.hpp"
 
@@ -15,41 +15,13 @@ using namespace supple;
 
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Array = nb::ndarray<nb::numpy, double>;
-
-Array numpy(std::vector<double> values, std::vector<std::size_t> shape) {
-    auto* kept = new std::vector<double>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    return Array(kept->data(), shape.size(), shape.data(), owner);
-}
-
-void expect(const Doubles& array, std::size_t size) {
-    if (array.size() != size) throw std::invalid_argument("array of unexpected size");
-}
-
-std::vector<double> doubles(const Doubles& array) { return {array.data(), array.data() + array.size()}; }
-
-template <int n>
-std::vector<Eigen::Matrix<double, n, 1>> vectors(const Doubles& array) {
-    std::vector<Eigen::Matrix<double, n, 1>> result(array.size() / n);
-    for (std::size_t i = 0; i < result.size(); ++i)
-        result[i] = Eigen::Map<const Eigen::Matrix<double, n, 1>>(array.data() + n * i);
-    return result;
-}
-
-Pose pose(const double* rows) {  // of a 4x4 array
-    const Eigen::Map<const Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> H(rows);
-    return {H.topLeftCorner<3, 3>(), H.topRightCorner<3, 1>()};
-}
+using Array = NumpyArray;
 
 Array poses(const std::vector<Pose>& all) {
     std::vector<double> values(16 * all.size(), 0.0);
     for (std::size_t i = 0; i < all.size(); ++i) {
-        Eigen::Map<Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> H(values.data() + 16 * i);
-        H.topLeftCorner<3, 3>() = all[i].R;
-        H.topRightCorner<3, 1>() = all[i].p;
-        H(3, 3) = 1;
+        write(all[i], &values[16 * i]);
+        values[16 * i + 15] = 1;
     }
     return numpy(std::move(values), {all.size(), 4, 4});
 }

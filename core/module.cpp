@@ -3,5 +3,6 @@
 
 NB_MODULE(SUPPLE_MODULE, module) {
     bind_engine(module);
+    bind_reduced(module);
     bind_spatial(module);
 }

@@ -2,4 +2,5 @@
 #include <nanobind/nanobind.h>
 
 void bind_engine(nanobind::module_& module);
+void bind_reduced(nanobind::module_& module);
 void bind_spatial(nanobind::module_& module);

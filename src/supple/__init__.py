@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from supple.mechanism import mass_matrix as mass_matrix
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
+    from supple.reduced import ReducedModel as ReducedModel
+    from supple.reduced import ReducedSimulation as ReducedSimulation
+    from supple.reduced import reduce as reduce
 
 # Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
 _HOME = {
@@ -29,6 +32,8 @@ _HOME = {
     "ImportWarning": "supple.errors",
     "Mechanism": "supple.mechanism",
     "MechanismError": "supple.errors",
+    "ReducedModel": "supple.reduced",
+    "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
     "equilibrium": "supple.engine",
     "jacobian": "supple.mechanism",
@@ -38,6 +43,7 @@ _HOME = {
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
+    "reduce": "supple.reduced",
     "spatial": "supple.spatial",
 }
 

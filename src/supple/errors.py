@@ -30,3 +30,7 @@ class ImportWarning(UserWarning):
 
 class ExportWarning(UserWarning):
     """Something in a Mechanism has no counterpart in the file that is written."""
+
+
+class RangeWarning(UserWarning):
+    """A reduced model is used further from where it was made than it is good for."""

@@ -1,0 +1,384 @@
+#include "reduced.hpp"
+
+#include <cmath>
+
+namespace supple {
+
+namespace {
+
+constexpr int lanes = 8;
+constexpr int terms = 14;
+
+template <int k>
+constexpr std::array<double, terms> series() {  // of the Stumpff function g_k
+    std::array<double, terms> c{};
+    for (int j = 0; j < terms; ++j) c[j] = (j % 2 ? -1.0 : 1.0) / detail::factorial(2 * j + k);
+    return c;
+}
+
+template <int k>
+inline void stumpff_lanes(const double* s, double* g) {
+    static constexpr auto c = series<k>();
+    for (int l = 0; l < lanes; ++l) g[l] = c[terms - 1];
+    for (int j = terms - 2; j >= 0; --j)
+        for (int l = 0; l < lanes; ++l) g[l] = g[l] * s[l] + c[j];
+}
+
+}  // namespace
+
+// --- links ----------------------------------------------------------------------------------------------------------
+
+struct Links::Block {
+    alignas(64) double offset[6][lanes];
+    alignas(64) double rest[12][lanes];  // rotation by rows, then position
+};
+
+Links::Links(const double* rest, const double* maps, int n, int m, int threads) : n_(n), m_(m) {
+    const int count = (n + lanes - 1) / lanes;
+    blocks_.resize(count);
+    maps_.assign(static_cast<std::size_t>(count) * m * 6 * lanes, 0.0);
+    for (int i = 0; i < count * lanes; ++i) {
+        const int from = std::min(i, n - 1), l = i % lanes;
+        Block& block = blocks_[i / lanes];
+        for (int r = 0; r < 3; ++r) {
+            for (int c = 0; c < 3; ++c) block.rest[3 * r + c][l] = rest[16 * from + 4 * r + c];
+            block.rest[9 + r][l] = rest[16 * from + 4 * r + 3];
+        }
+        for (int k = 0; k < 6; ++k) {
+            block.offset[k][l] = 0;
+            for (int j = 0; j < m; ++j)
+                maps_[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] = maps[(6 * from + k) * m + j];
+        }
+    }
+    for (int t = 1; t < threads; ++t)
+        helpers_.emplace_back([this, t, threads] {
+            int seen = 0;
+            while (true) {
+                while (generation_.load(std::memory_order_acquire) == seen) {
+                    if (stop_.load(std::memory_order_relaxed)) return;
+#if defined(__x86_64__)
+                    __builtin_ia32_pause();
+#endif
+                }
+                ++seen;
+                work(t, threads);
+                finished_.fetch_add(1, std::memory_order_release);
+            }
+        });
+}
+
+Links::~Links() {
+    stop_ = true;
+    for (std::thread& helper : helpers_) helper.join();
+}
+
+void Links::set_offsets(const double* twists) {
+    for (int i = 0; i < static_cast<int>(blocks_.size()) * lanes; ++i)
+        for (int k = 0; k < 6; ++k) blocks_[i / lanes].offset[k][i % lanes] = twists[6 * std::min(i, n_ - 1) + k];
+}
+
+void Links::update(const double* y, double* poses) {
+    y_ = y;
+    poses_ = poses;
+    const int threads = static_cast<int>(helpers_.size()) + 1;
+    finished_.store(0, std::memory_order_relaxed);
+    if (threads > 1) generation_.fetch_add(1, std::memory_order_release);
+    work(0, threads);
+    while (finished_.load(std::memory_order_acquire) < threads - 1) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
+void Links::work(int thread, int threads) {
+    const int count = static_cast<int>(blocks_.size());
+    for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(blocks_[i], i);
+}
+
+void Links::run(const Block& block, int index) {
+    alignas(64) double x[6][lanes], s[lanes], a[lanes], b[lanes], c[lanes];
+    for (int k = 0; k < 6; ++k)
+        for (int l = 0; l < lanes; ++l) x[k][l] = block.offset[k][l];
+    const double* map = maps_.data() + static_cast<std::size_t>(index) * m_ * 6 * lanes;
+    for (int j = 0; j < m_; ++j, map += 6 * lanes) {
+        const double y = y_[j];
+        for (int k = 0; k < 6; ++k)
+            for (int l = 0; l < lanes; ++l) x[k][l] += map[k * lanes + l] * y;
+    }
+    double largest = 0;
+    for (int l = 0; l < lanes; ++l) {
+        s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
+        largest = std::max(largest, s[l]);
+    }
+    if (largest <= 10.0) {
+        stumpff_lanes<2>(s, b);
+        stumpff_lanes<3>(s, c);
+        for (int l = 0; l < lanes; ++l) a[l] = 1 - s[l] * c[l];
+    } else {
+        for (int l = 0; l < lanes; ++l) {
+            const Stumpff g = stumpff(s[l]);
+            a[l] = g[1];
+            b[l] = g[2];
+            c[l] = g[3];
+        }
+    }
+    // exp: E = I + a [w] + b [w]^2 and t = v + b w x v + c w x (w x v)
+    alignas(64) double out[12][lanes];
+    for (int l = 0; l < lanes; ++l) {
+        const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
+        const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
+        const double tx = vx + b[l] * cx + c[l] * (wy * cz - wz * cy);
+        const double ty = vy + b[l] * cy + c[l] * (wz * cx - wx * cz);
+        const double tz = vz + b[l] * cz + c[l] * (wx * cy - wy * cx);
+        const double xx = b[l] * wx * wx, yy = b[l] * wy * wy, zz = b[l] * wz * wz;
+        const double xy = b[l] * wx * wy, xz = b[l] * wx * wz, yz = b[l] * wy * wz;
+        const double ax = a[l] * wx, ay = a[l] * wy, az = a[l] * wz;
+        const double e00 = 1 - yy - zz, e01 = xy - az, e02 = xz + ay;
+        const double e10 = xy + az, e11 = 1 - xx - zz, e12 = yz - ax;
+        const double e20 = xz - ay, e21 = yz + ax, e22 = 1 - xx - yy;
+        for (int r = 0; r < 3; ++r) {
+            const double r0 = block.rest[3 * r][l], r1 = block.rest[3 * r + 1][l], r2 = block.rest[3 * r + 2][l];
+            out[4 * r][l] = r0 * e00 + r1 * e10 + r2 * e20;
+            out[4 * r + 1][l] = r0 * e01 + r1 * e11 + r2 * e21;
+            out[4 * r + 2][l] = r0 * e02 + r1 * e12 + r2 * e22;
+            out[4 * r + 3][l] = block.rest[9 + r][l] + r0 * tx + r1 * ty + r2 * tz;
+        }
+    }
+    const int first = index * lanes, count = std::min(lanes, n_ - first);
+    for (int l = 0; l < count; ++l) {
+        double* pose = poses_ + 16 * static_cast<std::size_t>(first + l);
+        for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
+    }
+}
+
+// --- tree -----------------------------------------------------------------------------------------------------------
+
+void Tree::prepare() {
+    auto rows = [](const Mat3& R, const Vec3& p) {
+        Rows result;
+        for (int r = 0; r < 3; ++r) result.row[r] = Row{R(r, 0), R(r, 1), R(r, 2), p[r]};
+        return result;
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const Step& step = steps[i];
+        const Mat3& R = step.fixed.R;
+        const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
+        const Mat3 W = skew(w);
+        Motion motion;  // position of exp: q v + (1 - cos q) w x v + (q - sin q) w x (w x v)
+        motion.still = rows(R, step.fixed.p);
+        motion.swing = rows(R * W, -R * (W * (W * v)));
+        motion.bend = rows(R * W * W, R * (W * v));
+        motion.slide = rows(Mat3::Zero(), R * (v + W * (W * v)));
+        motion.slides = !v.isZero(0);
+        motion.before = step.before;
+        motion.axis = step.axis;
+        motions_.push_back(motion);
+        if (step.size == 1) single_.push_back(static_cast<int>(i));
+    }
+    frames_.resize(steps.size());
+    sine_.assign((steps.size() + lanes - 1) / lanes * lanes, 0.0);
+    versine_ = sine_;
+}
+
+void Tree::move(const double* q) {
+    // sine and 1 - cosine of all single coordinates, eight at a time
+    alignas(64) double turn[lanes], s[lanes], g1[lanes], g2[lanes];
+    const int n = static_cast<int>(single_.size());
+    for (int i = 0; i < n; i += lanes) {
+        double largest = 0;
+        for (int l = 0; l < lanes; ++l) {
+            turn[l] = i + l < n ? q[motions_[single_[i + l]].axis] : 0.0;
+            s[l] = turn[l] * turn[l];
+            largest = std::max(largest, s[l]);
+        }
+        if (largest <= 10.0) {
+            stumpff_lanes<1>(s, g1);
+            stumpff_lanes<2>(s, g2);
+            for (int l = 0; l < lanes; ++l) {
+                g1[l] *= turn[l];
+                g2[l] *= s[l];
+            }
+        } else {
+            for (int l = 0; l < lanes; ++l) {
+                const double half = std::sin(turn[l] / 2);
+                g1[l] = std::sin(turn[l]);
+                g2[l] = 2 * half * half;
+            }
+        }
+        for (int l = 0; l < lanes && i + l < n; ++l) {
+            sine_[single_[i + l]] = g1[l];
+            versine_[single_[i + l]] = g2[l];
+        }
+    }
+    for (std::size_t i = 0; i < motions_.size(); ++i) {
+        const Motion& motion = motions_[i];
+        Rows local;
+        if (steps[i].size == 1) {
+            for (int r = 0; r < 3; ++r)
+                local.row[r] = motion.still.row[r] + sine_[i] * motion.swing.row[r] + versine_[i] * motion.bend.row[r];
+            if (motion.slides)
+                for (int r = 0; r < 3; ++r) local.row[r] += q[motion.axis] * motion.slide.row[r];
+        } else {
+            Vec6 xi = Vec6::Zero();
+            for (int k = 0; k < steps[i].size; ++k) xi += q[motion.axis + k] * steps[i].twist[k];
+            const Pose pose = steps[i].fixed * exp(xi);
+            for (int r = 0; r < 3; ++r) local.row[r] = Row{pose.R(r, 0), pose.R(r, 1), pose.R(r, 2), pose.p[r]};
+        }
+        if (motion.before < 0) {
+            frames_[i] = local;
+            continue;
+        }
+        const Rows& base = frames_[motion.before];
+        for (int r = 0; r < 3; ++r) {
+            const Row& b = base.row[r];
+            frames_[i].row[r] = b[0] * local.row[0] + b[1] * local.row[1] + (b[2] * local.row[2] + Row{0, 0, 0, b[3]});
+        }
+    }
+}
+
+Pose Tree::frame(const Shown& shown) const {
+    if (shown.step < 0) return shown.fixed;
+    Pose base;
+    for (int r = 0; r < 3; ++r) {
+        const Row& row = frames_[shown.step].row[r];
+        base.R.row(r) << row[0], row[1], row[2];
+        base.p[r] = row[3];
+    }
+    return base * shown.fixed;
+}
+
+// --- the model ------------------------------------------------------------------------------------------------------
+
+void Reduced::prepare() {
+    system_ = mass + h * damping + h * h * stiffness;
+    inverse_ = system_.inverse();
+    if (y.size() != mass.rows()) {
+        y.setZero(mass.rows());
+        v.setZero(mass.rows());
+    }
+    for (Vector* each : {&right_, &fresh_, &stretch_, &pull_}) each->resize(mass.rows());
+    any_handle_ = false;
+    for (const Tip& tip : tips) any_handle_ = any_handle_ || tip.held;
+}
+
+Pose Reduced::tip_pose(int e) const {
+    const Vec6 xi = tips[e].map * y;
+    return tips[e].rest * exp(xi);
+}
+
+// Adds h E^T Jr^T w of every applied wrench: what it does on the coordinates.
+void Reduced::add_loads() {
+    for (const Tip& tip : tips) {
+        if (tip.wrench.isZero(0)) continue;
+        Vec6 xi, w = tip.wrench;
+        xi.noalias() = tip.map * y;
+        if (tip.world) {
+            const Mat3 Rt = (tip.rest.R * so3_exp(xi.tail<3>())).transpose();
+            w = stack(Rt * w.head<3>(), Rt * w.tail<3>());
+        }
+        const Vec6 pulled = h * (right_jacobian(xi).transpose() * w);
+        right_.noalias() += tip.map.transpose() * pulled;
+    }
+}
+
+// Handles are springs on points of the tips, taken at the end of the step.
+void Reduced::solve_with_handles() {
+    Matrix system = system_;
+    for (const Tip& tip : tips) {
+        if (!tip.held) continue;
+        const Vec6 xi = tip.map * y;
+        const Pose pose = tip.rest * exp(xi);
+        Eigen::Matrix<double, 3, 6> point;
+        point.leftCols<3>() = pose.R;
+        point.rightCols<3>() = -pose.R * skew(tip.point);
+        const Matrix J = point * (right_jacobian(xi) * tip.map);
+        right_ += h * tip.stiffness * (J.transpose() * (tip.target - pose.act(tip.point)));
+        system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
+    }
+    fresh_ = system.partialPivLu().solve(right_);
+}
+
+bool Reduced::step() {
+    stretch_ = target - y;
+    right_.noalias() = mass * v;
+    pull_.noalias() = stiffness * stretch_;
+    right_ += h * (pull_ - bias);
+    add_loads();
+    if (any_handle_)
+        solve_with_handles();
+    else
+        fresh_.noalias() = inverse_ * right_;
+    if (!fresh_.allFinite()) return false;
+    v = fresh_;
+    y += h * v;
+    time += h;
+    return true;
+}
+
+// --- joints ---------------------------------------------------------------------------------------------------------
+
+void Joints::move_by() {
+    if (turns_.empty()) {
+        q += increments_;
+        return;
+    }
+    const Vector before = q;
+    q += increments_;
+    for (const Tree::Step& step : turns_) {  // log(exp(q) exp(increment))
+        const Vec3 now(before.data() + step.axis), by(increments_.data() + step.axis);
+        Eigen::Map<Vec3>(q.data() + step.axis) = so3_log(so3_exp(now) * so3_exp(by));
+    }
+}
+
+void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int corrections) {
+    q = rest;
+    increments_.noalias() = map * y;
+    increments_ += offset;
+    move_by();
+    tree.move(q.data());
+    for (int k = 0; k <= corrections; ++k) {
+        for (std::size_t e = 0; e < tips.size(); ++e)
+            error_.segment<6>(6 * e) = log(tips[e].seen_from(tree.frame(ends[e])));
+        for (std::size_t i = 0; i < loops.size(); ++i) gap_.segment<6>(6 * i) = gap(loops[i], k == corrections);
+        if (k == corrections) break;
+        if (loops.size()) {
+            error_.noalias() += loop_tips * gap_;
+            increments_.noalias() = by_tips * error_;
+            increments_.noalias() -= by_loops * gap_;
+        } else {
+            increments_.noalias() = by_tips * error_;
+        }
+        move_by();
+        tree.move(q.data());
+    }
+}
+
+// Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
+Vec6 Joints::gap(const Loop& loop, bool exact) const {
+    Pose from = tree.frame(loop.parent);
+    for (const Tree::Step& step : loop.steps) {
+        Vec6 xi = Vec6::Zero();
+        for (int k = 0; k < step.size; ++k) xi += q[step.axis + k] * step.twist[k];
+        from = from * exp(xi);
+    }
+    const Pose off = tree.frame(loop.child).seen_from(from);
+    if (exact) return log(off);
+    const Vec3 w = 0.5 * Vec3(off.R(2, 1) - off.R(1, 2), off.R(0, 2) - off.R(2, 0), off.R(1, 0) - off.R(0, 1));
+    return stack(off.p - 0.5 * w.cross(off.p), w);
+}
+
+void Joints::prepare(int tips) {
+    tree.prepare();
+    for (const Tree::Step& step : tree.steps)
+        if (step.size == 3) turns_.push_back(step);
+    for (const Loop& loop : loops)
+        for (const Tree::Step& step : loop.steps)
+            if (step.size == 3) turns_.push_back(step);
+    q = rest;
+    increments_.resize(rest.size());
+    error_.setZero(6 * tips);
+    gap_.setZero(6 * static_cast<int>(loops.size()));
+}
+
+}  // namespace supple

@@ -1,0 +1,149 @@
+// Stepping a reduced model and showing its links.
+//
+// The model's coordinates are y = (z, eta): z in the admissible basis of the end effectors' twists, eta of added
+// modes. One step of backward Euler is (M + h D + h^2 K) v' = M v + h (f - b - K (y - y_target)), y' = y + h v', a
+// small dense system whose inverse is kept. An end effector stands at H exp(E y), a link at H exp(Phi y + offset).
+#pragma once
+
+#include <Eigen/Dense>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "spatial.hpp"
+
+namespace supple {
+
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+// Poses H_i exp(xi_i), eight links at a time; exact to rounding up to |w| = pi, by sine and cosine beyond.
+class Links {
+   public:
+    // rest (n, 4, 4) and maps (n, 6, m), row major
+    Links(const double* rest, const double* maps, int n, int m, int threads);
+    ~Links();
+    Links(const Links&) = delete;
+
+    // poses (n, 4, 4) of all links at coordinates y (m,)
+    void update(const double* y, double* poses);
+    void set_offsets(const double* twists);  // (n, 6) added to every link's twist
+
+    int count() const { return n_; }
+
+   private:
+    static constexpr int lanes = 8;
+    struct Block;
+    void work(int thread, int threads);
+    void run(const Block& block, int first);
+
+    int n_, m_;
+    std::vector<Block> blocks_;
+    std::vector<double> maps_;  // per block: m x 6 x lanes
+    const double* y_ = nullptr;
+    double* poses_ = nullptr;
+    std::vector<std::thread> helpers_;
+    std::atomic<int> generation_{0}, finished_{0};
+    std::atomic<bool> stop_{false};
+};
+
+// The tree's joints, followed exactly: every coordinate is a step from the frame before it.
+class Tree {
+   public:
+    struct Step {              // frame_i = frame_before * fixed * exp(twist q), or exp of three for a rotation vector
+        int before = -1;       // step that this one stands on, -1 for the world
+        int axis = -1;         // its coordinate, -1 if there is none
+        int size = 1;          // coordinates in its exponential
+        Pose fixed;
+        Vec6 twist[3];
+    };
+    struct Shown {             // a body or site: the frame of a step (-1: the world) times a fixed pose
+        int step = -1;
+        Pose fixed;
+    };
+    std::vector<Step> steps;
+
+    void prepare();
+    void move(const double* q);  // all frames
+    Pose frame(const Shown& shown) const;
+
+   private:
+    typedef double Row __attribute__((vector_size(32)));
+    struct Rows {  // of a 3x4 pose: rotation and position
+        Row row[3];
+    };
+    // One coordinate's own step: fixed * exp(twist q) = still + sin(q) swing + (1 - cos q) bend + q slide
+    struct Motion {
+        Rows still, swing, bend, slide;
+        int before = -1, axis = -1;
+        bool slides = false;
+    };
+    std::vector<Motion> motions_;
+    std::vector<Rows> frames_;
+    std::vector<int> single_;  // steps with one coordinate
+    std::vector<double> sine_, versine_;
+};
+
+class Reduced {
+   public:
+    struct Tip {
+        Pose rest;
+        Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
+        Vec6 wrench = Vec6::Zero();                    // applied, world or body axes
+        bool world = true;
+        // a handle: a spring to a point of the world
+        bool held = false;
+        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+        double stiffness = 0, damping = 0;
+    };
+
+    Matrix mass, damping, stiffness;
+    Vector bias;    // b in coordinates
+    Vector target;  // where springs are relaxed, by set-points
+    std::vector<Tip> tips;
+    Vector y, v;
+    double h = 0, time = 0;
+
+    void prepare();
+    bool step();  // false: not finite, the state is that of the last good step
+    Pose tip_pose(int e) const;
+
+   private:
+    void add_loads();
+    void solve_with_handles();
+    Matrix inverse_, system_;
+    Vector right_, fresh_, stretch_, pull_;
+    bool any_handle_ = false;
+};
+
+// Links that do not come apart: joint coordinates from the linear map, then chord corrections that bring the end
+// effectors to where the model has them and close the loops.
+class Joints {
+   public:
+    struct Loop {
+        Tree::Shown parent, child;  // the joint's frames on both bodies
+        std::vector<Tree::Step> steps;
+    };
+    Tree tree;
+    std::vector<Loop> loops;
+    std::vector<Tree::Shown> bodies, ends;
+    Vector rest, offset;        // coordinates (axes,) where the model was made; increments by set-points
+    Matrix map;                 // (axes, m): increments per model coordinate
+    Matrix by_tips, by_loops;   // (axes, 6e), (axes, 6 loops): increments per error of tips, per gap of loops
+    Matrix loop_tips;           // (6e, 6 loops): what closing the loops does to the tips
+    Vector q;
+
+    void prepare(int tips);
+    void follow(const Vector& y, const std::vector<Pose>& tips, int corrections);
+    const Vector& errors() const { return error_; }  // twists left at the tips
+    const Vector& gaps() const { return gap_; }      // twists left in the loops
+
+   private:
+    void move_by();
+    Vec6 gap(const Loop& loop, bool exact) const;
+    Vector increments_, error_, gap_;
+    std::vector<Tree::Step> turns_;  // rotation vectors, which do not just add up
+};
+
+}  // namespace supple

@@ -1,0 +1,196 @@
+// Python's view of a reduced model in motion.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+
+#include "arrays.hpp"
+#include "module.hpp"
+#include "reduced.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+Matrix matrix(const Doubles& array, std::size_t rows) {
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    return Eigen::Map<const RowMajor>(array.data(), rows, rows ? array.size() / rows : 0);
+}
+
+Vector vector(const Doubles& array) { return Eigen::Map<const Vector>(array.data(), array.size()); }
+
+class ReducedCore {
+   public:
+    Reduced model;
+    Joints joints;
+    std::unique_ptr<Links> links;
+    std::vector<double> poses;  // (links, 4, 4)
+    bool follow_joints = false;
+    int corrections = 0;
+
+    ReducedCore(const Doubles& mass, const Doubles& damping, const Doubles& stiffness, const Doubles& bias, double h) {
+        const std::size_t m = bias.size();
+        for (const Doubles* each : {&mass, &damping, &stiffness}) expect(*each, m * m);
+        model.mass = matrix(mass, m);
+        model.damping = matrix(damping, m);
+        model.stiffness = matrix(stiffness, m);
+        model.bias = vector(bias);
+        model.target = Vector::Zero(m);
+        model.h = h;
+    }
+
+    void add_tip(const Doubles& rest, const Doubles& map) {
+        expect(rest, 16);
+        expect(map, 6 * model.bias.size());
+        Reduced::Tip tip;
+        tip.rest = pose(rest.data());
+        tip.map = matrix(map, 6);
+        model.tips.push_back(std::move(tip));
+    }
+
+    void set_links(const Doubles& rest, const Doubles& maps, int threads) {
+        const int n = static_cast<int>(rest.size() / 16), m = static_cast<int>(model.bias.size());
+        expect(maps, 6 * n * m);
+        links = std::make_unique<Links>(rest.data(), maps.data(), n, m, threads);
+        poses.assign(16 * n, 0.0);
+        for (int i = 0; i < n; ++i) poses[16 * i + 15] = 1;
+        model.prepare();
+    }
+
+    void add_step(int before, int axis, const Doubles& fixed, const Doubles& twists) {
+        joints.tree.steps.push_back(step_of(before, axis, fixed, twists));
+    }
+    void add_shown(const std::pair<int, Doubles>& body, bool end) {
+        (end ? joints.ends : joints.bodies).push_back(shown(body));
+    }
+    void add_loop(const std::pair<int, Doubles>& parent, const std::pair<int, Doubles>& child) {
+        joints.loops.push_back({shown(parent), shown(child), {}});
+    }
+    void add_loop_step(int axis, const Doubles& twists) {
+        Tree::Step step;
+        fill(step, axis, twists);
+        joints.loops.back().steps.push_back(step);
+    }
+    void set_joints(const Doubles& rest, const Doubles& map, const Doubles& by_tips, const Doubles& by_loops,
+                    const Doubles& loop_tips) {
+        joints.rest = vector(rest);
+        joints.offset = Vector::Zero(rest.size());
+        joints.map = matrix(map, rest.size());
+        joints.by_tips = matrix(by_tips, rest.size());
+        joints.by_loops = matrix(by_loops, rest.size());
+        joints.loop_tips = matrix(loop_tips, 6 * model.tips.size());
+        joints.prepare(static_cast<int>(model.tips.size()));
+    }
+
+    void update() {
+        if (!follow_joints) {
+            links->update(model.y.data(), poses.data());
+            return;
+        }
+        tips_.resize(model.tips.size());
+        for (std::size_t e = 0; e < tips_.size(); ++e) tips_[e] = model.tip_pose(static_cast<int>(e));
+        joints.follow(model.y, tips_, corrections);
+        for (std::size_t b = 0; b < joints.bodies.size(); ++b) write(joints.tree.frame(joints.bodies[b]), &poses[16 * b]);
+    }
+
+    // n steps, each followed by an update of all links if asked for; returns how many succeeded.
+    int step(int n, bool show) {
+        nb::gil_scoped_release release;
+        for (int k = 0; k < n; ++k) {
+            if (!model.step()) return k;
+            if (show) update();
+        }
+        return n;
+    }
+
+   private:
+    std::vector<Pose> tips_;
+
+    static void fill(Tree::Step& step, int axis, const Doubles& twists) {
+        step.axis = axis;
+        step.size = static_cast<int>(twists.size() / 6);
+        if (step.size > 3) throw std::invalid_argument("at most three coordinates share an exponential");
+        for (int k = 0; k < step.size; ++k) step.twist[k] = Eigen::Map<const Vec6>(twists.data() + 6 * k);
+    }
+    static Tree::Step step_of(int before, int axis, const Doubles& fixed, const Doubles& twists) {
+        expect(fixed, 16);
+        Tree::Step step;
+        step.before = before;
+        step.fixed = pose(fixed.data());
+        fill(step, axis, twists);
+        return step;
+    }
+    static Tree::Shown shown(const std::pair<int, Doubles>& of) {
+        expect(of.second, 16);
+        return {of.first, pose(of.second.data())};
+    }
+};
+
+}  // namespace
+
+void bind_reduced(nb::module_& module) {
+    nb::class_<ReducedCore>(module, "ReducedCore")
+        .def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, double>())
+        .def("add_tip", &ReducedCore::add_tip)
+        .def("set_links", &ReducedCore::set_links)
+        .def("add_step", &ReducedCore::add_step)
+        .def("add_shown", &ReducedCore::add_shown)
+        .def("add_loop", &ReducedCore::add_loop)
+        .def("add_loop_step", &ReducedCore::add_loop_step)
+        .def("set_joints", &ReducedCore::set_joints)
+        .def("set_offsets",
+             [](ReducedCore& c, const Doubles& twists, const Doubles& increments, const Doubles& target) {
+                 expect(twists, 6 * c.links->count());
+                 expect(target, c.model.bias.size());
+                 c.links->set_offsets(twists.data());
+                 c.model.target = vector(target);
+                 if (increments.size()) c.joints.offset = vector(increments);
+             })
+        .def("set_wrench",
+             [](ReducedCore& c, int tip, const Doubles& wrench, bool world) {
+                 expect(wrench, 6);
+                 c.model.tips.at(tip).wrench = Eigen::Map<const Vec6>(wrench.data());
+                 c.model.tips.at(tip).world = world;
+             })
+        .def("set_handle",
+             [](ReducedCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
+                double damping) {
+                 Reduced::Tip& t = c.model.tips.at(tip);
+                 expect(point, 3);
+                 expect(target, 3);
+                 t.held = held;
+                 t.point = Vec3(point.data());
+                 t.target = Vec3(target.data());
+                 t.stiffness = stiffness;
+                 t.damping = damping;
+                 c.model.prepare();
+             })
+        .def("follow_joints",
+             [](ReducedCore& c, bool follow, int corrections) {
+                 c.follow_joints = follow;
+                 c.corrections = corrections;
+             })
+        .def("step", &ReducedCore::step)
+        .def("update", &ReducedCore::update)
+        .def("set_state",
+             [](ReducedCore& c, const Doubles& y, const Doubles& v, double time) {
+                 expect(y, c.model.bias.size());
+                 expect(v, c.model.bias.size());
+                 c.model.y = vector(y);
+                 c.model.v = vector(v);
+                 c.model.time = time;
+             })
+        .def_prop_ro("time", [](const ReducedCore& c) { return c.model.time; })
+        .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
+        .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
+        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints.q); }, nb::rv_policy::automatic)
+        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.joints.errors()); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints.gaps()); }, nb::rv_policy::automatic)
+        // the links' poses as of the last update: a view that later updates change
+        .def_prop_ro("poses", [](ReducedCore& c) {
+            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
+        }, nb::rv_policy::automatic);
+}

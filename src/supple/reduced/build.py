@@ -1,0 +1,311 @@
+"""`supple.reduce`: from a mechanism to its reduced model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from supple import spatial
+from supple.engine import Equilibrium
+from supple.engine.linear import Linear, inertias, linearised, loose_coordinates, null_space
+from supple.errors import MechanismError
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.record import Array
+from supple.reduced.maps import Maps
+from supple.reduced.model import ReducedModel, held_base
+from supple.reduced.projection import projection
+
+METHODS = ("projection", "recursion")
+MASSES = ("consistent", "accelerability")
+
+
+def reduce(
+    mech: Mechanism,
+    end_effectors: Sequence[str] | str,
+    at: Equilibrium | None = None,
+    method: str = "projection",
+    mass: str = "consistent",
+    modes: int = 0,
+    tolerance: float = 1e-8,
+) -> ReducedModel:
+    """Folds a sprung mechanism into a linear model of its end effectors (bodies or sites).
+
+    Without `at` the reference pose is taken as held: preload and gravity count as balanced there. `at` an
+    equilibrium linearises there, preload, gravity and loads included. `method="recursion"` is the published
+    construction (reference pose only). `mass="consistent"` is the energy of the links' own motion,
+    `"accelerability"` the published projection of the inverse mass. `modes` adds that many fixed-interface
+    modes. Directions smaller than `tolerance`, relative to the largest and with lengths over the mechanism's
+    radius, count as inadmissible.
+    """
+    names = _checked(mech, end_effectors, method, mass, modes, tolerance, at)
+    held, base = held_base(mech)
+    if base is not None:
+        if at is not None:
+            raise MechanismError(f"'{mech.name}' floats: it is reduced at its reference pose only (at=None)")
+        names = [name for name in names if name != base]
+    linear = linearised(held, at, turning=names)
+    _check_held(linear)
+    if method == "recursion":
+        from supple.reduced.recursion import recursion
+
+        if at is not None:
+            raise MechanismError('method="recursion" works at the reference pose only; use method="projection"')
+        maps = recursion(held, names)
+    else:
+        maps = projection(linear, names)
+
+    parts = _Parts(linear, names, tolerance)
+    stiffness_body = np.linalg.inv(parts.cobasis @ maps.compliance @ parts.cobasis.T)
+    wrench_of_z = parts.cobasis.T @ stiffness_body  # the wrench that moves the tips by basis @ z
+    motion, turns = maps.twists @ wrench_of_z, maps.coordinates @ wrench_of_z
+    stiffness = (stiffness_body + stiffness_body.T) / 2
+    basis, cobasis = parts.basis, parts.cobasis
+    if modes:
+        stiffness, motion, turns, basis, cobasis = _with_modes(linear, parts, modes, stiffness, motion, turns)
+    inertia, resistance = _consistent(held, motion, turns)
+    if mass == "accelerability":
+        inertia, resistance = _published(linear, parts, names, method, inertia, resistance)
+
+    model = _assemble(linear, names, maps, at, method, mass, modes, parts.rank, motion, turns, basis, cobasis,
+                      stiffness, resistance, inertia)  # fmt: skip
+    return model if base is None else _floating(mech, base, model)
+
+
+class _Parts:
+    """The admissible space of the end effectors: range of their rows of the allowed motions."""
+
+    def __init__(self, linear: Linear, names: Sequence[str], tolerance: float) -> None:
+        mech = linear.mechanism
+        rows = []
+        for name in names:
+            body, pose = mech.frame(name)
+            rows.append(spatial.adjoint(spatial.inverse(pose)) @ linear.jacobian[:, body].T @ linear.free)
+        self.tips: Array = np.concatenate(rows)
+        """(6e, free): twists of the end effectors per allowed motion."""
+        radius = mech.radius or 1.0
+        lengths = np.tile([radius] * 3 + [1.0] * 3, len(names))
+        left, sizes, _ = np.linalg.svd(self.tips / lengths[:, None], full_matrices=False)
+        self.rank = int((sizes > tolerance * max(sizes[0], 1e-300)).sum()) if sizes.size else 0
+        if self.rank == 0:
+            raise MechanismError(f"{_list(names)} cannot move: every joint on the way to the world is held rigidly")
+        for i, name in enumerate(names):
+            if not np.abs(self.tips[6 * i : 6 * i + 6]).max(initial=0.0) > 0:
+                raise MechanismError(f"end effector '{name}' cannot move: it is fixed to the world")
+        self.basis: Array = lengths[:, None] * left[:, : self.rank]
+        self.cobasis: Array = left[:, : self.rank].T / lengths
+
+
+def _checked(
+    mech: Mechanism,
+    end_effectors: Sequence[str] | str,
+    method: str,
+    mass: str,
+    modes: int,
+    tolerance: float,
+    at: Equilibrium | None,
+) -> list[str]:
+    names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors)
+    if not names:
+        raise MechanismError("name at least one end effector (a body or site)")
+    for name in names:
+        if mech.frame(name)[0] < 0:
+            raise MechanismError(f"end effector '{name}' cannot move: it is fixed to the world")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise MechanismError(f"end effector '{twice[0]}' is named twice")
+    if method not in METHODS or mass not in MASSES:
+        raise MechanismError(f"method is one of {METHODS} and mass one of {MASSES}, got {method!r} and {mass!r}")
+    if not isinstance(modes, int) or modes < 0:
+        raise MechanismError(f"modes must be a number of modes, 0 or more, got {modes!r}")
+    if not 0 < tolerance < 1:
+        raise MechanismError(f"tolerance must lie between 0 and 1, got {tolerance}")
+    return names
+
+
+def _check_held(linear: Linear) -> None:
+    mech = linear.mechanism
+    if all((j.stiffness > 0).all() for j in mech.joints):
+        return
+    loose = loose_coordinates(linear)
+    if loose:
+        raise MechanismError(
+            f"nothing holds {_list(loose)} of '{mech.name}'; add springs (mech.with_springs(stiffness=...)) or motors"
+        )
+
+
+def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Array]:
+    """Mass and damping from the energy and the losses of every link's own motion: Phi^T M Phi."""
+    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
+    armature, damping = (
+        np.concatenate([np.zeros(0), *(getattr(j, what) for j in mech.joints)]) for what in ("armature", "damping")
+    )
+    mass += turns.T @ (armature[:, None] * turns)
+    resistance = turns.T @ (damping[:, None] * turns)
+    names = [axis for joint in mech.joints for axis in joint.axes]
+    for c in mech.couplings:
+        if not c.rigid and c.damping:
+            length = c.coefficients @ turns[[names.index(n) for n in c.coordinates]]
+            resistance += c.damping * np.outer(length, length)
+    return (mass + mass.T) / 2, (resistance + resistance.T) / 2
+
+
+def _with_modes(
+    linear: Linear, parts: _Parts, count: int, stiffness: Array, motion: Array, turns: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Adds the slowest modes with the end effectors held (Craig and Bampton)."""
+    from scipy.linalg import eigh
+
+    inside = null_space(parts.tips)
+    if count > inside.shape[1]:
+        raise MechanismError(f"'{linear.mechanism.name}' has {inside.shape[1]} modes with its end effectors held, not {count}")
+    own = inside.T @ linear.stiffness @ inside
+    values, vectors = eigh((own + own.T) / 2, inside.T @ linear.mass @ inside, subset_by_index=(0, count - 1))
+    shapes = linear.motions @ (inside @ vectors)
+    nb = len(linear.mechanism.bodies)
+    wide = np.zeros((len(stiffness) + count,) * 2)
+    wide[: len(stiffness), : len(stiffness)] = stiffness
+    wide[len(stiffness) :, len(stiffness) :] = np.diag(values)
+    n = len(parts.basis)
+    basis, cobasis = np.zeros((n + count, parts.rank + count)), np.zeros((parts.rank + count, n + count))
+    basis[:n, : parts.rank], basis[n:, parts.rank :] = parts.basis, np.eye(count)
+    cobasis[: parts.rank, :n], cobasis[parts.rank :, n:] = parts.cobasis, np.eye(count)
+    return (
+        wide,
+        np.concatenate([motion, shapes[: 6 * nb].reshape(nb, 6, count)], axis=2),
+        np.concatenate([turns, shapes[6 * nb :]], axis=1),
+        basis,
+        cobasis,
+    )
+
+
+def _published(
+    linear: Linear, parts: _Parts, names: Sequence[str], method: str, mass: Array, resistance: Array
+) -> tuple[Array, Array]:
+    """The published mass and damping: their inverses projected, J M^-1 J^T; undamped joints keep the consistent one."""
+    if len(mass) > parts.rank:
+        raise MechanismError('modes need mass="consistent"; the published mass is that of the end effectors alone')
+    if method == "recursion":
+        from supple.reduced import recursion
+
+        return _inverse(parts, recursion.accelerability(linear.mechanism, names)), resistance
+    damping = np.concatenate([np.zeros(0), *(j.damping for j in linear.mechanism.joints)])
+    drag = linear.free.T @ (damping[:, None] * linear.free)
+    if (damping > 0).all():
+        resistance = _inverse(parts, parts.tips @ np.linalg.solve(drag, parts.tips.T))
+    return _inverse(parts, parts.tips @ np.linalg.solve(linear.mass, parts.tips.T)), resistance
+
+
+def _inverse(parts: _Parts, projected: Array) -> Array:
+    inverse: Array = np.linalg.inv(parts.cobasis @ projected @ parts.cobasis.T)
+    return (inverse + inverse.T) / 2
+
+
+def _assemble(
+    linear: Linear, names: Sequence[str], maps: Maps, at: Equilibrium | None, method: str, mass_kind: str, modes: int,
+    rank: int, motion: Array, turns: Array, basis: Array, cobasis: Array, stiffness: Array, damping: Array, mass: Array,
+) -> ReducedModel:  # fmt: skip
+    mech = linear.mechanism
+    wrenches = np.zeros(6 * len(names))
+    for load in at.loads if at is not None else ():
+        if load.name in names:
+            i = list(names).index(load.name)
+            turn = linear.poses[load.name][:3, :3].T if load.world else mech.frame(load.name)[1][:3, :3].T
+            wrenches[6 * i : 6 * i + 6] += np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
+    return ReducedModel(
+        mech,
+        tuple(names),
+        compliance=basis @ np.linalg.inv(stiffness) @ basis.T,
+        stiffness=cobasis.T @ stiffness @ cobasis,
+        damping=cobasis.T @ damping @ cobasis,
+        mass=cobasis.T @ mass @ cobasis,
+        twist_map=maps.twists,
+        wrench_map=maps.wrenches,
+        motion_map=motion @ cobasis,
+        coordinate_map=turns @ cobasis,
+        basis=basis,
+        cobasis=cobasis,
+        rank=rank,
+        modes=modes,
+        rest_poses=linear.poses,
+        wrenches=wrenches,
+        q=linear.q,
+        method=method,
+        mass_kind=mass_kind,
+        at=at,
+    )
+
+
+def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
+    """The same model with its base set free: the base's twist comes last, the others are seen from it.
+
+    With xi_rel = xi - Ad xi_base, elastic energy is that of xi_rel, and every link moves by its map of xi_rel
+    and rigidly with the base.
+    """
+    e, k, n = len(model.end_effectors), model.modes, len(model.stiffness)
+    home = spatial.inverse(model.rest_poses[base])
+    carried = [spatial.adjoint(spatial.inverse(home @ model.rest_poses[name])) for name in model.end_effectors]
+    relative = np.zeros((n, n + 6))  # from (tips, base, modes) to (tips seen from the base, modes)
+    relative[: 6 * e, : 6 * e] = np.eye(6 * e)
+    relative[: 6 * e, 6 * e : 6 * e + 6] = -np.concatenate([*carried, np.zeros((0, 6))])
+    relative[6 * e :, 6 * e + 6 :] = np.eye(k)
+    rigid = np.zeros((6, n + 6))
+    rigid[:, 6 * e : 6 * e + 6] = np.eye(6)
+    links = spatial.adjoint(spatial.inverse(home @ model.rest_poses.array))
+    motion = model.motion_map @ relative + links @ rigid
+
+    names = [axis for joint in mech.joints for axis in joint.axes]
+    kept = [axis for joint in model.mechanism.joints for axis in joint.axes]
+    rows = [names.index(axis) for axis in kept]
+    turns, q = np.zeros((len(names), n + 6)), np.zeros(len(names))
+    turns[rows] = model.coordinate_map @ relative
+    free = mech.joint(next(axis for axis in names if axis not in kept))
+    q[[names.index(a) for a in free.axes]] = free.reference
+    q[rows] = model.q
+    # the base's own joint turns with the base
+    frame = spatial.inverse(model.rest_poses[base]) @ model.rest_poses.of(free.child) @ free.pose_child
+    own = np.linalg.inv(free.twist_jacobian(free.reference)) @ spatial.adjoint(spatial.inverse(frame)) @ rigid
+    sign = 1.0 if free.child == base else -1.0
+    turns[[names.index(a) for a in free.axes]] = sign * free.increments(free.reference) @ own
+
+    lift = np.zeros((n + 6, n))  # back from displacements seen from a held base
+    lift[: 6 * e, : 6 * e] = np.eye(6 * e)
+    lift[6 * e + 6 :, 6 * e :] = np.eye(k)
+    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
+    armature = np.concatenate([np.zeros(0), *(j.armature for j in mech.joints)])
+    mass += turns.T @ (armature[:, None] * turns)
+    pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
+    basis = np.zeros((n + 6, model.basis.shape[1] + 6))
+    basis[:, :-6] = lift @ model.basis
+    basis[: 6 * e, -6:] = np.concatenate([*carried, np.zeros((0, 6))])
+    basis[6 * e : 6 * e + 6, -6:] = np.eye(6)
+    cobasis = np.concatenate([model.cobasis @ pick, rigid])
+    admissible = basis @ cobasis
+    maps = [np.concatenate([m, np.zeros((*m.shape[:2], 6))], axis=2) for m in (model.twist_map, model.wrench_map)]
+    return ReducedModel(
+        mech,
+        (*model.end_effectors, base),
+        compliance=lift @ model.compliance @ lift.T,
+        stiffness=relative.T @ model.stiffness @ relative,
+        damping=relative.T @ model.damping @ relative,
+        mass=admissible.T @ ((mass + mass.T) / 2) @ admissible,
+        twist_map=maps[0],
+        wrench_map=maps[1],
+        motion_map=motion @ admissible,
+        coordinate_map=turns @ admissible,
+        basis=basis,
+        cobasis=cobasis,
+        rank=model.rank + 6,
+        modes=k,
+        rest_poses=Poses(mech, model.rest_poses.array),
+        wrenches=np.concatenate([model.wrenches, np.zeros(6)]),
+        q=q,
+        method=model.method,
+        mass_kind=model.mass_kind,
+        at=None,
+        free_base=base,
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")

@@ -1,0 +1,140 @@
+"""Reduced models as `.npz` files: arrays and JSON text, no pickle."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import fields
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+
+from supple.engine import Equilibrium
+from supple.engine.assembly import Load
+from supple.errors import MechanismError
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.io import json as mechanism_json
+from supple.mechanism.record import Array
+from supple.reduced.model import ReducedModel
+
+FORMAT, VERSION = "supple-reduced-model", 1
+LARGEST = 2**31
+"""Bytes that the arrays of a file may unpack to."""
+ARRAYS = (
+    "compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "motion_map", "coordinate_map",
+    "basis", "cobasis", "wrenches", "q",
+)  # fmt: skip
+
+
+def save(model: ReducedModel, path: str | PathLike[str]) -> None:
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "end_effectors": model.end_effectors,
+        "rank": model.rank,
+        "modes": model.modes,
+        "method": model.method,
+        "mass_kind": model.mass_kind,
+        "free_base": model.free_base,
+    }
+    arrays: dict[str, Array] = {name: getattr(model, name) for name in ARRAYS}
+    arrays["poses"] = model.rest_poses.array
+    if model.at is not None:
+        header["targets"] = model.at.targets
+        header["loads"] = [
+            {"name": a.name, "body": a.body, "world": a.world, "point": a.point.tolist(), "wrench": a.wrench.tolist()}
+            for a in model.at.loads
+        ]
+        arrays |= dict(zip(("at_q", "at_reactions", "at_rows"), model.at.state, strict=True))
+    texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(model.mechanism)}
+    packed: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+    with open(path, "wb") as file:
+        np.savez_compressed(file, **packed, **arrays)
+
+
+def load(path: str | PathLike[str]) -> ReducedModel:
+    where = fspath(path)
+    arrays = _read(where)
+    try:
+        header = json.loads(arrays["header"].tobytes().decode())
+        if header["format"] != FORMAT:
+            raise ValueError("another format")
+        version = int(header["version"])
+    except (KeyError, ValueError, TypeError, UnicodeDecodeError):
+        raise MechanismError(f"{where} is not a reduced model; write one with model.save(...)") from None
+    if version > VERSION:
+        raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
+    try:
+        mech = mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where)
+        model = _model(mech, header, arrays)
+        _check_shapes(model)
+    except MechanismError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
+        raise MechanismError(f"{where} is damaged ({error}); make the model again with supple.reduce") from None
+    return model
+
+
+def _read(where: str) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(where) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                raise MechanismError(f"{where} would unpack to more than {LARGEST >> 20} MiB; it is refused")
+        with np.load(where, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise MechanismError(f"there is no file {where}") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+        raise MechanismError(f"{where} is not a reduced model, or is damaged ({error})") from None
+
+
+def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:
+    for name in (*ARRAYS, "poses"):
+        if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
+            raise ValueError(f"array '{name}' is not finite numbers")
+    poses = Poses(mech, arrays["poses"])
+    at = _equilibrium(mech, header, arrays, poses) if "at_q" in arrays else None
+    texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
+    return ReducedModel(
+        mechanism=mech,
+        end_effectors=tuple(str(name) for name in header["end_effectors"]),
+        rest_poses=poses,
+        at=at,
+        **{name: arrays[name] for name in ARRAYS},
+        **texts,
+    )
+
+
+def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any], poses: Poses) -> Equilibrium:
+    """The equilibrium that the model was made at, as far as a linearisation needs it."""
+    loads = tuple(
+        Load(str(a["name"]), int(a["body"]), np.array(a["point"], float), np.array(a["wrench"], float), bool(a["world"]))
+        for a in header["loads"]
+    )
+    q = arrays["at_q"]
+    ends = np.cumsum([0, *(len(j.axes) for j in mech.joints)])
+    coordinates = {j.name: q[a:b] for j, a, b in zip(mech.joints, ends[:-1], ends[1:], strict=True)}
+    reactions = {j.name: row for j, row in zip(mech.joints, arrays["at_reactions"], strict=True)}
+    targets = {str(name): float(value) for name, value in header["targets"].items()}
+    state = q, arrays["at_reactions"], arrays["at_rows"]
+    return Equilibrium(mech, poses, coordinates, reactions, {}, 0.0, 1.0, 0, loads, targets, state)
+
+
+def _check_shapes(model: ReducedModel) -> None:
+    e, k, nb = len(model.end_effectors), model.modes, len(model.mechanism.bodies)
+    axes = sum(len(j.axes) for j in model.mechanism.joints)
+    n, m = 6 * e + k, model.rank + k
+    for name in model.end_effectors:
+        model.mechanism.frame(name)
+    wanted = {
+        "compliance": (n, n), "stiffness": (n, n), "damping": (n, n), "mass": (n, n), "basis": (n, m), "cobasis": (m, n),
+        "twist_map": (nb, 6, 6 * e), "wrench_map": (nb, 6, 6 * e), "motion_map": (nb, 6, n), "coordinate_map": (axes, n),
+        "wrenches": (6 * e,), "q": (axes,),
+    }  # fmt: skip
+    assert {f.name for f in fields(model)} >= set(wanted)
+    for name, shape in wanted.items():
+        if getattr(model, name).shape != shape:
+            raise ValueError(f"array '{name}' has shape {getattr(model, name).shape}, expected {shape}")
+    if model.rest_poses.array.shape != (nb, 4, 4):
+        raise ValueError("poses do not match the mechanism")

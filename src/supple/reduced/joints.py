@@ -1,0 +1,105 @@
+"""Joint by joint: how far shown links come apart, and the tables for following joints exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supple import spatial
+from supple.mechanism import Joint, Mechanism
+from supple.mechanism.record import Array
+from supple.reduced.model import ReducedModel, held_base
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How far joints have come apart."""
+
+    joints: dict[str, float]
+    """Distance between the attachment points of each joint, m; along a slide it does not count."""
+    total: float
+    """Their sum over the mechanism's radius."""
+
+
+def separation(mech: Mechanism, poses: Array) -> Separation:
+    """Separation of every joint at poses (bodies, 4, 4) of the bodies."""
+    index = [[mech.body_index(j.parent), mech.body_index(j.child)] for j in mech.joints]
+    world = np.concatenate([poses, np.eye(4)[None]])  # index -1 is the world
+    ends = np.array(index).reshape(-1, 2)
+    on_parent = world[ends[:, 0]] @ np.array([j.pose_parent for j in mech.joints])
+    on_child = world[ends[:, 1]] @ np.array([j.pose_child for j in mech.joints])
+    apart = on_child[:, :3, 3] - on_parent[:, :3, 3]
+    for i, joint in enumerate(mech.joints):
+        slides = joint.twists[:, :3]
+        if slides.any():  # what the joint's own freedom explains does not count
+            allowed = np.linalg.qr(on_parent[i, :3, :3] @ slides[slides.any(axis=1)].T)[0]
+            apart[i] -= allowed @ (allowed.T @ apart[i])
+    sizes = np.linalg.norm(apart, axis=1)
+    names = [j.name for j in mech.joints]
+    return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
+
+
+def add_joints(core: Any, model: ReducedModel) -> None:
+    """Hands the core the tree, the loops, and how joint coordinates answer to errors of tips and loops."""
+    mech, topology = model.mechanism, model.mechanism.topology
+    starts = np.cumsum([0, *(len(j.axes) for j in mech.joints)])
+    shown: dict[int, tuple[int, Array]] = {-1: (-1, np.eye(4))}
+    steps = 0
+    for b in topology.order:
+        j = int(topology.joint[b])
+        joint, backwards = mech.joints[j], bool(topology.reversed[b])
+        near, far = (joint.pose_child, joint.pose_parent) if backwards else (joint.pose_parent, joint.pose_child)
+        before, fixed = shown[int(topology.parent[b])]
+        fixed = fixed @ near
+        for first, twists in _blocks(joint, backwards):
+            core.add_step(before, int(starts[j]) + first, np.ascontiguousarray(fixed), np.ascontiguousarray(twists))
+            before, fixed, steps = steps, np.eye(4), steps + 1
+        shown[b] = before, fixed @ spatial.inverse(far)
+    for b in range(len(mech.bodies)):
+        core.add_shown(shown[b], False)
+    for name in model.end_effectors:
+        body, pose = mech.frame(name)
+        step, fixed = shown[body]
+        core.add_shown((step, fixed @ pose), True)
+    for j in topology.loops:
+        joint = mech.joints[j]
+        (a, on_a), (b, on_b) = (shown[mech.body_index(name)] for name in (joint.parent, joint.child))
+        core.add_loop((a, on_a @ joint.pose_parent), (b, on_b @ joint.pose_child))
+        for first, twists in _blocks(joint, False):
+            core.add_loop_step(int(starts[j]) + first, np.ascontiguousarray(twists))
+    by_loops, loop_tips = _loop_responses(model)
+    by_tips = model.coordinate_map[:, : 6 * len(model.end_effectors)]
+    parts = model.q, model.coordinate_map @ model.basis, by_tips, by_loops, loop_tips
+    core.set_joints(*(np.ascontiguousarray(part) for part in parts))
+
+
+def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
+    """First axis and twists of each exponential, in order; X^-1 takes them backwards with the opposite sign."""
+    result, start = [], 0
+    for size in joint.blocks:
+        result.append((start, joint.twists[start : start + size]))
+        start += size
+    return [(first, -twists) for first, twists in reversed(result)] if backwards else result
+
+
+def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
+    """Per unit gap of each loop: increments of every coordinate (axes, 6 loops) and twists of the end effectors
+    (6e, 6 loops), of the mechanism giving way to the gap with nothing else acting."""
+    mech, linear = model.mechanism, model._linear
+    core, loops = linear.equations.core, mech.topology.loops
+    e = len(model.end_effectors)
+    if not loops:
+        return np.zeros((len(model.q), 0)), np.zeros((6 * e, 0))
+    held = held_base(mech)[0]
+    rhs = np.zeros((6 * len(loops), core.unknowns))
+    starts = core.lambda_rows
+    for i, j in enumerate(held.topology.loops):
+        rhs[6 * i : 6 * i + 6, starts[j] : starts[j] + 6] = np.eye(6)
+    response = linear.solve(rhs)
+    turns = np.zeros((len(model.q), len(rhs)))
+    turns[[model._axis_index[n] for n in linear.equations.axis]] = response[:, core.axis_rows].T
+    twists = response[:, : 6 * len(mech.bodies)].T.reshape(len(mech.bodies), 6, -1)
+    tips = [spatial.adjoint(spatial.inverse(pose)) @ twists[body] for body, pose in map(mech.frame, model.end_effectors)]
+    return turns, np.concatenate(tips)

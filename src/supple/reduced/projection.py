@@ -1,0 +1,47 @@
+"""Reduction by projection: the engine's tangent solved for unit wrenches. Any topology, preloaded or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from supple import spatial
+from supple.engine.linear import Linear
+from supple.mechanism.record import Array
+from supple.reduced.maps import Maps
+
+
+def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
+    """Solves [[K, G^T], [G, 0]] [Xi; *] = [E; 0], where E puts unit wrenches on the end effectors."""
+    mech, core = linear.mechanism, linear.equations.core
+    nb = len(mech.bodies)
+    frames = [mech.frame(name) for name in end_effectors]
+    to_frame = spatial.adjoint(spatial.inverse(np.array([pose for _, pose in frames])))  # twists, body to frame
+
+    rhs = np.zeros((6 * len(frames), core.unknowns))
+    for e, (body, _) in enumerate(frames):
+        rhs[6 * e : 6 * e + 6, 6 * body : 6 * body + 6] = to_frame[e]  # a wrench goes back with the transpose
+    response = linear.solve(rhs)
+
+    twists = np.moveaxis(response[:, : 6 * nb].reshape(-1, nb, 6), 0, -1)
+    compliance = np.concatenate([to_frame[e] @ twists[body] for e, (body, _) in enumerate(frames)])
+    return Maps(compliance, twists, _wrenches(linear, response), response[:, core.axis_rows].T)
+
+
+def _wrenches(linear: Linear, response: Array) -> Array:
+    """What each body hands on towards the world: the sum over the joints that hold it, in its own frame."""
+    mech, topology, core = linear.mechanism, linear.mechanism.topology, linear.equations.core
+    holders = [(int(j), b) for b, j in enumerate(topology.joint)]
+    holders += [(j, mech.body_index(mech.joints[j].child)) for j in topology.loops]
+    wrenches = np.zeros((len(mech.bodies), 6, len(response)))
+    starts = core.lambda_rows
+    for j, body in holders:
+        if body < 0:
+            continue
+        joint = mech.joints[j]
+        carried = response[:, starts[j] : starts[j] + 6].T
+        frame = spatial.inverse(linear.poses.array[body]) @ linear.poses.of(joint.child) @ joint.pose_child
+        sign = -1.0 if joint.parent == mech.bodies[body].name else 1.0
+        wrenches[body] += sign * spatial.adjoint(spatial.inverse(frame)).T @ carried
+    return wrenches
