@@ -1,0 +1,166 @@
+"""Joints stay closed, and what they carry balances what acts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import engine_reference
+import mechanisms
+import supple
+from supple import spatial
+from supple.mechanism import Mechanism
+from supple.mechanism.kinematics import displacement_across
+
+
+def violation(mech: Mechanism, poses: supple.mechanism.Poses, coordinates: dict[str, np.ndarray]) -> float:
+    """Largest gap of any joint, m or rad, from the reported poses and coordinates alone."""
+    gaps = [
+        spatial.log(spatial.inverse(j.displacement(coordinates[j.name])) @ displacement_across(poses, j.name))
+        for j in mech.joints
+    ]
+    return float(np.abs(gaps).max())
+
+
+def imbalance(eq: supple.engine.Equilibrium) -> float:
+    """Largest wrench, at a body's origin in its axes, that reactions, loads and weight leave on a body; and the
+    same for the torques of springs, rows and reactions on the coordinates."""
+    mech = eq.mechanism
+    left = np.zeros((len(mech.bodies), 6))
+    for b, body in enumerate(mech.bodies):
+        turn = eq.poses[b][:3, :3].T
+        weight = turn @ (body.mass * mech.gravity)
+        left[b] += [*weight, *np.cross(body.centre, weight)]
+    for load in eq.loads:
+        turn = eq.poses[load.body][:3, :3].T if load.world else np.eye(3)
+        force, torque = turn @ load.wrench[:3], turn @ load.wrench[3:]
+        left[load.body] += [*force, *(torque + np.cross(load.point, force))]
+    torques = {axis: 0.0 for joint in mech.joints for axis in joint.axes}
+    for joint in mech.joints:
+        wrench = eq.reactions[joint.name]  # on the child, in the joint's frame there
+        frame = eq.poses[joint.child] @ joint.pose_child
+        for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
+            if name != "world":
+                to_joint = spatial.inverse(frame) @ eq.poses[name]
+                left[mech.body_index(name)] += sign * spatial.adjoint(to_joint).T @ wrench
+        q = eq.coordinates[joint.name]
+        along = np.linalg.solve(joint.increments(q).T, joint.twist_jacobian(q).T @ wrench)
+        springs = joint.stiffness * (q - joint.rest)
+        springs += [0.0 if c is None else float(c(x)) for c, x in zip(joint.curves, q - joint.rest, strict=True)]
+        springs = np.linalg.solve(joint.increments(q).T, springs)
+        # what the joint exerts on its child along its axes is what its springs, and rows, exert
+        for axis, value in zip(joint.axes, along + springs, strict=True):
+            torques[axis] += value
+    for c in mech.couplings:
+        where = [mech.joint(n) for n in c.coordinates]
+        q = [eq.coordinates[j.name][j.axes.index(n)] for j, n in zip(where, c.coordinates, strict=True)]
+        pull = -eq.held.get(c.name, 0.0)
+        if not c.rigid:
+            stretch = c.coefficients @ q - c.rest
+            pull += c.stiffness * stretch + (0.0 if c.curve is None else float(c.curve(stretch)))
+        for axis, coefficient in zip(c.coordinates, c.coefficients, strict=True):
+            torques[axis] += coefficient * pull
+    for name, value in eq.held.items():
+        for motor in mech.motors:
+            if motor.name == name:
+                torques[motor.coordinate] -= value
+        if name in torques and name not in {m.name for m in mech.motors}:
+            torques[name] -= value
+    return max(np.abs(left).max(), max((abs(t) for t in torques.values()), default=0.0))
+
+
+# equilibria
+
+
+@pytest.mark.parametrize("name", ["helix", "ladder", "loop", "robot_arm", "y"])
+def test_reactions_balance_in_the_library(name):
+    mech = getattr(supple.library, name)(gravity=(0, 0, -9.81))
+    tips = [b.name for b in mech.bodies if b.name.endswith("tip")]
+    eq = supple.equilibrium(mech, {tip: [10, 40, -50, 1, -2, 3] for tip in tips})
+    assert imbalance(eq) < 1e-8
+    assert violation(mech, eq.poses, eq.coordinates) < 1e-9
+
+
+def test_reactions_balance_in_random_mechanisms():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        mech = mechanisms.random_mechanism(rng, 6, loops=seed % 3, couplings=2 * (seed % 2), motors=seed % 2)
+        mech = engine_reference.uncoupled(mech, engine_reference.ROTATION_VECTORS)
+        mech = engine_reference.unlimited(mech)
+        names = [b.name for b in mech.bodies]
+        acting = {str(rng.choice(names)): rng.normal(size=6)}
+        eq = supple.equilibrium(mech, acting, frame=("world", "body")[seed % 2])
+        assert [load.name for load in eq.loads] == list(acting)
+        assert imbalance(eq) < 1e-8
+        assert violation(mech, eq.poses, eq.coordinates) < 1e-9
+
+
+def test_a_touched_limit_is_part_of_the_balance():
+    touched = 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        mech = mechanisms.random_mechanism(rng, 4, ("hinge", "slide", "universal"))
+        tip = mech.bodies[-1].name
+        eq = supple.equilibrium(mech, {tip: [*(40 * rng.normal(size=3)), 0, 0, 0]})
+        assert imbalance(eq) < 1e-8
+        touched += bool(eq.held)
+    assert touched > 2
+
+
+def test_a_hanging_weight():
+    """By hand: the hinge carries the weight and the moment that no spring takes."""
+    b = supple.Builder("bracket")
+    b.body("arm", spatial.translation(np.array([0.5, 0, 1.0])), 2.0, centre=(0.3, 0.2, 0))
+    b.hinge("pin", "world", "arm", at=(0, 0, 1), axis="y", stiffness=200.0)
+    eq = supple.equilibrium(b.build())
+    q = eq.q[0]
+    weight = 2 * 9.81
+    lever = 0.8 * np.cos(q)  # from the pin to the centre of mass, horizontally
+    assert 200 * q == pytest.approx(weight * lever, abs=1e-8)
+    turn = spatial.so3_exp(np.array([0, q, 0]))
+    force = turn.T @ [0, 0, weight]  # upwards, on the arm, in the joint's frame on it
+    torque = turn.T @ -np.cross(turn @ [0.8, 0.2, 0], [0, 0, -weight])
+    np.testing.assert_allclose(eq.reactions["pin"], [*force, *torque], atol=1e-8)
+    assert eq.reactions["pin"][4] == pytest.approx(-200 * q, abs=1e-8)
+
+
+# dynamics
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+@pytest.mark.parametrize("name", ["ladder", "loop"])
+def test_joints_stay_closed_at_every_step(name, method):
+    mech = getattr(supple.library, name)(gravity=(0, 0, -9.81), damping=0.5)
+    sim = supple.Simulation(mech, 2e-3, method)
+    sim.apply("tip", [30, 60, 20, 0, 1, 0])
+    for _ in range(200):
+        sim.step()
+        assert violation(mech, sim.poses, sim.coordinates) < 1e-9
+        assert sim.gap < 1e-9
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_nothing_drifts_in_a_hundred_thousand_steps(method):
+    """A four-bar kept in motion by a force that turns with its crank."""
+    steps = 100_000
+    sim = supple.Simulation(mechanisms.four_bar(stiffness=3.0), 5e-3, method)
+    sim.apply("coupler", [4, 0, 2, 0, 0, 0], frame="body")
+    moved = []
+    for _ in range(100):
+        sim.step(steps // 100)
+        moved.append(sim.coordinates["a"][0])
+        assert violation(sim.mechanism, sim.poses, sim.coordinates) < 1e-9
+        pose = sim.poses.array
+        turn = np.swapaxes(pose[:, :3, :3], 1, 2) @ pose[:, :3, :3] - np.eye(3)
+        assert np.abs(turn).max() < 1e-12
+    assert sim.time == pytest.approx(steps * 5e-3, rel=1e-9)
+    assert np.ptp(moved) > 1e-3
+
+
+def test_rotations_stay_rotations_in_a_long_chain():
+    mech = supple.library.helix(100, gravity=(0, 0, -9.81))
+    sim = supple.Simulation(mech, 2e-3)
+    sim.step(300)
+    turn = np.swapaxes(sim.poses.array[:, :3, :3], 1, 2) @ sim.poses.array[:, :3, :3] - np.eye(3)
+    assert np.abs(turn).max() < 1e-12
+    assert violation(mech, sim.poses, sim.coordinates) < 1e-12
