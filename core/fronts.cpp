@@ -10,9 +10,16 @@
 namespace supple {
 
 namespace {
-// Columns are handled in whole vectors of four, whatever the instruction set makes of them.
-constexpr int lanes = 4;
+// Columns are handled in whole vectors of eight, whatever the instruction set makes of them.
+constexpr int lanes = 8;
 typedef double Lanes __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
+
+// column -= factor * multipliers, over n rows; with n known, without a loop
+template <int known>
+inline void subtract(double* column, double factor, const double* multipliers, int n) {
+    for (int i = 0; i < (known ? known : n); i += lanes)
+        *reinterpret_cast<Lanes*>(column + i) -= factor * *reinterpret_cast<const Lanes*>(multipliers + i);
+}
 }  // namespace
 
 Fronts::Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes,
@@ -160,18 +167,26 @@ int Fronts::factorise(const double* diagonal) {
     return perturbed;
 }
 
+int Fronts::eliminate(Front& front) {
+    switch (front.stride) {  // the sizes of bodies with common joints
+        case 16: return eliminate_rows<16>(front);
+        case 24: return eliminate_rows<24>(front);
+        case 32: return eliminate_rows<32>(front);
+        default: return eliminate_rows<0>(front);
+    }
+}
+
 // Right-looking LU of the first `own` columns, pivoting among the own rows. The multipliers are copied out with zeros
 // above the pivot, so that every column is updated in whole vectors; zero factors are skipped, since a front of hinges
 // is half empty.
-int Fronts::eliminate(Front& front) {
-    const int total = front.total, own = front.own, n = front.stride;
+template <int known>
+int Fronts::eliminate_rows(Front& front) {
+    const int total = front.total, own = front.own, n = known ? known : front.stride;
     double* matrix = fronts_.data() + front.start;
     double* multipliers = multipliers_.data();
     int* pivots = pivots_.data() + pivot_start_[&front - order_.data()];
     int perturbed = 0;
-    double scale = 0;
-    for (int j = 0; j < own; ++j)
-        for (int i = 0; i < own; ++i) scale = std::max(scale, std::abs(matrix[j * n + i]));
+    double largest = 0;  // pivot so far
     std::fill(multipliers, multipliers + n, 0.0);
     for (int k = 0; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
@@ -181,20 +196,18 @@ int Fronts::eliminate(Front& front) {
         pivots[k] = best;
         if (best != k)
             for (int j = 0; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
-        if (std::abs(pivot_column[k]) <= 1e-16 * scale) {
-            pivot_column[k] = std::copysign(1e-8 * (scale > 0 ? scale : 1.0), pivot_column[k]);
+        if (!(std::abs(pivot_column[k]) > 1e-16 * largest)) {
+            pivot_column[k] = std::copysign(1e-8 * (largest > 0 ? largest : 1.0), pivot_column[k]);
             ++perturbed;
         }
+        largest = std::max(largest, std::abs(pivot_column[k]));
         const double inverse = 1 / pivot_column[k];
         multipliers[k] = 0;
         for (int i = k + 1; i < total; ++i) multipliers[i] = pivot_column[i] *= inverse;
-        const int first = (k + 1) / lanes * lanes;
+        const int first = known ? 0 : (k + 1) / lanes * lanes;
         for (int j = k + 1; j < total; ++j) {
             double* column = matrix + static_cast<std::size_t>(j) * n;
-            const double factor = column[k];
-            if (factor == 0) continue;
-            for (int i = first; i < n; i += lanes)
-                *reinterpret_cast<Lanes*>(column + i) -= factor * *reinterpret_cast<const Lanes*>(multipliers + i);
+            if (column[k] != 0) subtract<known>(column + first, column[k], multipliers + first, n - first);
         }
     }
     return perturbed;

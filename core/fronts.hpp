@@ -55,6 +55,8 @@ class Fronts {
     };
     void analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements, int early);
     int eliminate(Front& front);
+    template <int known>
+    int eliminate_rows(Front& front);
 
     std::vector<int> block_sizes_, block_start_;
     int size_ = 0;

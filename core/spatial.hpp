@@ -8,6 +8,9 @@
 #include <array>
 #include <cmath>
 
+// small functions that return matrices by value: a call would cost more than they do
+#define SUPPLE_INLINE inline __attribute__((always_inline))
+
 namespace supple {
 
 using Vec3 = Eigen::Vector3d;
@@ -27,11 +30,11 @@ struct Pose {
     }
 };
 
-inline Pose operator*(const Pose& a, const Pose& b) { return {a.R * b.R, a.R * b.p + a.p}; }
+SUPPLE_INLINE Pose operator*(const Pose& a, const Pose& b) { return {a.R * b.R, a.R * b.p + a.p}; }
 
 inline Pose inverse(const Pose& h) { return h.inverse(); }
 
-inline Mat3 skew(const Vec3& w) {
+SUPPLE_INLINE Mat3 skew(const Vec3& w) {
     Mat3 m;
     m << 0, -w.z(), w.y(),  //
         w.z(), 0, -w.x(),   //
@@ -40,7 +43,7 @@ inline Mat3 skew(const Vec3& w) {
 }
 
 // (a, b), as in a twist or a wrench
-inline Vec6 stack(const Vec3& a, const Vec3& b) {
+SUPPLE_INLINE Vec6 stack(const Vec3& a, const Vec3& b) {
     Vec6 v;
     v.head<3>() = a;
     v.tail<3>() = b;
@@ -48,7 +51,7 @@ inline Vec6 stack(const Vec3& a, const Vec3& b) {
 }
 
 // [[a, b], [c, d]]
-inline Mat6 blocks(const Mat3& a, const Mat3& b, const Mat3& c, const Mat3& d) {
+SUPPLE_INLINE Mat6 blocks(const Mat3& a, const Mat3& b, const Mat3& c, const Mat3& d) {
     Mat6 m;
     m.topLeftCorner<3, 3>() = a;
     m.topRightCorner<3, 3>() = b;
@@ -210,14 +213,31 @@ inline Mat3 so3_exp(const Vec3& w) {
     return detail::polynomial(w, g[1], g[2]);
 }
 
-// Rotation vector of length at most pi, through the quaternion (cos(t/2), n sin(t/2)), so accurate at every angle.
+namespace detail {
+
+// asin(x) / x as a series in s = x^2, to rounding below s = 0.02
+inline double arcsine_ratio(double s) {
+    constexpr double c[] = {1, 1.0 / 6, 3.0 / 40, 15.0 / 336, 105.0 / 3456, 945.0 / 42240, 10395.0 / 599040,
+                            135135.0 / 9676800, 2027025.0 / 175472640};
+    double sum = c[8];
+    for (int k = 7; k >= 0; --k) sum = sum * s + c[k];
+    return sum;
+}
+
+}  // namespace detail
+
+// Rotation vector of length at most pi: for the small steps of a simulation from the antisymmetric part, n sin t, else
+// through the quaternion (cos(t/2), n sin(t/2)), accurate at every angle.
 inline Vec3 so3_log(const Mat3& rotation) {
+    if (rotation.trace() > 2.98) {
+        const Vec3 sine = 0.5 * Vec3(rotation(2, 1) - rotation(1, 2), rotation(0, 2) - rotation(2, 0),
+                                     rotation(1, 0) - rotation(0, 1));
+        return detail::arcsine_ratio(sine.squaredNorm()) * sine;
+    }
     Eigen::Quaterniond quat(rotation);
     if (quat.w() < 0) quat.coeffs() *= -1;
     const double sine = quat.vec().norm();
-    // near zero atan2(x, c) = x / c, and the squares in the norm may underflow
-    const double ratio = sine < 1e-20 ? 1 / quat.w() : std::atan2(sine, quat.w()) / sine;
-    return 2 * ratio * quat.vec();
+    return 2 * std::atan2(sine, quat.w()) / sine * quat.vec();
 }
 
 // J with exp(w + d) ~ exp(J d) exp(w). Singular at t = 2 pi.
@@ -259,7 +279,9 @@ inline Pose exp(const Vec6& xi) {
 // w = log R, v = Jl(w)^-1 p
 inline Vec6 log(const Pose& h) {
     const Vec3 w = so3_log(h.R);
-    const double d = jacobian_inverse_coefficients(w.squaredNorm()).quadratic[0];
+    const double s = w.squaredNorm();
+    const double d = s < 0.02 ? 1.0 / 12 + s * (1.0 / 720 + s * (1.0 / 30240 + s * (1.0 / 1209600 + s / 47900160)))
+                              : jacobian_inverse_coefficients(s).quadratic[0];
     const Vec3 turned = w.cross(h.p);
     return stack(h.p - turned / 2 + d * w.cross(turned), w);
 }
@@ -268,7 +290,7 @@ inline Vec6 log(const Pose& h) {
 inline Mat6 adjoint(const Pose& h) { return blocks(h.R, skew(h.p) * h.R, Mat3::Zero(), h.R); }
 
 // ad(xi) eta = [xi, eta]: [[[w], [v]], [0, [w]]]
-inline Mat6 ad(const Vec6& xi) {
+SUPPLE_INLINE Mat6 ad(const Vec6& xi) {
     const Mat3 turn = skew(xi.tail<3>());
     return blocks(turn, skew(xi.head<3>()), Mat3::Zero(), turn);
 }

@@ -8,23 +8,23 @@ namespace supple {
 namespace {
 
 // x^T N y = w^T [x, y] with the Lie bracket of twists: antisymmetric.
-Mat6 bracket_form(const Vec6& w) {
+SUPPLE_INLINE Mat6 bracket_form(const Vec6& w) {
     const Mat3 f = skew(w.head<3>());
     return blocks(Mat3::Zero(), -f, -f, -skew(w.tail<3>()));
 }
 
 // Derivative, along a body's own twist, of a wrench that is fixed in world axes and acts at a point of the body.
-Mat6 world_wrench_derivative(const Vec3& force, const Vec3& torque, const Vec3& point) {
+SUPPLE_INLINE Mat6 world_wrench_derivative(const Vec3& force, const Vec3& torque, const Vec3& point) {
     const Mat3 f = skew(force);
     return blocks(Mat3::Zero(), f, Mat3::Zero(), skew(torque) + skew(point) * f);
 }
 
-Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& point) {
+SUPPLE_INLINE Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& point) {
     return stack(force, torque + point.cross(force));
 }
 
 // Ad(h^-1) and Ad(h^-1)^T applied without forming the matrix
-Vec6 wrench_from(const Pose& h, const Vec6& w) {  // Ad(h^-1)^T w: seen in h's base
+SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {  // Ad(h^-1)^T w: seen in h's base
     const Vec3 f = h.R * w.head<3>();
     return stack(f, h.R * w.tail<3>() + h.p.cross(f));
 }
@@ -35,10 +35,10 @@ Mat6 adjoint_inverse(const Pose& h) {
 }
 
 // exp(q twist) for a twist whose axis is a unit vector, or which has none
-Pose exp_axis(const Vec6& twist, double q) {
+SUPPLE_INLINE Pose exp_axis(const Vec6& twist, double q) {
     const Vec3 v = twist.head<3>(), w = twist.tail<3>();
     if (w.isZero(0)) return {Mat3::Identity(), q * v};
-    const double s = std::sin(q), h = std::sin(q / 2), c = 2 * h * h;  // c = 1 - cos q
+    const double h = std::sin(q / 2), c = 2 * h * h, s = 2 * h * std::cos(q / 2);  // c = 1 - cos q, s = sin q
     const Mat3 W = skew(w);
     Mat3 W2 = w * w.transpose();
     W2.diagonal().array() -= 1;
@@ -250,8 +250,9 @@ void System::apply(const Step* step, const History* history, bool tangent) {
         Vec3 force = handle.stiffness * (handle.target - at);
         double slope = handle.stiffness;
         if (step) {
-            force -= handle.damping * (at - history->H[handle.body].act(handle.point)) / step->h;
-            slope += handle.damping / step->h;
+            const Vec6& v = velocity[handle.body];
+            force -= handle.damping * (H.R * (v.head<3>() + v.tail<3>().cross(handle.point)));
+            slope += handle.damping * step->c0 / step->h;
         }
         force = H.R.transpose() * force;
         wrench_[handle.body] += at_origin(force, Vec3::Zero(), handle.point);

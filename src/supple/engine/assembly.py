@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Equations:
 
     def joint_slices(self) -> list[slice]:
         ends = np.cumsum([0, *(len(j.axes) for j in self.mechanism.joints)])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def zero_state(self) -> tuple[Array, Array, Array]:
         """Coordinates at the reference, no reactions."""

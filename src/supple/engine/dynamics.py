@@ -133,8 +133,8 @@ class Simulation:
             for name, value, (lower, upper) in zip(joint.axes, q[part], joint.limits, strict=True):
                 if value < lower - 1e-9 or value > upper + 1e-9:
                     raise MechanismError(
-                        f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; start inside (q=...) "
-                        "or widen the limits"
+                        f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; "
+                        "start inside (q=...) or widen the limits"
                     )
 
     # acting on it

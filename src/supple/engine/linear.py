@@ -117,7 +117,8 @@ class Linear:
         mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
         turns = self.motions[6 * nb :]
         armature = np.concatenate([np.zeros(0), *(j.armature for j in mech.joints)])
-        return mass + turns.T @ (armature[:, None] * turns)
+        total: Array = mass + turns.T @ (armature[:, None] * turns)
+        return total
 
 
 def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linear:

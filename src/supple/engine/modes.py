@@ -41,8 +41,8 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
     smallest, largest = np.linalg.eigvalsh(mass)[[0, -1]]
     if smallest <= 1e-14 * largest:
         raise MechanismError(
-            f"some motion of '{mech.name}' moves no mass, so it has no natural frequency; give every moving body a mass "
-            "or its joint an armature"
+            f"some motion of '{mech.name}' moves no mass, so it has no natural frequency; give every moving body a "
+            "mass or its joint an armature"
         )
     values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass)
     values, vectors = values[:count], vectors[:, :count]

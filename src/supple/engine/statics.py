@@ -125,8 +125,8 @@ def equilibrium(
     _name_unheld(solver)
     if reached < 1:
         raise ConvergenceError(
-            f"no equilibrium of '{mech.name}' was found beyond {reached:.1%} of the load: it buckles or runs away there. "
-            "The state reached is in the error's `state`; apply less, or add stiffness",
+            f"no equilibrium of '{mech.name}' was found beyond {reached:.1%} of the load: it buckles or runs away "
+            "there. The state reached is in the error's `state`; apply less, or add stiffness",
             load_fraction=reached,
             state=result,
         )

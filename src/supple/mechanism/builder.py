@@ -168,7 +168,9 @@ class Builder:
         """Any rotation about the point `at`; its coordinates are a rotation vector in world axes."""
         self.joint(name, parent, child, _at(at, name), [_turn(a, name) for a in "xyz"], (3,), **per_axis)
 
-    def planar(self, name: str, parent: str, child: str, at: ArrayLike, normal: ArrayLike | str, **per_axis: Any) -> None:
+    def planar(
+        self, name: str, parent: str, child: str, at: ArrayLike, normal: ArrayLike | str, **per_axis: Any
+    ) -> None:
         """Two translations in the plane across `normal`, then a rotation about it."""
         n = _unit(normal, name)
         rotation = spatial.rotation_between(np.array([0.0, 0, 1]), n)

@@ -114,7 +114,7 @@ class Joint(Record):
     limits: Array = None  # type: ignore[assignment]
     """(k, 2) lower and upper, rad or m, infinite where there is none."""
     armature: Array = None  # type: ignore[assignment]
-    """(k,) kg m^2 or kg: inertia of the drive, acting on the coordinate's rate (a rotation vector's angular velocity)."""
+    """(k,) kg m^2 or kg: inertia of the drive, on the coordinate's rate (of a rotation vector: angular velocity)."""
     reference: Array = None  # type: ignore[assignment]
     """(k,) rad or m: the coordinates at the bodies' reference poses."""
     curves: tuple[Curve | None, ...] = ()

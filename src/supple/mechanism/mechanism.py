@@ -173,7 +173,7 @@ class Mechanism(Record):
 
     @cached_property
     def bounding_sphere(self) -> tuple[Array, float]:
-        """Centre (3,) and radius, m, of the smallest sphere around joints, sites, bodies, their centres of mass
+        """Centre (3,) and radius, m, of a sphere around joints, sites, bodies, their centres of mass
         and shapes at rest."""
         from supple.mechanism.ball import enclosing_ball
 

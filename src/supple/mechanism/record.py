@@ -44,7 +44,8 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         raise MechanismError(f"{what} must be numbers, got {_short(value)}") from None
     if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
-        raise MechanismError(f"{what} must have shape {wanted}, got {'x'.join(map(str, result.shape)) or 'a single number'}")
+        found = "x".join(map(str, result.shape)) or "a single number"
+        raise MechanismError(f"{what} must have shape {wanted}, got {found}")
     if np.isnan(result).any() or not (infinite or np.isfinite(result).all()):
         raise MechanismError(f"{what} must be finite, got {_short(value)}")
     result.flags.writeable = False

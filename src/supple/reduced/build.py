@@ -8,7 +8,8 @@ import numpy as np
 
 from supple import spatial
 from supple.engine import Equilibrium
-from supple.engine.linear import Linear, inertias, linearised, loose_coordinates, null_space
+from supple.engine.linear import RANK_TOLERANCE, Linear, inertias, linearised, loose_coordinates, null_space
+from supple.engine.statics import TOLERANCE
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
@@ -45,6 +46,7 @@ def reduce(
             raise MechanismError(f"'{mech.name}' floats: it is reduced at its reference pose only (at=None)")
         names = [name for name in names if name != base]
     linear = linearised(held, at, turning=names)
+    _check_balance(linear, at)
     _check_held(linear)
     if method == "recursion":
         from supple.reduced.recursion import recursion
@@ -55,7 +57,7 @@ def reduce(
     else:
         maps = projection(linear, names)
 
-    parts = _Parts(linear, names, tolerance)
+    parts = _Parts(linear, names, tolerance, floating=base is not None)
     stiffness_body = np.linalg.inv(parts.cobasis @ maps.compliance @ parts.cobasis.T)
     wrench_of_z = parts.cobasis.T @ stiffness_body  # the wrench that moves the tips by basis @ z
     motion, turns = maps.twists @ wrench_of_z, maps.coordinates @ wrench_of_z
@@ -75,25 +77,35 @@ def reduce(
 class _Parts:
     """The admissible space of the end effectors: range of their rows of the allowed motions."""
 
-    def __init__(self, linear: Linear, names: Sequence[str], tolerance: float) -> None:
-        mech = linear.mechanism
-        rows = []
-        for name in names:
-            body, pose = mech.frame(name)
-            rows.append(spatial.adjoint(spatial.inverse(pose)) @ linear.jacobian[:, body].T @ linear.free)
-        self.tips: Array = np.concatenate(rows)
+    def __init__(self, linear: Linear, names: Sequence[str], tolerance: float, floating: bool = False) -> None:
+        by_axes = _jacobian(linear, names)
+        self.tips: Array = by_axes @ linear.free
         """(6e, free): twists of the end effectors per allowed motion."""
-        radius = mech.radius or 1.0
+        radius = linear.mechanism.radius or 1.0
         lengths = np.tile([radius] * 3 + [1.0] * 3, len(names))
-        left, sizes, _ = np.linalg.svd(self.tips / lengths[:, None], full_matrices=False)
-        self.rank = int((sizes > tolerance * max(sizes[0], 1e-300)).sum()) if sizes.size else 0
-        if self.rank == 0:
-            raise MechanismError(f"{_list(names)} cannot move: every joint on the way to the world is held rigidly")
-        for i, name in enumerate(names):
-            if not np.abs(self.tips[6 * i : 6 * i + 6]).max(initial=0.0) > 0:
-                raise MechanismError(f"end effector '{name}' cannot move: it is fixed to the world")
+        scaled = self.tips / lengths[:, None]
+        # what loops, couplings and motors leave of a motion that they hold is rounding, not a small motion
+        rounding = RANK_TOLERANCE * np.abs(by_axes / lengths[:, None]).max(axis=1, initial=0.0)
+        for i, name in enumerate(() if floating else names):
+            part = slice(6 * i, 6 * i + 6)
+            if not np.abs(scaled[part]).max(initial=0.0) > rounding[part].max():
+                raise MechanismError(
+                    f"end effector '{name}' cannot move: every joint on its way to the world is fixed, held by a motor "
+                    "or locked by a loop; name a body that springs let move"
+                )
+        left, sizes, _ = np.linalg.svd(scaled, full_matrices=False)
+        self.rank = int((sizes > max(tolerance * sizes.max(initial=0.0), rounding.max(initial=0.0))).sum())
         self.basis: Array = lengths[:, None] * left[:, : self.rank]
         self.cobasis: Array = left[:, : self.rank].T / lengths
+
+
+def _jacobian(linear: Linear, names: Sequence[str]) -> Array:
+    """(6e, axes): twists of bodies and sites, each in its own frame, per increment of a tree joint's coordinate."""
+    rows = [np.zeros((0, len(linear.q)))]
+    for name in names:
+        body, pose = linear.mechanism.frame(name)
+        rows.append(spatial.adjoint(spatial.inverse(pose)) @ linear.jacobian[:, body].T)
+    return np.concatenate(rows)
 
 
 def _checked(
@@ -105,7 +117,7 @@ def _checked(
     tolerance: float,
     at: Equilibrium | None,
 ) -> list[str]:
-    names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors)
+    names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors or ())
     if not names:
         raise MechanismError("name at least one end effector (a body or site)")
     for name in names:
@@ -116,11 +128,23 @@ def _checked(
         raise MechanismError(f"end effector '{twice[0]}' is named twice")
     if method not in METHODS or mass not in MASSES:
         raise MechanismError(f"method is one of {METHODS} and mass one of {MASSES}, got {method!r} and {mass!r}")
-    if not isinstance(modes, int) or modes < 0:
+    if isinstance(modes, bool) or not isinstance(modes, int | np.integer) or modes < 0:
         raise MechanismError(f"modes must be a number of modes, 0 or more, got {modes!r}")
     if not 0 < tolerance < 1:
         raise MechanismError(f"tolerance must lie between 0 and 1, got {tolerance}")
     return names
+
+
+def _check_balance(linear: Linear, at: Equilibrium | None) -> None:
+    """Raises where the loads that an equilibrium names do not balance it, as where a solve stopped halfway."""
+    if at is None:
+        return
+    _, *sizes = linear.equations.core.evaluate(True)
+    if not max(sizes) < 1e3 * TOLERANCE:
+        raise MechanismError(
+            f"`at` is no equilibrium of '{linear.mechanism.name}': {max(sizes):.1e} is left unbalanced. A state that "
+            "supple.equilibrium reached halfway carries part of the gravity and of the springs' preload"
+        )
 
 
 def _check_held(linear: Linear) -> None:
@@ -137,9 +161,7 @@ def _check_held(linear: Linear) -> None:
 def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Array]:
     """Mass and damping from the energy and the losses of every link's own motion: Phi^T M Phi."""
     mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    armature, damping = (
-        np.concatenate([np.zeros(0), *(getattr(j, what) for j in mech.joints)]) for what in ("armature", "damping")
-    )
+    armature, damping = (_per_axis(mech, what) for what in ("armature", "damping"))
     mass += turns.T @ (armature[:, None] * turns)
     resistance = turns.T @ (damping[:, None] * turns)
     names = [axis for joint in mech.joints for axis in joint.axes]
@@ -158,7 +180,8 @@ def _with_modes(
 
     inside = null_space(parts.tips)
     if count > inside.shape[1]:
-        raise MechanismError(f"'{linear.mechanism.name}' has {inside.shape[1]} modes with its end effectors held, not {count}")
+        name, found = linear.mechanism.name, inside.shape[1]
+        raise MechanismError(f"'{name}' has {found} modes with its end effectors held, not {count}")
     own = inside.T @ linear.stiffness @ inside
     values, vectors = eigh((own + own.T) / 2, inside.T @ linear.mass @ inside, subset_by_index=(0, count - 1))
     shapes = linear.motions @ (inside @ vectors)
@@ -189,16 +212,18 @@ def _published(
         from supple.reduced import recursion
 
         return _inverse(parts, recursion.accelerability(linear.mechanism, names)), resistance
-    damping = np.concatenate([np.zeros(0), *(j.damping for j in linear.mechanism.joints)])
+    damping = _per_axis(linear.mechanism, "damping")
     drag = linear.free.T @ (damping[:, None] * linear.free)
     if (damping > 0).all():
         resistance = _inverse(parts, parts.tips @ np.linalg.solve(drag, parts.tips.T))
-    return _inverse(parts, parts.tips @ np.linalg.solve(linear.mass, parts.tips.T)), resistance
+    accelerability: Array = parts.tips @ np.linalg.solve(linear.mass, parts.tips.T)
+    return _inverse(parts, accelerability), resistance
 
 
 def _inverse(parts: _Parts, projected: Array) -> Array:
-    inverse: Array = np.linalg.inv(parts.cobasis @ projected @ parts.cobasis.T)
-    return (inverse + inverse.T) / 2
+    inverse = np.linalg.inv(parts.cobasis @ projected @ parts.cobasis.T)
+    symmetric: Array = (inverse + inverse.T) / 2
+    return symmetric
 
 
 def _assemble(
@@ -272,14 +297,15 @@ def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
     mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    armature = np.concatenate([np.zeros(0), *(j.armature for j in mech.joints)])
-    mass += turns.T @ (armature[:, None] * turns)
+    mass += turns.T @ (_per_axis(mech, "armature")[:, None] * turns)
     pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
     basis = np.zeros((n + 6, model.basis.shape[1] + 6))
     basis[:, :-6] = lift @ model.basis
     basis[: 6 * e, -6:] = np.concatenate([*carried, np.zeros((0, 6))])
     basis[6 * e : 6 * e + 6, -6:] = np.eye(6)
     cobasis = np.concatenate([model.cobasis @ pick, rigid])
+    if model.mass_kind == "accelerability":
+        mass = _floating_published(mech, (*model.end_effectors, base), model.method, cobasis)
     admissible = basis @ cobasis
     maps = [np.concatenate([m, np.zeros((*m.shape[:2], 6))], axis=2) for m in (model.twist_map, model.wrench_map)]
     return ReducedModel(
@@ -305,6 +331,20 @@ def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
         at=None,
         free_base=base,
     )
+
+
+def _floating_published(mech: Mechanism, names: Sequence[str], method: str, cobasis: Array) -> Array:
+    if method == "recursion":
+        raise MechanismError(f"'{mech.name}' floats, and the recursion has no mass for that; use mass='consistent'")
+    linear = linearised(mech)
+    tips = _jacobian(linear, names) @ linear.free
+    inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
+    mass: Array = cobasis.T @ inverse @ cobasis
+    return mass
+
+
+def _per_axis(mech: Mechanism, what: str) -> Array:
+    return np.concatenate([np.zeros(0), *(getattr(joint, what) for joint in mech.joints)])
 
 
 def _list(names: Sequence[str]) -> str:

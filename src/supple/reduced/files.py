@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import fields
 from os import PathLike, fspath
 from typing import Any
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from supple.engine import Equilibrium
-from supple.engine.assembly import Load
+from supple.engine.assembly import Load, equations
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.io import json as mechanism_json
-from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel
 
 FORMAT, VERSION = "supple-reduced-model", 1
@@ -38,7 +38,7 @@ def save(model: ReducedModel, path: str | PathLike[str]) -> None:
         "mass_kind": model.mass_kind,
         "free_base": model.free_base,
     }
-    arrays: dict[str, Array] = {name: getattr(model, name) for name in ARRAYS}
+    arrays: dict[str, Any] = {name: getattr(model, name) for name in ARRAYS}
     arrays["poses"] = model.rest_poses.array
     if model.at is not None:
         header["targets"] = model.at.targets
@@ -61,7 +61,7 @@ def load(path: str | PathLike[str]) -> ReducedModel:
         if header["format"] != FORMAT:
             raise ValueError("another format")
         version = int(header["version"])
-    except (KeyError, ValueError, TypeError, UnicodeDecodeError):
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         raise MechanismError(f"{where} is not a reduced model; write one with model.save(...)") from None
     if version > VERSION:
         raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
@@ -69,9 +69,7 @@ def load(path: str | PathLike[str]) -> ReducedModel:
         mech = mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where)
         model = _model(mech, header, arrays)
         _check_shapes(model)
-    except MechanismError:
-        raise
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise MechanismError(f"{where} is damaged ({error}); make the model again with supple.reduce") from None
     return model
 
@@ -85,14 +83,15 @@ def _read(where: str) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise MechanismError(f"there is no file {where}") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+    except MechanismError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise MechanismError(f"{where} is not a reduced model, or is damaged ({error})") from None
 
 
 def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:
     for name in (*ARRAYS, "poses"):
-        if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
-            raise ValueError(f"array '{name}' is not finite numbers")
+        _check_array(arrays, name)
     poses = Poses(mech, arrays["poses"])
     at = _equilibrium(mech, header, arrays, poses) if "at_q" in arrays else None
     texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
@@ -106,10 +105,28 @@ def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> R
     )
 
 
+def _check_array(arrays: dict[str, Any], name: str) -> None:
+    if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
+        raise ValueError(f"array '{name}' is not finite numbers")
+
+
 def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any], poses: Poses) -> Equilibrium:
     """The equilibrium that the model was made at, as far as a linearisation needs it."""
+    for a in header["loads"]:
+        if mech.frame(a["name"])[0] != a["body"] or a["body"] < 0:
+            raise ValueError(f"the load on '{a['name']}' does not fit the mechanism")
+    for name, zero in zip(("at_q", "at_reactions", "at_rows"), equations(mech).zero_state(), strict=True):
+        _check_array(arrays, name)
+        if arrays[name].shape != zero.shape:
+            raise ValueError(f"array '{name}' has shape {arrays[name].shape}, expected {zero.shape}")
     loads = tuple(
-        Load(str(a["name"]), int(a["body"]), np.array(a["point"], float), np.array(a["wrench"], float), bool(a["world"]))
+        Load(
+            name=str(a["name"]),
+            body=int(a["body"]),
+            point=np.array(a["point"], dtype=float),
+            wrench=np.array(a["wrench"], dtype=float),
+            world=bool(a["world"]),
+        )
         for a in header["loads"]
     )
     q = arrays["at_q"]
@@ -125,12 +142,14 @@ def _check_shapes(model: ReducedModel) -> None:
     e, k, nb = len(model.end_effectors), model.modes, len(model.mechanism.bodies)
     axes = sum(len(j.axes) for j in model.mechanism.joints)
     n, m = 6 * e + k, model.rank + k
-    for name in model.end_effectors:
-        model.mechanism.frame(name)
+    names = model.end_effectors
+    if len(set(names)) < e or any(model.mechanism.frame(name)[0] < 0 for name in names) or min(k, model.rank) < 0:
+        raise ValueError("its end effectors do not fit the mechanism")
     wanted = {
-        "compliance": (n, n), "stiffness": (n, n), "damping": (n, n), "mass": (n, n), "basis": (n, m), "cobasis": (m, n),
-        "twist_map": (nb, 6, 6 * e), "wrench_map": (nb, 6, 6 * e), "motion_map": (nb, 6, n), "coordinate_map": (axes, n),
-        "wrenches": (6 * e,), "q": (axes,),
+        "compliance": (n, n), "stiffness": (n, n), "damping": (n, n), "mass": (n, n),
+        "basis": (n, m), "cobasis": (m, n), "wrenches": (6 * e,), "q": (axes,),
+        "twist_map": (nb, 6, 6 * e), "wrench_map": (nb, 6, 6 * e),
+        "motion_map": (nb, 6, n), "coordinate_map": (axes, n),
     }  # fmt: skip
     assert {f.name for f in fields(model)} >= set(wanted)
     for name, shape in wanted.items():

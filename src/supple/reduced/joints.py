@@ -33,12 +33,29 @@ def separation(mech: Mechanism, poses: Array) -> Separation:
     apart = on_child[:, :3, 3] - on_parent[:, :3, 3]
     for i, joint in enumerate(mech.joints):
         slides = joint.twists[:, :3]
-        if slides.any():  # what the joint's own freedom explains does not count
+        if not slides.any():
+            continue
+        # what the joint's own freedom explains does not count
+        if _bent(joint):
+            apart[i] = joint.coordinates(spatial.inverse(on_parent[i]) @ on_child[i])[1][:3]
+        else:
             allowed = np.linalg.qr(on_parent[i, :3, :3] @ slides[slides.any(axis=1)].T)[0]
             apart[i] -= allowed @ (allowed.T @ apart[i])
     sizes = np.linalg.norm(apart, axis=1)
     names = [j.name for j in mech.joints]
     return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
+
+
+def _bent(joint: Joint) -> bool:
+    """Whether what a joint's slides reach is more than a plane or line fixed to its parent: turns off the joint's
+    origin, and slides that earlier turns carry with them."""
+    turned = np.zeros((0, 3))
+    for twist in joint.twists:
+        along, about = twist[:3], twist[3:]
+        if along.any() and np.abs(np.cross([*turned, about], along)).max(initial=0.0) > 1e-12:
+            return True
+        turned = np.vstack([turned, about[None]]) if about.any() else turned
+    return False
 
 
 def add_joints(core: Any, model: ReducedModel) -> None:
@@ -101,5 +118,5 @@ def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
     turns = np.zeros((len(model.q), len(rhs)))
     turns[[model._axis_index[n] for n in linear.equations.axis]] = response[:, core.axis_rows].T
     twists = response[:, : 6 * len(mech.bodies)].T.reshape(len(mech.bodies), 6, -1)
-    tips = [spatial.adjoint(spatial.inverse(pose)) @ twists[body] for body, pose in map(mech.frame, model.end_effectors)]
-    return turns, np.concatenate(tips)
+    frames = [mech.frame(name) for name in model.end_effectors]
+    return turns, np.concatenate([spatial.adjoint(spatial.inverse(pose)) @ twists[body] for body, pose in frames])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 
@@ -12,7 +12,7 @@ from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.linear import Linear, linearised
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.record import Array
 
 
@@ -107,20 +107,26 @@ class ReducedModel:
         linear = self._linear
         eqs = linear.equations
         rhs = np.zeros(eqs.core.unknowns)
-        rows = eqs.core.axis_rows
+        rows = np.array(eqs.core.axis_rows, dtype=int)
         if name in eqs.row:
             rhs[eqs.core.unknowns - len(eqs.row) - len(eqs.limit_names) + eqs.row[name]] = 1.0
         elif name in eqs.spring:
             coupling = next(c for c in self.mechanism.couplings if c.name == name)
-            where = [rows[eqs.axis[n]] for n in coupling.coordinates]
-            rhs[where] = coupling.stiffness * coupling.coefficients
+            axes = [eqs.axis[n] for n in coupling.coordinates]
+            stretch = float(coupling.coefficients @ linear.q[axes]) - eqs.targets[name]
+            slope = 0.0 if coupling.curve is None else float(coupling.curve.slope(stretch))
+            rhs[rows[axes]] = (coupling.stiffness + slope) * coupling.coefficients
         else:
             axis = eqs.sprung_axis(name)
             joint = self.mechanism.joint(name)
             at = joint.axes.index(name)
             curve = joint.curves[at]
             deflection = linear.q[axis] - eqs.rest[axis]
-            rhs[rows[axis]] = joint.stiffness[at] + (0.0 if curve is None else float(curve.slope(deflection)))
+            torque = np.zeros(len(joint.axes))
+            torque[at] = joint.stiffness[at] + (0.0 if curve is None else float(curve.slope(deflection)))
+            own = slice(axis - at, axis - at + len(joint.axes))
+            # on rates of q; a rotation vector's rows are those of its increments
+            rhs[rows[own]] = np.linalg.solve(joint.increments(linear.q[own]).T, torque)
         response = linear.solve(rhs[None])[0]
         twists = response[: 6 * len(self.mechanism.bodies)].reshape(-1, 6)
         tips = [self._tip_twist(name, twists) for name in self.end_effectors]
@@ -175,21 +181,19 @@ class ReducedModel:
 
 def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:
     """The mechanism with its free base fixed where it stands, and the base's name; itself and None without one."""
-    from dataclasses import replace
-
-    free = [i for i in mech.topology.tree if mech.joints[i].kind == "free" and "world" in (mech.joints[i].parent, mech.joints[i].child)]
+    free = [i for i in mech.topology.tree if mech.joints[i].kind == "free" and WORLD in _ends(mech.joints[i])]
     if not free:
         return mech, None
     if len(free) > 1:
         names = ", ".join(f"'{mech.joints[i].name}'" for i in free)
         raise MechanismError(f"'{mech.name}' floats in several pieces (free joints {names}); reduce one at a time")
     joint = mech.joints[free[0]]
-    fixed = replace(
-        joint,
-        pose_parent=joint.pose_parent @ joint.displacement(joint.reference),
-        **{name: () for name in ("twists", "blocks", "axes", "curves")},
-        **{name: None for name in ("stiffness", "damping", "rest", "limits", "armature", "reference")},
-    )
+    at = joint.pose_parent @ joint.displacement(joint.reference)
+    fixed = Joint(joint.name, joint.parent, joint.child, at, joint.pose_child)
     joints = tuple(fixed if i == free[0] else other for i, other in enumerate(mech.joints))
-    base = joint.child if joint.parent == "world" else joint.parent
+    base = joint.child if joint.parent == WORLD else joint.parent
     return replace(mech, joints=joints, keyframes=()), base
+
+
+def _ends(joint: Joint) -> tuple[str, str]:
+    return joint.parent, joint.child

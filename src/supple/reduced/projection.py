@@ -17,7 +17,8 @@ def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
     mech, core = linear.mechanism, linear.equations.core
     nb = len(mech.bodies)
     frames = [mech.frame(name) for name in end_effectors]
-    to_frame = spatial.adjoint(spatial.inverse(np.array([pose for _, pose in frames])))  # twists, body to frame
+    on_body = np.array([pose for _, pose in frames]).reshape(-1, 4, 4)
+    to_frame = spatial.adjoint(spatial.inverse(on_body))  # twists, body to frame
 
     rhs = np.zeros((6 * len(frames), core.unknowns))
     for e, (body, _) in enumerate(frames):
@@ -25,7 +26,8 @@ def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
     response = linear.solve(rhs)
 
     twists = np.moveaxis(response[:, : 6 * nb].reshape(-1, nb, 6), 0, -1)
-    compliance = np.concatenate([to_frame[e] @ twists[body] for e, (body, _) in enumerate(frames)])
+    tips = [to_frame[e] @ twists[body] for e, (body, _) in enumerate(frames)]
+    compliance = np.concatenate([np.zeros((0, 6 * len(frames))), *tips])
     return Maps(compliance, twists, _wrenches(linear, response), response[:, core.axis_rows].T)
 
 

@@ -59,7 +59,6 @@ class ReducedSimulation:
         if threads < 1 or corrections < 0:
             raise MechanismError("threads must be at least 1, corrections not negative")
         self.model, self.dt, self.reconstruction = model, float(dt), reconstruction
-        self._corrections = corrections
         self.mechanism = model.mechanism
         basis, e = model.basis, len(model.end_effectors)
         small = [basis.T @ matrix @ basis for matrix in (model.mass, model.damping, model.stiffness)]
@@ -77,10 +76,13 @@ class ReducedSimulation:
         self._targets: dict[str, float] = {}
         self._effects: dict[str, tuple[Array, Array, Array]] = {}
         self._turns = np.zeros(len(model.q))
+        self._offsets = np.zeros((len(self.mechanism.bodies), 6))
         self._warned = False
-        if model.at is not None:  # the loads of the equilibrium act on
-            for i, name in enumerate(model.end_effectors):
-                self._set_wrench(name, model.wrenches[6 * i : 6 * i + 6], False)
+        for load in model.at.loads if model.at is not None else ():  # the loads of the equilibrium act on
+            if load.name in model.end_effectors:
+                turn = np.eye(3) if load.world else self.mechanism.frame(load.name)[1][:3, :3].T
+                wrench = np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
+                self._set_wrench(load.name, wrench, load.world)
         self._origin = self.save()
 
     # acting on it
@@ -137,8 +139,9 @@ class ReducedSimulation:
             displacement += change * moved
             twists += change * (links - model.motion_map @ moved)
             increments += change * (turns - model.coordinate_map @ moved)
-        self._turns = increments
-        self._core.set_offsets(twists, increments if self.reconstruction == "joints" else np.zeros(0), model.cobasis @ displacement)
+        self._turns, self._offsets = increments, twists
+        shown = increments if self.reconstruction == "joints" else np.zeros(0)
+        self._core.set_offsets(twists, shown, model.cobasis @ displacement)
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if the state would not be finite."""
@@ -179,20 +182,12 @@ class ReducedSimulation:
 
     @property
     def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame."""
+        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; those of the links'
+        linear maps, whatever shows them."""
         links = self.model.motion_map @ self.model.basis
-        offsets = spatial.log(spatial.inverse(self.model.rest_poses.array) @ self._twist_poses())
-        return (spatial.right_jacobian(offsets) @ (links @ self._core.v)[..., None])[..., 0]
-
-    def _twist_poses(self) -> Array:
-        follow = self.reconstruction == "joints"
-        if follow:
-            self._core.follow_joints(False, 0)
-        self._core.update()
-        poses = np.array(self._core.poses)
-        if follow:
-            self._core.follow_joints(True, self._corrections)
-        return poses
+        twists = links @ self._core.y + self._offsets
+        velocities: Array = (spatial.right_jacobian(twists) @ (links @ self._core.v)[..., None])[..., 0]
+        return velocities
 
     @property
     def coordinates(self) -> dict[str, Array]:
@@ -226,8 +221,8 @@ class ReducedSimulation:
         if apart > RANGE:
             self._warned = True
             warnings.warn(
-                f"'{self.mechanism.name}' is pulled beyond the range of its linear model: its joints have come apart by "
-                f"{apart:.2f} of its radius in all; reduce it at an equilibrium nearby, blend models, or use the engine",
+                f"'{self.mechanism.name}' is pulled beyond the range of its linear model: its joints have come apart "
+                f"by {apart:.2f} of its radius in all; reduce it at an equilibrium nearby, or use the engine",
                 RangeWarning,
                 stacklevel=3,
             )
