@@ -10,20 +10,18 @@
 namespace supple {
 
 namespace {
-// Columns are handled in whole vectors of eight, whatever the instruction set makes of them.
-constexpr int lanes = 8;
+// Columns are handled in whole vectors of four, whatever the instruction set makes of them.
+constexpr int lanes = 4;
 typedef double Lanes __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
 
-// column -= factor * multipliers, over n rows; with n known, without a loop
-template <int known>
-inline void subtract(double* column, double factor, const double* multipliers, int n) {
-    for (int i = 0; i < (known ? known : n); i += lanes)
-        *reinterpret_cast<Lanes*>(column + i) -= factor * *reinterpret_cast<const Lanes*>(multipliers + i);
-}
+inline Lanes load(const double* from) { return *reinterpret_cast<const Lanes*>(from); }
+inline void store(double* to, Lanes value) { *reinterpret_cast<Lanes*>(to) = value; }
+
+constexpr int paired = 12;  // rows of a pair: a twist and six multipliers
 }  // namespace
 
 Fronts::Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes,
-               std::vector<std::vector<int>> elements, int early)
+               std::vector<std::vector<int>> elements, int early, const std::vector<int>& inner)
     : block_sizes_(std::move(block_sizes)) {
     block_start_.resize(block_sizes_.size() + 1, 0);
     std::partial_sum(block_sizes_.begin(), block_sizes_.end(), block_start_.begin() + 1);
@@ -37,12 +35,13 @@ Fronts::Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes
         element_start_.push_back(element_start_.back() + rows.size() * rows.size());
     }
     element_values_.assign(element_start_.back(), 0.0);
-    analyse(nodes, elements, early);
+    pair_inverses_.assign(36 * nodes.size(), 0.0);
+    analyse(nodes, elements, early, inner);
 }
 
 // Minimum degree: the node whose elimination couples the fewest unknowns goes first.
 void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements,
-                     int early) {
+                     int early, const std::vector<int>& inner) {
     const int count = static_cast<int>(nodes.size());
     std::vector<int> node_of(block_sizes_.size());
     for (int n = 0; n < count; ++n)
@@ -62,7 +61,13 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
     using Entry = std::pair<int, int>;  // cost, node: ties go to the lower node, so the order is reproducible
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     std::vector<int> current(count);
-    for (int n = 0; n < count; ++n) queue.emplace(current[n] = cost(n), n);
+    std::vector<int> waiting(count, 0);  // outer nodes of the tree that go first
+    for (int n = early; n < count; ++n)
+        if (inner[n] >= 0) ++waiting[inner[n]];
+    for (int n = 0; n < count; ++n) {
+        current[n] = cost(n);
+        if (!waiting[n]) queue.emplace(current[n], n);
+    }
 
     std::vector<int> position(count, -1);  // when a node is eliminated
     std::vector<int> sequence;
@@ -74,6 +79,8 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
         sequence.push_back(n);
 
         Front front;
+        front.node = n;
+        front.pair = n >= early;
         for (int block : nodes[n]) front.own += block_sizes_[block];
         std::vector<int> blocks(nodes[n]);
         blocks.insert(blocks.end(), neighbours[n].begin(), neighbours[n].end());
@@ -89,8 +96,11 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
             for (int block : neighbours[n])
                 if (node_of[block] != m) neighbours[m].insert(block);
             const int fresh = cost(m);
-            if (fresh != current[m]) queue.emplace(current[m] = fresh, m);
+            if (fresh == current[m]) continue;
+            current[m] = fresh;
+            if (!waiting[m]) queue.emplace(fresh, m);
         }
+        if (n >= early && inner[n] >= 0 && --waiting[inner[n]] == 0) queue.emplace(current[inner[n]], inner[n]);
     }
 
     // where each element and each remainder is added
@@ -131,7 +141,9 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
         }
         pivot_start_.push_back(static_cast<int>(pivots_.size()));
         pivots_.resize(pivots_.size() + front.own);
-        for (long long i = 0; i < front.own; ++i) operations_ += (front.total - i) * (front.total - i);
+        const long long x = front.total - paired;
+        if (front.pair) operations_ += 36 * x + x * (72 + 12 * x);
+        for (long long i = front.pair ? paired : 0; i < front.own; ++i) operations_ += (front.total - i) * (front.total - i);
     }
     fronts_.assign(start, 0.0);
     local_.resize(multipliers_.size());
@@ -162,40 +174,81 @@ int Fronts::factorise(const double* diagonal) {
                 for (int i = 0; i < m; ++i) column[s.position[i]] += values[i];
             }
         }
-        perturbed += eliminate(front);
+        if (front.pair) eliminate_pair(front);
+        perturbed += eliminate(front, front.pair ? paired : 0);
     }
     return perturbed;
 }
 
-int Fronts::eliminate(Front& front) {
-    switch (front.stride) {  // the sizes of bodies with common joints
-        case 16: return eliminate_rows<16>(front);
-        case 24: return eliminate_rows<24>(front);
-        case 32: return eliminate_rows<32>(front);
-        default: return eliminate_rows<0>(front);
+// The pair (xi, lambda) of the equations, with x for all other rows,
+//     H xi + A^T lambda + F x = b_xi,   A xi + C x = b_lambda,   E xi + C' lambda + G x = b_x
+// goes by xi = A^-1 b_lambda + T x, T = -A^-1 C, and lambda = A^-T (b_xi - H A^-1 b_lambda - Z x), Z = F + H T, which
+// leaves G + E T + T' Z with T' = -C' A^-T. T, Z, T' and A^-1 take the places of C, F, C' and A.
+void Fronts::eliminate_pair(Front& front) {
+    const int n = front.stride, total = front.total;
+    double* matrix = fronts_.data() + front.start;
+    const double* inverse = pair_inverses_.data() + 36 * front.node;
+    alignas(32) double columns[6][8] = {};  // of A^-1
+    for (int j = 0; j < 6; ++j)
+        for (int i = 0; i < 6; ++i) columns[j][i] = matrix[j * n + 6 + i] = inverse[6 * j + i];
+
+    for (int i = paired; i < n; i += lanes) {  // T'
+        Lanes right[6];
+        for (int j = 0; j < 6; ++j) right[j] = load(matrix + (6 + j) * n + i);
+        for (int j = 0; j < 6; ++j) {
+            Lanes sum = inverse[j] * right[0];
+            for (int k = 1; k < 6; ++k) sum += inverse[6 * k + j] * right[k];
+            store(matrix + (6 + j) * n + i, -sum);
+        }
+    }
+    alignas(32) double t[8], z[8];
+    for (int c = paired; c < total; ++c) {
+        double* column = matrix + static_cast<std::size_t>(c) * n;
+        Lanes t0 = {}, t1 = {};
+        for (int j = 0; j < 6; ++j) {
+            t0 -= column[6 + j] * load(columns[j]);
+            t1 -= column[6 + j] * load(columns[j] + lanes);
+        }
+        store(t, t0);
+        store(t + lanes, t1);
+        Lanes z0 = load(column), z1 = load(column + lanes);  // rows 6 and 7 are not part of it
+        for (int j = 0; j < 6; ++j) {
+            z0 += t[j] * load(matrix + j * n);
+            z1 += t[j] * load(matrix + j * n + lanes);
+        }
+        store(z, z0);
+        store(z + lanes, z1);
+        for (int i = paired; i < n; i += lanes) {
+            Lanes sum = load(column + i);
+            for (int j = 0; j < 6; ++j)
+                sum += t[j] * load(matrix + j * n + i) + z[j] * load(matrix + (6 + j) * n + i);
+            store(column + i, sum);
+        }
+        for (int i = 0; i < 6; ++i) {
+            column[i] = z[i];
+            column[6 + i] = t[i];
+        }
     }
 }
 
-// Right-looking LU of the first `own` columns, pivoting among the own rows. The multipliers are copied out with zeros
-// above the pivot, so that every column is updated in whole vectors; zero factors are skipped, since a front of hinges
-// is half empty.
-template <int known>
-int Fronts::eliminate_rows(Front& front) {
-    const int total = front.total, own = front.own, n = known ? known : front.stride;
+// Right-looking LU of the own columns from `first` on, pivoting among the own rows. The multipliers are copied out with
+// zeros above the pivot, so that every column is updated in whole vectors.
+int Fronts::eliminate(Front& front, int first) {
+    const int total = front.total, own = front.own, n = front.stride;
     double* matrix = fronts_.data() + front.start;
     double* multipliers = multipliers_.data();
     int* pivots = pivots_.data() + pivot_start_[&front - order_.data()];
     int perturbed = 0;
     double largest = 0;  // pivot so far
     std::fill(multipliers, multipliers + n, 0.0);
-    for (int k = 0; k < own; ++k) {
+    for (int k = first; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
         int best = k;
         for (int i = k + 1; i < own; ++i)
             if (std::abs(pivot_column[i]) > std::abs(pivot_column[best])) best = i;
         pivots[k] = best;
         if (best != k)
-            for (int j = 0; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
+            for (int j = first; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
         if (!(std::abs(pivot_column[k]) > 1e-16 * largest)) {
             pivot_column[k] = std::copysign(1e-8 * (largest > 0 ? largest : 1.0), pivot_column[k]);
             ++perturbed;
@@ -204,87 +257,145 @@ int Fronts::eliminate_rows(Front& front) {
         const double inverse = 1 / pivot_column[k];
         multipliers[k] = 0;
         for (int i = k + 1; i < total; ++i) multipliers[i] = pivot_column[i] *= inverse;
-        const int first = known ? 0 : (k + 1) / lanes * lanes;
+        const int start = (k + 1) / lanes * lanes;
         for (int j = k + 1; j < total; ++j) {
             double* column = matrix + static_cast<std::size_t>(j) * n;
-            if (column[k] != 0) subtract<known>(column + first, column[k], multipliers + first, n - first);
+            const double factor = column[k];
+            if (factor == 0) continue;
+            for (int i = start; i < n; i += lanes) store(column + i, load(column + i) - factor * load(multipliers + i));
         }
     }
     return perturbed;
 }
 
-// Each front works on a contiguous copy of its rows of x.
+// Each front works on a contiguous copy of its rows of x. On the way down a pair keeps A^-1 b_lambda in the place of
+// its twist and b_xi - H A^-1 b_lambda in that of its multipliers.
 void Fronts::solve(double* x, int columns) const {
     double* local = local_.data();
     for (int c = 0; c < columns; ++c, x += size_) {
         for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
             const Front& front = order_[f];
-            const int total = front.total, n = front.stride;
-            const double* column = fronts_.data() + front.start;
+            const int total = front.total, n = front.stride, first = front.pair ? paired : 0;
+            const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
             const int* pivots = pivots_.data() + pivot_start_[f];
             for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
-            for (int k = 0; k < front.own; ++k) std::swap(local[k], local[pivots[k]]);
-            for (int k = 0; k < front.own; ++k, column += n) {
+            if (front.pair) {
+                double u[6] = {}, v[6];
+                for (int j = 0; j < 6; ++j)
+                    for (int i = 0; i < 6; ++i) u[i] += matrix[j * n + 6 + i] * local[6 + j];
+                for (int i = 0; i < 6; ++i) v[i] = local[i];
+                for (int j = 0; j < 6; ++j)
+                    for (int i = 0; i < 6; ++i) v[i] -= matrix[j * n + i] * u[j];
+                for (int j = 0; j < 6; ++j) {
+                    const double *E = matrix + j * n, *T = matrix + (6 + j) * n;
+                    for (int i = paired; i < total; ++i) local[i] += T[i] * v[j] - E[i] * u[j];
+                }
+                for (int i = 0; i < 6; ++i) {
+                    local[i] = u[i];
+                    local[6 + i] = v[i];
+                }
+            }
+            for (int k = first; k < front.own; ++k) std::swap(local[k], local[pivots[k]]);
+            for (int k = first; k < front.own; ++k) {
                 const double value = local[k];
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
                 for (int i = k + 1; i < total; ++i) local[i] -= column[i] * value;
             }
             for (int i = 0; i < total; ++i) x[rows[i]] = local[i];
         }
         for (std::size_t f = order_.size(); f-- > 0;) {  // U x = y
             const Front& front = order_[f];
-            const int own = front.own, n = front.stride;
+            const int own = front.own, n = front.stride, first = front.pair ? paired : 0;
             const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
-            for (int i = 0; i < own; ++i) local[i] = x[rows[i]];
+            for (int i = 0; i < front.total; ++i) local[i] = x[rows[i]];
             for (int j = own; j < front.total; ++j) {
-                const double value = x[rows[j]];
                 const double* column = matrix + static_cast<std::size_t>(j) * n;
-                for (int i = 0; i < own; ++i) local[i] -= column[i] * value;
+                for (int i = first; i < own; ++i) local[i] -= column[i] * local[j];
             }
-            for (int k = own; k-- > 0;) {
+            for (int k = own; k-- > first;) {
                 const double* column = matrix + static_cast<std::size_t>(k) * n;
                 const double value = local[k] /= column[k];
-                for (int i = 0; i < k; ++i) local[i] -= column[i] * value;
+                for (int i = first; i < k; ++i) local[i] -= column[i] * value;
+            }
+            if (front.pair) {
+                for (int j = paired; j < front.total; ++j) {  // xi = u + T x; v - Z x
+                    const double* column = matrix + static_cast<std::size_t>(j) * n;
+                    for (int i = 0; i < 6; ++i) {
+                        local[i] += column[6 + i] * local[j];
+                        local[6 + i] -= column[i] * local[j];
+                    }
+                }
+                multiply_by_transposed_inverse(matrix, n, local + 6);
             }
             for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
         }
     }
 }
 
+// lambda <- A^-T lambda
+void Fronts::multiply_by_transposed_inverse(const double* matrix, int stride, double* lambda) {
+    double result[6] = {};
+    for (int j = 0; j < 6; ++j)
+        for (int i = 0; i < 6; ++i) result[j] += matrix[j * stride + 6 + i] * lambda[i];
+    std::copy(result, result + 6, lambda);
+}
+
+// The transpose has T'^T, Z^T and T^T where the matrix has T, E and T', and E^T for Z.
 void Fronts::solve_transposed(double* x, int columns) const {
     double* local = local_.data();
     for (int c = 0; c < columns; ++c, x += size_) {
         for (const Front& front : order_) {  // U^T y = b
-            const int own = front.own, n = front.stride;
-            const double* column = fronts_.data() + front.start;
+            const int own = front.own, total = front.total, n = front.stride, first = front.pair ? paired : 0;
+            const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
-            for (int i = 0; i < own; ++i) local[i] = x[rows[i]];
-            for (int k = 0; k < own; ++k, column += n) {
-                for (int i = 0; i < k; ++i) local[k] -= column[i] * local[i];
+            for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
+            if (front.pair) {
+                double u[6] = {};
+                for (int j = 0; j < 6; ++j)
+                    for (int i = 0; i < 6; ++i) u[i] += matrix[j * n + 6 + i] * local[6 + j];
+                for (int k = paired; k < total; ++k) {
+                    const double* column = matrix + static_cast<std::size_t>(k) * n;
+                    for (int i = 0; i < 6; ++i) local[k] += column[6 + i] * local[i] - column[i] * u[i];
+                }
+                for (int i = 0; i < 6; ++i) {
+                    local[6 + i] = local[i];
+                    local[i] = u[i];
+                }
+            }
+            for (int k = first; k < own; ++k) {
+                const double* column = matrix + static_cast<std::size_t>(k) * n;
+                for (int i = first; i < k; ++i) local[k] -= column[i] * local[i];
                 local[k] /= column[k];
             }
-            for (int j = own; j < front.total; ++j, column += n) {
-                double value = 0;
-                for (int i = 0; i < own; ++i) value += column[i] * local[i];
-                x[rows[j]] -= value;
+            for (int j = own; j < total; ++j) {
+                const double* column = matrix + static_cast<std::size_t>(j) * n;
+                for (int i = first; i < own; ++i) local[j] -= column[i] * local[i];
             }
-            for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
+            for (int i = 0; i < total; ++i) x[rows[i]] = local[i];
         }
         for (std::size_t f = order_.size(); f-- > 0;) {  // L^T P x = y
             const Front& front = order_[f];
-            const int total = front.total, n = front.stride;
+            const int total = front.total, n = front.stride, first = front.pair ? paired : 0;
             const double* matrix = fronts_.data() + front.start;
             const int* rows = front.rows.data();
             const int* pivots = pivots_.data() + pivot_start_[f];
             for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
-            for (int k = front.own; k-- > 0;) {
+            for (int k = front.own; k-- > first;) {
                 const double* column = matrix + static_cast<std::size_t>(k) * n;
-                double value = 0;
-                for (int i = k + 1; i < total; ++i) value += column[i] * local[i];
-                local[k] -= value;
+                for (int i = k + 1; i < total; ++i) local[k] -= column[i] * local[i];
             }
-            for (int k = front.own; k-- > 0;) std::swap(local[k], local[pivots[k]]);
+            for (int k = front.own; k-- > first;) std::swap(local[k], local[pivots[k]]);
+            if (front.pair) {
+                for (int j = 0; j < 6; ++j)
+                    for (int i = paired; i < total; ++i) local[j] += matrix[(6 + j) * n + i] * local[i];
+                for (int j = 0; j < 6; ++j) {
+                    for (int i = 0; i < 6; ++i) local[6 + j] -= matrix[j * n + i] * local[i];
+                    for (int i = paired; i < total; ++i) local[6 + j] -= matrix[j * n + i] * local[i];
+                }
+                multiply_by_transposed_inverse(matrix, n, local + 6);
+            }
             for (int i = 0; i < front.own; ++i) x[rows[i]] = local[i];
         }
     }

@@ -3,7 +3,8 @@
 //
 // Unknowns come in blocks (a body's twist, a joint's multipliers, ...) and blocks in nodes. The unknowns of one node
 // are eliminated together, with row pivoting inside the node. A joint's multipliers share the node of the body that
-// the joint holds, so a pivot block [[H, A^T], [A, 0]] is regular although its parts are not.
+// the joint holds: the pair [[H, A^T], [A, 0]] is regular whatever H is, and since the caller knows the inverse of A
+// it is eliminated in one go, without pivoting.
 #pragma once
 
 #include <vector>
@@ -14,9 +15,11 @@ class Fronts {
    public:
     // block_sizes[i]: unknowns in block i, numbered one after the other. nodes[n]: the blocks of node n; every block
     // is in one node. elements[e]: the blocks that element e couples, in the order of its dense matrix. The first
-    // `early` nodes are eliminated before all others.
+    // `early` nodes are eliminated before all others. The later ones are pairs: their first two blocks are a twist
+    // and the multipliers of the joint that holds it, which nothing but the twist, its own coordinates and one
+    // other twist enters; they form a tree, inner[n] being the node next to n, and go from its leaves to its root.
     Fronts(std::vector<int> block_sizes, std::vector<std::vector<int>> nodes, std::vector<std::vector<int>> elements,
-           int early);
+           int early, const std::vector<int>& inner);
 
     int size() const { return size_; }
     int elements() const { return static_cast<int>(element_start_.size()) - 1; }
@@ -25,6 +28,9 @@ class Fronts {
     double* element(int e) { return element_values_.data() + element_start_[e]; }
     const double* element(int e) const { return element_values_.data() + element_start_[e]; }
     const std::vector<int>& element_rows(int e) const { return element_rows_[e]; }
+
+    // Inverse of the block A of a pair, 6x6 column major; the caller fills it.
+    double* pair_inverse(int node) { return pair_inverses_.data() + 36 * node; }
 
     // Factorises the sum of the elements with `diagonal` (size()) added. Pivots that vanish are replaced by a small
     // one: returns how many, solutions then need refining.
@@ -48,15 +54,18 @@ class Fronts {
     };
     struct Front {
         int own = 0, total = 0;     // rows eliminated here, and rows in all
+        int node = 0;
+        bool pair = false;
         int stride = 0;             // between columns: total, rounded up to whole vectors
         std::size_t start = 0;      // of its column-major matrix in fronts_
         std::vector<int> rows;      // global unknowns; the first `own` are eliminated here
         std::vector<Scatter> elements, children;
     };
-    void analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements, int early);
-    int eliminate(Front& front);
-    template <int known>
-    int eliminate_rows(Front& front);
+    void analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements, int early,
+                 const std::vector<int>& inner);
+    void eliminate_pair(Front& front);
+    int eliminate(Front& front, int first);
+    static void multiply_by_transposed_inverse(const double* matrix, int stride, double* lambda);
 
     std::vector<int> block_sizes_, block_start_;
     int size_ = 0;
@@ -67,6 +76,7 @@ class Fronts {
     std::vector<Front> order_;
     std::vector<double> fronts_;
     std::vector<double> multipliers_;
+    std::vector<double> pair_inverses_;
     mutable std::vector<double> local_;
     std::vector<int> pivots_;  // row swaps inside each node, by the global position of the node's rows
     std::vector<int> pivot_start_;

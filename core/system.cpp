@@ -100,7 +100,14 @@ void System::prepare() {
     }
     for (int r = 0; r < nr; ++r) nodes.push_back({nb + 2 * nj + r});
     const int early = static_cast<int>(nodes.size());
-    for (int b = 0; b < nb; ++b) nodes.push_back({b, nb + 2 * holder_[b], nb + 2 * holder_[b] + 1});
+    std::vector<int> inner(early + nb, -1);
+    for (int b = 0; b < nb; ++b) {
+        const Joint& joint = joints[holder_[b]];
+        const int next = joint.child == b ? joint.parent : joint.child;
+        if (next >= 0) inner[early + b] = early + next;
+        nodes.push_back({b, nb + 2 * holder_[b], nb + 2 * holder_[b] + 1});
+    }
+    first_pair_ = early;
 
     for (int b = 0; b < nb; ++b) elements.push_back({b});
     for (int j = 0; j < nj; ++j) {
@@ -123,7 +130,7 @@ void System::prepare() {
         auto& blocks = elements.emplace_back(joint_blocks(rows[r].of));
         blocks.push_back(nb + 2 * nj + r);
     }
-    fronts_ = std::make_unique<Fronts>(sizes, nodes, elements, early);
+    fronts_ = std::make_unique<Fronts>(sizes, nodes, elements, early, inner);
 
     for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
     for (Joint& joint : joints) {
@@ -523,6 +530,13 @@ int System::factorise(double shift) {
     for (std::size_t r = 0; r < rows.size(); ++r)
         if (active_[r]) regular_[row_start_ + r] = soft;
     for (int axis = 0; axis < axes(); ++axis) regular_[axis_row_[axis]] = shift * regular_scale_;
+    for (int b = 0; b < bodies(); ++b) {  // of scale A_child, or of -scale B_parent
+        const Joint& joint = joints[holder_[b]];
+        Eigen::Map<Mat6> inverse(fronts_->pair_inverse(first_pair_ + b));
+        inverse = joint.child == b ? adjoint(joint.pose_child)
+                                   : Mat6(-adjoint(joint.pose_parent * displacement_[holder_[b]]));
+        inverse *= scale_.cwiseInverse().asDiagonal();
+    }
     return fronts_->factorise(regular_.data());
 }
 

@@ -169,7 +169,7 @@ class System {
     std::unique_ptr<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
     std::vector<int> holder_;                 // per body, its joint in the tree
-    int row_start_ = 0;
+    int row_start_ = 0, first_pair_ = 0;
     std::vector<Mat6> mass_matrix_;
     std::vector<Pose> displacement_;          // X of each joint
     std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child

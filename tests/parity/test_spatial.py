@@ -5,10 +5,10 @@ import importlib
 import numpy as np
 import pytest
 
-from supple import _core, spatial
+from supple import _core, _cpu
 
 VARIANTS = ["baseline", "avx2", "avx512"]
-RUNNABLE = VARIANTS[: VARIANTS.index(_core.best_variant()) + 1]
+RUNNABLE = VARIANTS[: VARIANTS.index(_cpu.best_variant()) + 1]
 
 # what each function takes: t twist, w rotation vector, h pose, r rotation, m mass, i inertia
 ARGUMENTS = {
