@@ -154,21 +154,25 @@ def _draw(task: solve.Task, outcome: solve.Outcome, path: Path) -> None:
 
 @app.command()
 def demo(picture: Picture = Path("supple-demo.png")) -> None:
-    """Pull the ladder sideways with 100 N: print its table, draw it at rest and bent."""
+    """Fold the ladder into its top rung, pull it, compare with the full engine, draw both shapes."""
+    from supple.cli.demo import FORCE, compare
+    from supple.viewer import draw
+
     with _plain_errors():
         _check_picture(picture)
-        mech = supple.library.ladder()
+        found = compare()
+        mech, model = found.mechanism, found.model
         tables.show(facts.describe(mech), rows=0)
-        task = solve.Task(mech, solve.wrenches([("tip", [0.0, 100.0, 0.0])], []))
-        typer.echo("\n100 N pull its top rung, 'tip', sideways. Where does it come to rest?\n")
-        outcome = solve.settle(task)
-        tables.show_outcome(outcome.facts, rows=4)
-        _draw(task, outcome, picture)
-        n, took = outcome.facts["iterations"], 1e3 * outcome.facts["seconds"]
-        loops = len(mech.topology.loops)
-        typer.echo(f"\nSolved exactly, {loops} closed loops included, in {n} Newton steps and {took:.1f} ms.")
-        typer.echo(f"Both shapes are in {picture}. Next:")
+        typer.echo(
+            f"\nReduced to its top rung, 'tip', in {1e3 * found.built:.1f} ms: {len(model.stiffness)} numbers of rank "
+            f"{model.rank} stand for\n{len(mech.bodies)} links and {len(mech.topology.loops)} closed loops. "
+            f"{FORCE:g} N pull it sideways:\n"
+        )
+        tables.show_comparison(found.rows)
+        title, view = f"{mech.name}, {FORCE:g} N", (10.0, -25.0)
+        draw(mech, found.reduced.array, path=picture, ghost=found.full.array, title=title, view=view)
+        typer.echo(f"\nBoth shapes are in {picture}: reduced solid, the engine's pale. Next:")
         typer.echo("  supple info ladder                              every body and joint of it")
-        typer.echo("  supple run ladder --force tip 0 100 0 --time 2  the same pull, in time")
+        typer.echo("  supple run ladder --force tip 0 100 0 --time 2  a harder pull, by the engine")
         typer.echo("  supple info YOUR_ROBOT.xml                      your own MJCF, URDF or JSON file")
         typer.echo("  supple run YOUR_ROBOT.urdf --springs 50         how it sags on springs of 50 N m/rad")

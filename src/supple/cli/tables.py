@@ -54,6 +54,11 @@ def show_outcome(facts: dict[str, Any], rows: int | None = None) -> None:
     _print(console, "Held by motors, rigid couplings and limits", heads, held, rows)
 
 
+def show_comparison(rows: Sequence[Sequence[str]]) -> None:
+    """Prints a reduced model beside the engine: what, reduced, engine, difference."""
+    _print(_console(), "", ("", "reduced", "engine", ""), rows)
+
+
 def printable(text: str) -> str:
     """Text without control characters, which a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
