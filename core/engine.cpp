@@ -142,14 +142,13 @@ class Engine {
         system.state.mu = doubles(mu);
     }
 
-    // Right-hand side of Newton's step, and the sizes of torque, gap and row errors.
-    std::tuple<Array, double, double, double> evaluate(bool tangent) {
+    // Right-hand side of Newton's step.
+    Array evaluate(bool tangent) {
         {
             nb::gil_scoped_release release;
             system.evaluate(tangent);
         }
-        const auto size = system.residual_size();
-        return {numpy(system.residual(), {system.residual().size()}), size.torque, size.gap, size.row};
+        return numpy(system.residual(), {system.residual().size()});
     }
 
     int factorise(double shift) {
@@ -245,8 +244,10 @@ class Engine {
         for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before,
                               &h.length, &h.length_before, &system.rate})
             put(*v);
-        for (const auto* v : {&system.state.lambda, &h.twist, &h.momentum, &h.momentum_before, &system.velocity})
-            put6(*v);
+        for (const auto* v : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity}) put6(*v);
+        for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
+            for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
+        for (int a : system.active()) flat.push_back(a);
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
     }
@@ -255,7 +256,7 @@ class Engine {
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();
-        expect(flat, 2 + 6 * na + nr + 2 * ns + 6 * nj + 24 * nbod);
+        expect(flat, 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod);
         const double* at = flat.data();
         stepper->time = *at++;
         stepper->fresh = *at++ != 0;
@@ -264,11 +265,17 @@ class Engine {
             std::copy(at, at + v->size(), v->begin());
             at += v->size();
         }
-        for (auto* all : {&system.state.lambda, &h.twist, &h.momentum, &h.momentum_before, &system.velocity})
+        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
             for (Vec6& v : *all) {
                 v = Eigen::Map<const Vec6>(at);
                 at += 6;
             }
+        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
+            for (Vec3& v : *all) {
+                v = Eigen::Map<const Vec3>(at);
+                at += 3;
+            }
+        const std::vector<int> active(at, at + nr);
         h.q = system.state.q;
         h.rate = system.rate;
         const auto rate = system.rate;
@@ -279,6 +286,7 @@ class Engine {
         system.velocity = velocity;
         system.state.lambda = lambda;
         system.momentum = h.momentum;
+        system.set_active(active);
         h.H = system.state.H;
     }
 };
@@ -311,6 +319,15 @@ void bind_engine(nb::module_& module) {
         .def("step", &Engine::step)
         .def("history", &Engine::history)
         .def("set_history", &Engine::set_history)
+        .def("motion_size",
+             [](const Engine& e, const Doubles& x) {
+                 expect(x, e.system.unknowns());
+                 return e.system.motion_size(x.data());
+             })
+        .def_prop_ro("active", [](const Engine& e) { return e.system.active(); })
+        .def_prop_ro("gap_size", [](const Engine& e) { return e.system.gap_size(); })
+        .def_prop_ro("imbalance", [](const Engine& e) { return e.system.imbalance(); })
+        .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
         .def_prop_ro("axis_rows", &Engine::axis_rows)
         .def_prop_ro("lambda_rows", &Engine::lambda_rows)
         .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })

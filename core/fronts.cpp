@@ -151,6 +151,7 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
 
 int Fronts::factorise(const double* diagonal) {
     int perturbed = 0;
+    negative_ = 0;
     for (Front& front : order_) {
         double* matrix = fronts_.data() + front.start;
         const int n = front.stride;
@@ -244,8 +245,10 @@ int Fronts::eliminate(Front& front, int first) {
     for (int k = first; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
         int best = k;
+        // the diagonal of a pair's coordinates is good enough unless it is much smaller than the rest
+        const double keep = front.pair ? 100 : 1;
         for (int i = k + 1; i < own; ++i)
-            if (std::abs(pivot_column[i]) > std::abs(pivot_column[best])) best = i;
+            if (std::abs(pivot_column[i]) > (best == k ? keep : 1) * std::abs(pivot_column[best])) best = i;
         pivots[k] = best;
         if (best != k)
             for (int j = first; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
@@ -254,6 +257,7 @@ int Fronts::eliminate(Front& front, int first) {
             ++perturbed;
         }
         largest = std::max(largest, std::abs(pivot_column[k]));
+        if (front.pair && pivot_column[k] < 0) ++negative_;
         const double inverse = 1 / pivot_column[k];
         multipliers[k] = 0;
         for (int i = k + 1; i < total; ++i) multipliers[i] = pivot_column[i] *= inverse;

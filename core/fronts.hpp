@@ -29,6 +29,10 @@ class Fronts {
     const double* element(int e) const { return element_values_.data() + element_start_[e]; }
     const std::vector<int>& element_rows(int e) const { return element_rows_[e]; }
 
+    // Negative pivots of the pairs' own coordinates in the last factorisation: for a symmetric matrix, the number of
+    // ways in which it is not stable.
+    int negative() const { return negative_; }
+
     // Inverse of the block A of a pair, 6x6 column major; the caller fills it.
     double* pair_inverse(int node) { return pair_inverses_.data() + 36 * node; }
 
@@ -77,6 +81,7 @@ class Fronts {
     std::vector<double> fronts_;
     std::vector<double> multipliers_;
     std::vector<double> pair_inverses_;
+    int negative_ = 0;
     mutable std::vector<double> local_;
     std::vector<int> pivots_;  // row swaps inside each node, by the global position of the node's rows
     std::vector<int> pivot_start_;

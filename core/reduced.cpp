@@ -1,6 +1,7 @@
 #include "reduced.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace supple {
 
@@ -22,6 +23,12 @@ inline void stumpff_lanes(const double* s, double* g) {
     for (int l = 0; l < lanes; ++l) g[l] = c[terms - 1];
     for (int j = terms - 2; j >= 0; --j)
         for (int l = 0; l < lanes; ++l) g[l] = g[l] * s[l] + c[j];
+}
+
+inline void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
 }
 
 }  // namespace
@@ -54,12 +61,9 @@ Links::Links(const double* rest, const double* maps, int n, int m, int threads) 
         helpers_.emplace_back([this, t, threads] {
             int seen = 0;
             while (true) {
-                while (generation_.load(std::memory_order_acquire) == seen) {
-                    if (stop_.load(std::memory_order_relaxed)) return;
-#if defined(__x86_64__)
-                    __builtin_ia32_pause();
-#endif
-                }
+                for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin) pause();
+                generation_.wait(seen, std::memory_order_acquire);  // asleep until the next update, if it takes long
+                if (stop_.load(std::memory_order_relaxed)) return;
                 ++seen;
                 work(t, threads);
                 finished_.fetch_add(1, std::memory_order_release);
@@ -69,6 +73,8 @@ Links::Links(const double* rest, const double* maps, int n, int m, int threads) 
 
 Links::~Links() {
     stop_ = true;
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
     for (std::thread& helper : helpers_) helper.join();
 }
 
@@ -82,13 +88,12 @@ void Links::update(const double* y, double* poses) {
     poses_ = poses;
     const int threads = static_cast<int>(helpers_.size()) + 1;
     finished_.store(0, std::memory_order_relaxed);
-    if (threads > 1) generation_.fetch_add(1, std::memory_order_release);
-    work(0, threads);
-    while (finished_.load(std::memory_order_acquire) < threads - 1) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+    if (threads > 1) {
+        generation_.fetch_add(1, std::memory_order_release);
+        generation_.notify_all();
     }
+    work(0, threads);
+    while (finished_.load(std::memory_order_acquire) < threads - 1) pause();
 }
 
 void Links::work(int thread, int threads) {
@@ -263,7 +268,7 @@ void Reduced::prepare() {
 }
 
 Pose Reduced::tip_pose(int e) const {
-    const Vec6 xi = tips[e].map * y;
+    const Vec6 xi = tips[e].map * y + tips[e].offset;
     return tips[e].rest * exp(xi);
 }
 
@@ -273,6 +278,7 @@ void Reduced::add_loads() {
         if (tip.wrench.isZero(0)) continue;
         Vec6 xi, w = tip.wrench;
         xi.noalias() = tip.map * y;
+        xi += tip.offset;
         if (tip.world) {
             const Mat3 Rt = (tip.rest.R * so3_exp(xi.tail<3>())).transpose();
             w = stack(Rt * w.head<3>(), Rt * w.tail<3>());
@@ -287,7 +293,7 @@ void Reduced::solve_with_handles() {
     Matrix system = system_;
     for (const Tip& tip : tips) {
         if (!tip.held) continue;
-        const Vec6 xi = tip.map * y;
+        const Vec6 xi = tip.map * y + tip.offset;
         const Pose pose = tip.rest * exp(xi);
         Eigen::Matrix<double, 3, 6> point;
         point.leftCols<3>() = pose.R;
@@ -337,21 +343,44 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
     increments_ += offset;
     move_by();
     tree.move(q.data());
-    for (int k = 0; k <= corrections; ++k) {
-        for (std::size_t e = 0; e < tips.size(); ++e)
-            error_.segment<6>(6 * e) = log(tips[e].seen_from(tree.frame(ends[e])));
-        for (std::size_t i = 0; i < loops.size(); ++i) gap_.segment<6>(6 * i) = gap(loops[i], k == corrections);
-        if (k == corrections) break;
-        if (loops.size()) {
-            error_.noalias() += loop_tips * gap_;
-            increments_.noalias() = by_tips * error_;
-            increments_.noalias() -= by_loops * gap_;
-        } else {
-            increments_.noalias() = by_tips * error_;
+    double smallest = INFINITY, damping = 1;
+    for (int k = 0;; ++k) {
+        measure(tips, k == corrections);
+        if (k == corrections && k == 0) return;
+        // the correction that is still to come says how far off this is, whatever directions cannot be corrected
+        if (loops.size()) error_.noalias() += loop_tips * gap_;
+        increments_.noalias() = by_tips * error_;
+        if (loops.size()) increments_.noalias() -= by_loops * gap_;
+        const double size = increments_.squaredNorm();
+        if (size < smallest) {
+            smallest = size;
+            best_ = q;
+            last_ = increments_;
+            damping = 1;
+            if (k == corrections) {
+                if (loops.empty()) return;  // the errors still stand as measured
+                break;
+            }
+        } else {  // the chord leads away: back, and half as far
+            q = best_;
+            if (k == corrections) {
+                tree.move(q.data());
+                break;
+            }
+            damping /= 2;
+            increments_ = damping * last_;
         }
         move_by();
         tree.move(q.data());
     }
+    measure(tips, true);
+}
+
+// Errors of the tips and gaps of the loops at the present frames.
+void Joints::measure(const std::vector<Pose>& tips, bool exact) {
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        error_.segment<6>(6 * e) = log(tips[e].seen_from(tree.frame(ends[e])));
+    for (std::size_t i = 0; i < loops.size(); ++i) gap_.segment<6>(6 * i) = gap(loops[i], exact);
 }
 
 // Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.

@@ -2,7 +2,7 @@
 //
 // The model's coordinates are y = (z, eta): z in the admissible basis of the end effectors' twists, eta of added
 // modes. One step of backward Euler is (M + h D + h^2 K) v' = M v + h (f - b - K (y - y_target)), y' = y + h v', a
-// small dense system whose inverse is kept. An end effector stands at H exp(E y), a link at H exp(Phi y + offset).
+// small dense system whose inverse is kept. A link stands at H exp(Phi y + offset), an end effector likewise.
 #pragma once
 
 #include <Eigen/Dense>
@@ -90,6 +90,7 @@ class Reduced {
     struct Tip {
         Pose rest;
         Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
+        Vec6 offset = Vec6::Zero();                    // twist by set-points of motors, which no coordinate has
         Vec6 wrench = Vec6::Zero();                    // applied, world or body axes
         bool world = true;
         // a handle: a spring to a point of the world
@@ -141,8 +142,9 @@ class Joints {
 
    private:
     void move_by();
+    void measure(const std::vector<Pose>& tips, bool exact);
     Vec6 gap(const Loop& loop, bool exact) const;
-    Vector increments_, error_, gap_;
+    Vector increments_, error_, gap_, best_, last_;
     std::vector<Tree::Step> turns_;  // rotation vectors, which do not just add up
 };
 

@@ -148,6 +148,11 @@ void bind_reduced(nb::module_& module) {
                  c.model.target = vector(target);
                  if (increments.size()) c.joints.offset = vector(increments);
              })
+        .def("set_tip_offset",
+             [](ReducedCore& c, int tip, const Doubles& twist) {
+                 expect(twist, 6);
+                 c.model.tips.at(tip).offset = Eigen::Map<const Vec6>(twist.data());
+             })
         .def("set_wrench",
              [](ReducedCore& c, int tip, const Doubles& wrench, bool world) {
                  expect(wrench, 6);

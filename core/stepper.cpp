@@ -7,12 +7,9 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr double tolerance = 1e-12;  // of torques over the system's scale, of gaps over its length
-constexpr double rounding = 1e-14;   // what long chains cannot get below
-
-bool finite(const System::Size& size) {
-    return std::isfinite(size.torque) && std::isfinite(size.gap) && std::isfinite(size.row);
-}
+constexpr double last_motion = 1e-8;  // a last correction this small, and shrinking fast, leaves far less
+constexpr double rounding = 1e-12;
+constexpr double closed = 1e-11;      // gaps of loops and errors of rows
 }  // namespace
 
 void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<double>& rates) {
@@ -21,10 +18,14 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
     system_.velocity = velocities;
     system_.rate = rates;
     history.H = system_.state.H;
-    history.twist.assign(nb, Vec6::Zero());
+    history.turn.assign(nb, Vec3::Zero());
+    history.centre.resize(nb);
     history.momentum.resize(nb);
-    for (int b = 0; b < nb; ++b)
+    for (int b = 0; b < nb; ++b) {
+        history.centre[b] = system_.state.H[b].act(system_.centre[b]);
         history.momentum[b] = system_.momentum[b] = system_.momentum_of(b, system_.state.H[b], velocities[b]);
+    }
+    history.centre_before = history.centre;
     history.momentum_before = history.momentum;
     history.q = history.q_before = system_.state.q;
     history.p.resize(rates.size());
@@ -42,17 +43,18 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
 }
 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
-    const int order = fresh ? 1 : order_;
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
     set_targets(driven, targets);
+    const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
-        fresh = false;
+        fresh = hit_;  // a second difference across an impact would make energy
         return true;
     }
-    if (!divide(h_, driven, from.data(), targets, 1)) return false;
-    fresh = true;  // the substeps left no even history
-    return true;
+    const double before = time;
+    const bool done = divide(h_, driven, from.data(), targets, 1);
+    if (time != before) fresh = true;  // substeps leave no even history
+    return done;
 }
 
 // Both halves of a step that failed, each divided further if need be.
@@ -72,6 +74,8 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
 }
 
 bool Stepper::advance(double h, int order) {
+    hit_ = false;
+    shrinking_ = true;
     const Step step = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
     const State before = system_.state;
     const auto velocity = system_.velocity, momentum = system_.momentum;
@@ -84,51 +88,49 @@ bool Stepper::advance(double h, int order) {
         x_[system_.axis_row(axis)] = h * (rate[axis] + trend * (rate[axis] - history.rate_before[axis]));
     system_.retract(before, x_.data(), 1.0);
 
+    const std::vector<int> touching = system_.active();
     double last = INFINITY;
-    bool factorised = false;
-    State base;
     for (int k = 0; k < newton_limit; ++k) {
-        const bool exact = !factorised;
-        system_.evaluate(exact, &step, &history);
-        const System::Size size = system_.residual_size();
-        if (!finite(size)) break;
-        const double worst = std::max({size.torque, size.gap, size.row});
-        // two solves leave an error far below the tolerance, which would add up over many small steps
-        if (worst < (k < 2 ? rounding : tolerance)) {
-            accept(h);
-            return true;
-        }
-        if (exact) {
-            system_.factorise();
-            ++factorisations;
-            factorised = true;
-        } else if (worst > 0.05 * last) {  // the old tangent no longer serves
-            system_.evaluate(true, &step, &history);
+        const bool slow = k > 0 && !shrinking_;
+        system_.evaluate(k == 0 || slow, &step, &history);
+        if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
         }
-        if (k > 3 && worst > 0.5 * last && worst < 100 * tolerance) {  // as far as rounding lets it go
-            accept(h);
-            return true;
-        }
-        last = worst;
+        assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data());
-        base = system_.state;
-        system_.retract(base, x_.data(), 1.0);
+        const double size = system_.motion_size(x_.data());
+        if (!std::isfinite(size)) break;
+        base_ = system_.state;
+        system_.retract(base_, x_.data(), 1.0);
         ++iterations;
+        shrinking_ = size < 0.05 * last;
+        const bool done = size < rounding || (size < last_motion && size < 0.01 * last);
+        last = size;
+        if (!done) continue;
+        system_.evaluate(false, &step, &history);
+        if (system_.gap_size() > closed || system_.active() != assumed_) continue;
+        hit_ = system_.active() != touching;
+        if (hit_ && order > 1) break;  // an impact: with one difference
+        accept(h);
+        return true;
     }
+    system_.state = before;
+    system_.evaluate(false);
     system_.state = before;
     system_.velocity = velocity;
     system_.momentum = momentum;
     system_.rate = rate;
-    return false;
+    return order > 1 && hit_ && advance(h, 1);
 }
 
 void Stepper::accept(double h) {
     const State& state = system_.state;
     for (int b = 0; b < system_.bodies(); ++b) {
-        history.twist[b] = log(state.H[b].seen_from(history.H[b]));
+        history.turn[b] = so3_log(history.H[b].R.transpose() * state.H[b].R);
         history.H[b] = state.H[b];
+        history.centre_before[b] = history.centre[b];
+        history.centre[b] = state.H[b].act(system_.centre[b]);
     }
     history.momentum_before.swap(history.momentum);
     history.momentum = system_.momentum;

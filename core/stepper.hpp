@@ -31,6 +31,9 @@ class Stepper {
     double h_;
     int order_;
     std::vector<double> x_;
+    State base_;
+    std::vector<int> assumed_;             // rows taken as active by the step that is being solved
+    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent still serves
 };
 
 }  // namespace supple

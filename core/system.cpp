@@ -47,7 +47,7 @@ SUPPLE_INLINE Pose exp_axis(const Vec6& twist, double q) {
     return pose;
 }
 
-constexpr double penalty = 1e5;  // stiffness of regularised constraints over that of the mechanism
+constexpr double penalty = 1e9;  // stiffness of regularised constraints over that of the mechanism
 
 }  // namespace
 
@@ -143,6 +143,8 @@ void System::prepare() {
     gap_.assign(nj, Vec6::Zero());
     wrench_.resize(nb);
     wrench_derivative_.resize(nb);
+    loop_child_.resize(nj);
+    loop_parent_.resize(nj);
     residual_.resize(unknowns());
     regular_.resize(unknowns());
     active_.assign(nr, 0);
@@ -196,7 +198,10 @@ void System::move() {
         if (joint.outer >= 0) continue;
         const Pose a = joint.parent < 0 ? joint.pose_parent : state.H[joint.parent] * joint.pose_parent;
         const Pose b = joint.child < 0 ? joint.pose_child : state.H[joint.child] * joint.pose_child;
-        gap_[j] = log(b.seen_from(a * displacement_[j]));
+        const Pose open = b.seen_from(a * displacement_[j]);
+        gap_[j] = log(open);
+        loop_child_[j] = right_jacobian_inverse(gap_[j]);
+        loop_parent_[j] = loop_child_[j] * adjoint_inverse(open);
     }
 }
 
@@ -205,41 +210,47 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));
 }
 
+// Minus the rate of momentum, as a wrench at the body's origin. Positions of the centre of mass and the momenta are
+// differenced in world axes, so that what nothing acts on flies straight and keeps its momentum exactly.
+void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
+    const Pose& H = state.H[b];
+    const Mat3 Rt = H.R.transpose();
+    const double c = step.c0 / step.h;
+    const Vec3 flight = (step.c0 * H.act(centre[b]) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
+    // spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R)
+    const Vec3 x = so3_log(history.H[b].R.transpose() * H.R);
+    const Vec3& before = history.turn[b];
+    Vec3 spin = step.c0 * x;
+    if (step.c2 != 0) spin -= step.c2 * (so3_right_jacobian(x) * before);
+    spin /= step.h;
+    velocity[b] = stack(Rt * flight - spin.cross(centre[b]), spin);
+    momentum[b] = stack(mass[b] * flight, H.R * (inertia[b] * spin));
+
+    const Vec6 past = (step.c1 * history.momentum[b] + step.c2 * history.momentum_before[b]) / step.h;
+    const Vec3 force = -(Rt * (c * momentum[b].head<3>() + past.head<3>()));
+    const Vec3 past_torque = -(Rt * past.tail<3>());
+    wrench_[b] += at_origin(force, past_torque - c * (inertia[b] * spin), centre[b]);
+    if (!derivative) return;
+    *derivative += world_wrench_derivative(force, past_torque, centre[b]);
+    const Mat3 r = skew(centre[b]);
+    *derivative -= mass[b] * c * c * blocks(Mat3::Identity(), -r, r, -r * r);
+    // d spin = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h, to the second order in the step's own turn
+    const Mat3 X = skew(x);
+    Mat3 turn = step.c0 * (Mat3::Identity() + 0.5 * X + X * X / 12);
+    if (step.c2 != 0) turn -= 0.5 * step.c2 * skew(before);
+    derivative->bottomRightCorner<3, 3>() -= (c / step.h) * (inertia[b] * turn);
+}
+
 // What acts on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
 // -dw/dxi - N(w)/2, the second term from the exponential chart.
 void System::apply(const Step* step, const History* history, bool tangent) {
     const int nb = bodies();
     std::vector<Mat6>& derivative = wrench_derivative_;
     for (int b = 0; b < nb; ++b) {
-        if (tangent) derivative[b].setZero();
-        const Mat3 Rt = state.H[b].R.transpose();
-        const Vec3 weight = Rt * (mass[b] * gravity);
+        const Vec3 weight = state.H[b].R.transpose() * (mass[b] * gravity);
         wrench_[b] = at_origin(weight, Vec3::Zero(), centre[b]);
-        Vec3 force = weight, torque = Vec3::Zero();  // fixed in world axes at the centre of mass
-        if (step) {
-            // v = Jr(x) (c0 x - c2 x_0) / h with x = log(H_n^-1 H); the world's momentum is differenced, so that
-            // what acts on nothing keeps its momentum exactly
-            const Vec6 x = log(state.H[b].seen_from(history->H[b]));
-            const Vec6& before = history->twist[b];
-            velocity[b] = step->c0 * x;
-            if (step->c2 != 0) velocity[b] -= step->c2 * (right_jacobian(x) * before);
-            velocity[b] /= step->h;
-            momentum[b] = momentum_of(b, state.H[b], velocity[b]);
-            const Vec6 past = (step->c1 * history->momentum[b] + step->c2 * history->momentum_before[b]) / step->h;
-            const Vec3 past_force = Rt * past.head<3>(), past_torque = Rt * past.tail<3>();
-            const double c = step->c0 / step->h;
-            wrench_[b] -= c * (mass_matrix_[b] * velocity[b]) + at_origin(past_force, past_torque, centre[b]);
-            force -= past_force;
-            torque -= past_torque;
-            if (tangent) {
-                // dv/dxi = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h, to the second order in the step's own motion
-                const Mat6 adx = ad(x);
-                Mat6 dv = step->c0 * (Mat6::Identity() + 0.5 * adx + adx * adx / 12);
-                if (step->c2 != 0) dv -= 0.5 * step->c2 * ad(before);
-                derivative[b] -= (c / step->h) * (mass_matrix_[b] * dv);
-            }
-        }
-        if (tangent) derivative[b] += world_wrench_derivative(force, torque, centre[b]);
+        if (tangent) derivative[b] = world_wrench_derivative(weight, Vec3::Zero(), centre[b]);
+        if (step) apply_inertia(b, *step, *history, tangent ? &derivative[b] : nullptr);
     }
     for (const Load& load : loads) {
         const Mat3 Rt = state.H[load.body].R.transpose();
@@ -280,8 +291,10 @@ void System::react() {
     left = wrench_;
     for (std::size_t j = 0; j < joints.size(); ++j) {
         if (joints[j].outer >= 0) continue;
-        if (joints[j].child >= 0) left[joints[j].child] -= joints[j].A_child.transpose() * state.lambda[j];
-        if (joints[j].parent >= 0) left[joints[j].parent] += B_parent_[j].transpose() * state.lambda[j];
+        const Vec6 on_child = loop_child_[j].transpose() * state.lambda[j];
+        const Vec6 on_parent = loop_parent_[j].transpose() * state.lambda[j];
+        if (joints[j].child >= 0) left[joints[j].child] -= joints[j].A_child.transpose() * on_child;
+        if (joints[j].parent >= 0) left[joints[j].parent] += B_parent_[j].transpose() * on_parent;
     }
     for (std::size_t k = order.size(); k-- > 0;) {
         const int b = order[k];
@@ -363,11 +376,13 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
                     slope.block(at, at, size, size));
         at += size;
     }
+    const bool loop = joint.outer < 0;
+    const Vec6 on_parent = loop ? Vec6(loop_parent_[j].transpose() * lambda) : lambda;
     for (int i = 0; i < k; ++i) {
         const int axis = joint.first + i;
-        residual_[axis_row_[axis]] -= torque[i] - screw_[axis].dot(lambda);
+        residual_[axis_row_[axis]] -= torque[i] - screw_[axis].dot(on_parent);
     }
-    if (joint.outer < 0) Eigen::Map<Vec6>(&residual_[joint_start_[j]]) -= gap_[j];
+    if (loop) Eigen::Map<Vec6>(&residual_[joint_start_[j]]) -= gap_[j];
     if (!tangent) return;
 
     // c' = A_b b - B_a a - S q; second derivatives of lambda^T c:
@@ -381,11 +396,11 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
     const Mat6& A = joint.A_child;
     const Mat6& B = B_parent_[j];
     if (joint.parent >= 0) {
-        element.block<6, 6>(l, a) = -(scale_.asDiagonal() * B);
+        element.block<6, 6>(l, a) = -(scale_.asDiagonal() * (loop ? Mat6(loop_parent_[j] * B) : B));
         element.block<6, 6>(a, l) = element.block<6, 6>(l, a).transpose();
     }
     if (joint.child >= 0) {
-        element.block<6, 6>(l, b) = scale_.asDiagonal() * A;
+        element.block<6, 6>(l, b) = scale_.asDiagonal() * (loop ? Mat6(loop_child_[j] * A) : A);
         element.block<6, 6>(b, l) = element.block<6, 6>(l, b).transpose();
     }
     if (joint.parent >= 0 && joint.child >= 0) {
@@ -395,7 +410,7 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
     }
     for (int i = 0; i < k; ++i) {
         const Vec6& s = screw_[joint.first + i];
-        element.block<6, 1>(l, q + i) = -scale_.cwiseProduct(s);
+        element.block<6, 1>(l, q + i) = -scale_.cwiseProduct(loop ? Vec6(loop_parent_[j] * s) : s);
         element.block<1, 6>(q + i, l) = element.block<6, 1>(l, q + i).transpose();
         const Vec6 Ns = 0.5 * (N.transpose() * s);  // (s^T N)^T / 2
         if (joint.parent >= 0) {
@@ -508,17 +523,35 @@ void System::evaluate(bool tangent, const Step* step, const History* history) {
     for (std::size_t r = 0; r < rows.size(); ++r) fill_row(static_cast<int>(r), tangent);
 }
 
-System::Size System::residual_size() const {
-    Size size{0, 0, 0};
-    for (int axis = 0; axis < axes(); ++axis)
-        size.torque = std::max(size.torque, std::abs(residual_[axis_row_[axis]]) / regular_scale_);
+double System::gap_size() const {
+    double size = 0;
     for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer < 0) {
-            size.gap = std::max({size.gap, gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale,
-                                 gap_[j].tail<3>().cwiseAbs().maxCoeff()});
+        if (joints[j].outer < 0)
+            size = std::max({size, gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale,
+                             gap_[j].tail<3>().cwiseAbs().maxCoeff()});
+    for (std::size_t r = 0; r < rows.size(); ++r) size = std::max(size, std::abs(row_error_[r]));
+    return size;
+}
+
+double System::imbalance() const {
+    double worst = 0, largest = 0;
+    for (const Vec6& lambda : state.lambda) largest = std::max(largest, lambda.cwiseAbs().maxCoeff());
+    const double floor = 1e-3 * largest + 1e-12 * stiffness_scale;  // rounding where nothing is carried
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        for (int axis = joints[j].first; axis < joints[j].first + joints[j].count; ++axis) {
+            const double carried = screw_[axis].cwiseAbs().dot(state.lambda[j].cwiseAbs());
+            worst = std::max(worst, std::abs(residual_[axis_row_[axis]]) / (carried + floor));
         }
-    for (std::size_t r = 0; r < rows.size(); ++r)
-        size.row = std::max(size.row, std::abs(residual_[row_start_ + static_cast<int>(r)]));
+    return worst;
+}
+
+double System::motion_size(const double* x) const {
+    double size = 0;
+    for (int axis = 0; axis < axes(); ++axis) {
+        const double moved = std::abs(x[axis_row_[axis]]);
+        if (!(moved >= 0)) return INFINITY;
+        size = std::max(size, twists[axis].tail<3>().isZero(0) ? moved / length_scale : moved);
+    }
     return size;
 }
 

@@ -5,7 +5,7 @@
 // mu. The equations are those of a stationary  energy + lambda^T c + mu g:
 //     bodies        sum_j A_j^T lambda_j = w        w: everything applied, less the rate of momentum
 //     coordinates   spring + damper + armature - S^T lambda + C^T mu = 0
-//     joints        c = log(X(q)^-1 X_bodies) = 0,  c' = A_b xi_b - B_a xi_a - S dq
+//     joints        c = log(X(q)^-1 X_bodies) = 0,  c' = A_b xi_b - B_a xi_a - S dq (where it is closed)
 //     rows          g = C q - target = 0 (or one-sided)
 // The tangent is taken in exponential charts H exp(xi), including every second derivative (Newton converges
 // quadratically at any displacement). Poses follow from the coordinates of the spanning tree, and the multipliers of
@@ -82,7 +82,8 @@ struct Step {
 
 struct History {  // what the differences look back on
     std::vector<Pose> H;                          // poses at t_n
-    std::vector<Vec6> twist;                      // log(H_{n-1}^-1 H_n)
+    std::vector<Vec3> turn;                       // log(R_{n-1}^T R_n)
+    std::vector<Vec3> centre, centre_before;      // centres of mass, world
     std::vector<Vec6> momentum, momentum_before;  // linear, and angular about the centre of mass; world axes
     std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
     std::vector<double> rate, rate_before;        // coordinates' rates, for the first guess
@@ -131,11 +132,15 @@ class System {
     void evaluate(bool tangent, const Step* step = nullptr, const History* history = nullptr);
     // Right-hand side of Newton's step: minus the residual, for every unknown.
     const std::vector<double>& residual() const { return residual_; }
-    // Largest coordinate torque over the stiffness scale, largest gap of loops over the length scale, of rows.
-    struct Size {
-        double torque, gap, row;
-    };
-    Size residual_size() const;
+    // Largest gap of loops (lengths over the length scale) and error of active rows.
+    double gap_size() const;
+    // Largest unbalanced torque of a coordinate, over what its joint carries.
+    double imbalance() const;
+    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale: independent of how stiff
+    // or heavy anything is, so that this is what convergence is judged by.
+    double motion_size(const double* x) const;
+    const std::vector<int>& active() const { return active_; }  // per row: 1 upper or equality, -1 lower, 0 not
+    void set_active(const std::vector<int>& active) { active_ = active; }
 
     // Factorises with the regularisation of loops and rows, `shift` times the stiffness scale on coordinates.
     int factorise(double shift = 0);
@@ -158,6 +163,7 @@ class System {
     void move();
     void joint_kinematics(int j);
     void apply(const Step* step, const History* history, bool tangent);
+    void apply_inertia(int b, const Step& step, const History& history, Mat6* derivative);
     void react();
     void fill_joint(int j, const Step* step, const History* history, bool tangent);
     void fill_spring(int s, const Step* step, const History* history, bool tangent);
@@ -177,6 +183,8 @@ class System {
     std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
     std::vector<Vec6> carried_;               // w and what outer joints hand down, per body
     std::vector<Mat6> wrench_derivative_;
+    // of a loop joint that gapes by c, c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
+    std::vector<Mat6> loop_child_, loop_parent_;
     std::vector<double> residual_, regular_;
     std::vector<int> active_;                 // per row: 1 upper (or equality), -1 lower, 0 inactive
     std::vector<double> row_error_;           // g of the active side

@@ -103,10 +103,13 @@ def statics_residual(
         gaps.append(spatial.log(spatial.inverse(displacement) @ displacement_across(state.poses, joint.name)))
         on_child = state.poses[joint.child] @ joint.pose_child
         on_parent = state.poses[joint.parent] @ joint.pose_parent @ displacement
-        for name, frame, sign in ((joint.child, on_child, -1.0), (joint.parent, on_parent, 1.0)):
+        # the gradient of wrench . c where the joint gapes by c: one frame is exp(c) away from the other
+        by_child = spatial.right_jacobian_inverse(gaps[-1]).T @ wrench
+        by_parent = spatial.adjoint(spatial.exp(-gaps[-1])).T @ by_child
+        for name, frame, carried in ((joint.child, on_child, -by_child), (joint.parent, on_parent, by_parent)):
             if name != "world":
-                wrenches[mech.body_index(name)] += sign * spatial.adjoint(spatial.inverse(frame)).T @ wrench
-        force[part] += joint.twist_jacobian(q[part]).T @ wrench
+                wrenches[mech.body_index(name)] += spatial.adjoint(spatial.inverse(frame)).T @ carried
+        force[part] += joint.twist_jacobian(q[part]).T @ by_parent
 
     of_tree = np.einsum("di,bi,bd->d", state.screws, wrenches, topology.moves)
     for j in topology.tree:

@@ -61,7 +61,7 @@ def random_mechanism(
     for i in range(sites):
         b.site(f"site{i}", str(rng.choice(["world", *names])), pose=_pose(rng))
     mech = b.build()
-    _act(b, rng, mech, couplings, motors, mjcf)
+    _act(b, rng, mech, couplings, motors)
     return b.build()
 
 
@@ -157,12 +157,10 @@ def _joint(
     b.joint(name, *ends, spatial.pose(_rotation(rng), middle), twists, blocks, reference, **springs)
 
 
-def _act(b: supple.Builder, rng: Rng, mech: Mechanism, couplings: int, motors: int, mjcf: bool) -> None:
+def _act(b: supple.Builder, rng: Rng, mech: Mechanism, couplings: int, motors: int) -> None:
     """Couplings and motors that the reference configuration satisfies."""
     tree = [mech.joints[j] for j in mech.topology.tree]
-    usable = {
-        a: r for j in tree if not (mjcf and 3 in j.blocks) for a, r in zip(j.axes, j.reference, strict=True)
-    }
+    usable = {a: r for j in tree if 3 not in j.blocks for a, r in zip(j.axes, j.reference, strict=True)}
     for i in range(couplings):
         chosen = rng.permutation(list(usable))[: int(rng.integers(1, 5))]
         terms = {str(axis): float(c) for axis, c in zip(chosen, rng.uniform(0.5, 2, 4), strict=False)}

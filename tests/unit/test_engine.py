@@ -234,7 +234,6 @@ def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
     assert state.stable
 
 
-@pytest.mark.xfail(reason="the state of a failed load forgets how much of gravity and targets it had reached")
 def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
     b = supple.Builder("weak", gravity=(0, 0, 9.81))
     b.body("bob", mass=1.0)
@@ -249,7 +248,8 @@ def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
     assert back.q == pytest.approx(supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}).q, abs=1e-9)
     assert supple.modes(mech, state).frequencies[0] > 0
     tangent = engine_linear.linearised(mech, state).equations.core
-    assert max(tangent.evaluate(False)[1:]) < 1e-9
+    tangent.evaluate(False)
+    assert max(tangent.imbalance, tangent.gap_size) < 1e-9
 
 
 @pytest.mark.parametrize("links", [1, 4])
@@ -291,7 +291,7 @@ def test_a_stop_carries_what_leans_on_it():
     ("limits", "gravity"),
     [
         ((-1, 0.5), -9.81),
-        pytest.param((-0.5, 1), 9.81, marks=pytest.mark.xfail(reason="goes uphill from a neutral pose")),
+        ((-0.5, 1), 9.81),
     ],
 )
 def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
@@ -301,7 +301,6 @@ def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
     assert eq.stable
 
 
-@pytest.mark.xfail(reason="Newton's method finds the upright, unstable pose")
 def test_a_pendulum_comes_to_rest_hanging():
     eq = supple.equilibrium(pendulum().at([-0.01]))
     assert eq.stable
@@ -314,7 +313,7 @@ def test_a_limit_that_is_not_touched_holds_nothing():
     assert 100 * q == pytest.approx(9.81 / 2 * np.cos(q), abs=1e-9)
 
 
-@pytest.mark.parametrize("method", ["euler", pytest.param("bdf2", marks=pytest.mark.xfail(reason="bounces"))])
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
 def test_a_falling_pendulum_stays_on_its_stop(method):
     sim = supple.Simulation(pendulum(limits=(-1, 0.5)), 1e-3, method)
     highest, energy = [], [sim.energy.total]
@@ -340,7 +339,6 @@ def test_limits_of_couplings():
     assert q == pytest.approx([(1 + held) / 5, (7 + 2 * held) / 10], abs=1e-9)
 
 
-@pytest.mark.xfail(reason="runs away before it meets the limit", raises=supple.MechanismError)
 def test_a_passive_wheel_runs_onto_the_limit_of_a_coupling():
     eq = supple.equilibrium(wheels(limits=(-0.2, 0.3)), {"first": [0, 0, 0, 0, 0, 1.0]})
     assert eq.held["gear"] == pytest.approx(-1.0, abs=1e-8)
@@ -354,7 +352,6 @@ def test_starting_outside_limits():
         supple.Simulation(mech.at([-2.0]), 1e-3)
 
 
-@pytest.mark.xfail(reason="limits of couplings are not checked at the start")
 def test_starting_outside_the_limits_of_a_coupling():
     with pytest.raises(supple.MechanismError, match="gear"):
         supple.Simulation(wheels(limits=(0.5, 1.0)), 1e-3)
@@ -415,7 +412,6 @@ def test_targets_of_couplings():
     assert flat(eq.coordinates) == pytest.approx([0.2, 0.2], abs=1e-9)
 
 
-@pytest.mark.xfail(reason="rows are known by name, and motors and couplings may share one", raises=ValueError)
 def test_a_motor_and_a_coupling_of_the_same_name():
     b = supple.Builder("names", gravity=STILL)
     b.link("a", (0, 0, 0), (1, 0, 0), mass=1)
@@ -424,7 +420,8 @@ def test_a_motor_and_a_coupling_of_the_same_name():
     b.hinge("g", "a", "b", at=(1, 0, 0), axis="y")
     b.motor("drive", "h", 0.1)
     b.couple("drive", {"h": 1.0, "g": 1.0}, rigid=True)
-    assert supple.equilibrium(b.build()).q == pytest.approx([0.1, -0.1], abs=1e-9)
+    with pytest.raises(supple.MechanismError, match="two couplings and motors are named 'drive'"):
+        b.build()
 
 
 def test_curves_give_their_torque():
@@ -477,7 +474,7 @@ def test_redundant_loops_are_exact():
 
 
 @pytest.mark.parametrize(
-    "height", [0.3, 0.01, pytest.param(1e-3, marks=pytest.mark.xfail(reason="nearly singular loop"))]
+    "height", [0.3, 0.01, 1e-3]
 )
 def test_a_flat_arch_carries_its_load(height):
     b = supple.Builder("arch", gravity=STILL)
@@ -520,11 +517,11 @@ def test_bad_arguments_of_a_simulation():
     with pytest.raises(supple.MechanismError, match="rates of 'pendulum' must be finite"):
         supple.Simulation(mech, 1e-3, rates=[np.nan])
     sim = supple.Simulation(mech, 1e-3)
-    with pytest.raises(supple.MechanismError, match="must not be negative"):
+    with pytest.raises(supple.MechanismError, match="0 or more"):
         sim.step(-1)
     with pytest.raises(supple.MechanismError, match="the point to pull to must be finite"):
         sim.pull("rod", (0, np.nan, 0))
-    with pytest.raises(supple.MechanismError, match="stiffness and damping of a handle"):
+    with pytest.raises(supple.MechanismError, match="the stiffness of a handle"):
         sim.pull("rod", (0, 0, 0), stiffness=-1.0)
     with pytest.raises(supple.MechanismError, match="saved by a simulation of another mechanism"):
         sim.restore(supple.Simulation(square(), 1e-3).save())
@@ -535,7 +532,7 @@ def test_bad_arguments_of_a_simulation():
 @pytest.mark.parametrize(
     ("curve", "text"),
     [
-        (lambda t: 2.0 * (t > 0.0105), r"the curve of motor 'drive' jumps by 2 within the step to t = 0\.011 s"),
+        (lambda t: 2.0 * (t > 0.0105), r"the curve of motor 'drive' jumps by 2 at t = 0\.0105 s"),
         (lambda t: np.nan if t > 0.005 else 0.0, r"motor 'drive' is not finite at t = 0\.006 s"),
     ],
 )
@@ -546,7 +543,6 @@ def test_bad_motor_curves(curve, text):
     assert sim.time == 0  # before any stepping
 
 
-@pytest.mark.xfail(reason="only jumps above 1 rad are noticed")
 def test_a_motor_curve_that_jumps_a_little():
     sim = supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 0.5 * (t > 0.0105)})
     with pytest.raises(supple.MechanismError, match="jumps"):
@@ -620,7 +616,6 @@ def test_fixed_bodies_without_mass():
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 
-@pytest.mark.xfail(reason="inertia is checked in the tree alone, not with the loops closed")
 def test_a_massless_coupler_moves_with_its_loop():
     mech = square(a={"stiffness": 7.0})
     bodies = tuple(replace(b, mass=0.0, inertia=np.zeros((3, 3))) if b.name == "coupler" else b for b in mech.bodies)
@@ -628,7 +623,6 @@ def test_a_massless_coupler_moves_with_its_loop():
     sim.step(10)
 
 
-@pytest.mark.xfail(reason="a loop that gapes at the start is closed by a violent first step")
 def test_a_start_that_does_not_close_its_loops():
     with pytest.raises(supple.MechanismError):
         supple.Simulation(square(a={"stiffness": 1.0}), 1e-3, q=[0.1, 0.2, 0.3])
@@ -659,7 +653,6 @@ def test_a_step_that_fails_leaves_the_last_good_state():
     assert np.array_equal(sim.save().history, good.save().history)
 
 
-@pytest.mark.xfail(reason="the gap is that of the iterate that failed")
 def test_the_gap_after_a_step_that_failed():
     sim = failing()
     with pytest.raises(supple.ConvergenceError):
@@ -845,25 +838,21 @@ def test_unstable_modes_are_negative():
 # extremes
 
 
-@pytest.mark.xfail(reason="convergence is judged by the stiffest spring")
 def test_soft_joints_beside_stiff_ones():
     eq = supple.equilibrium(chain([1e8, 1e-3]), {"link1": [0, 0, 0, 0, 1e-4, 0]})
     assert eq.coordinates["hinge1"][0] == pytest.approx(0.1, rel=1e-6)
 
 
-@pytest.mark.xfail(reason="stability is judged by the stiffest spring")
 def test_soft_joints_beside_stiff_ones_are_stable():
     assert supple.equilibrium(chain([1e8, 1e-3])).stable
 
 
-@pytest.mark.xfail(reason="what is loose is judged by the stiffest spring", raises=supple.MechanismError)
 def test_soft_joints_beside_stiff_ones_are_held():
     mech = chain([1e8, 1e-3, 0.0])
     b = replace(mech, motors=(supple.mechanism.Motor("drive", "hinge2"),))
     supple.equilibrium(b)
 
 
-@pytest.mark.xfail(reason="convergence is judged by the mean mass")
 def test_light_bodies_on_heavy_ones():
     b = supple.Builder("fly", gravity=STILL)
     b.link("tower", (0, 0, 0), (1, 0, 0), mass=1e3)
@@ -876,7 +865,6 @@ def test_light_bodies_on_heavy_ones():
     assert sim.coordinates["wing"][0] == pytest.approx(0.1 * np.cos(3.14), abs=1e-3)
 
 
-@pytest.mark.xfail(reason="inertia is judged by the heaviest body", raises=supple.MechanismError)
 def test_light_bodies_beside_heavy_ones():
     b = supple.Builder("fly")
     b.link("tower", (0, 0, 0), (10, 0, 0), mass=1e5)
@@ -889,7 +877,7 @@ def test_light_bodies_beside_heavy_ones():
 @pytest.mark.parametrize("kind", ["hinge", "ball", "slide", "screw", "universal"])
 @pytest.mark.parametrize(
     "size",
-    [pytest.param(1e-6, marks=pytest.mark.xfail(reason="scales below 1e-9 N m", strict=False)), 1e-3, 1, 1e3],
+    [1e-6, 1e-3, 1, 1e3],
 )
 def test_similar_mechanisms_of_any_size_behave_alike(kind, size):
     def scaled(size: float) -> tuple[np.ndarray, np.ndarray]:

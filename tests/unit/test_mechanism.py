@@ -14,7 +14,7 @@ import mechanisms
 import supple
 from supple import spatial
 from supple.mechanism import Body, Coupling, Curve, Joint, Keyframe, Mechanism, Mesh, Motor, Shape, Site
-from supple.mechanism.ball import enclosing_ball
+from supple.mechanism.ball import Cloud, enclosing_ball
 
 # mobility and what holds what
 
@@ -190,12 +190,12 @@ def test_curve_is_monotone_and_refuses_disorder():
 def test_enclosing_ball(count):
     rng = np.random.default_rng(count)
     points = rng.normal(size=(count, 3)) * [1.0, 0.5, 2.0]
-    centre, radius = enclosing_ball(points, np.zeros(count))
+    centre, radius = enclosing_ball([Cloud(points, np.eye(4), 0.0)])
     away = np.linalg.norm(points - centre, axis=1)
     assert away.max() == pytest.approx(radius)
     for step in np.concatenate([np.eye(3), -np.eye(3), rng.normal(size=(20, 3))]) * 1e-3 * (radius + 1e-3):
         assert np.linalg.norm(points - centre - step, axis=1).max() >= radius * (1 - 1e-9)
-    grown = enclosing_ball(points, np.full(count, 0.3))[1]
+    grown = enclosing_ball([Cloud(points, np.eye(4), 0.3)])[1]
     assert grown == pytest.approx(radius + 0.3)
 
 
@@ -204,7 +204,7 @@ def test_ball_of_special_points():
     ring = np.array([[np.cos(t), np.sin(t), 0] for t in np.arange(64) * np.pi / 32])
     same = np.ones((7, 3))
     for points, wanted in ((cube, np.sqrt(3) / 2), (ring, 1.0), (same, 0.0), (cube * [1, 0, 0], 0.5)):
-        assert enclosing_ball(points, np.zeros(len(points)))[1] == pytest.approx(wanted, abs=1e-9)
+        assert enclosing_ball([Cloud(points, np.eye(4), 0.0)])[1] == pytest.approx(wanted, abs=1e-9)
 
 
 def test_radius_of_a_rod():

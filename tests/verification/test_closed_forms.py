@@ -435,7 +435,6 @@ def test_tumbling(method):
     assert errors[-1] < {"euler": 2e-2, "bdf2": 2e-5}[method]
 
 
-@pytest.mark.xfail(reason="the centre follows the twist's screw, not its own momentum")
 @pytest.mark.parametrize("method", ORDERS)
 def test_a_spinning_body_flies_straight(method):
     b = supple.Builder("disc", gravity=STILL)

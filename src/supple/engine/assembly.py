@@ -195,7 +195,7 @@ def _stiffness_scale(mech: Mechanism) -> float:
         found += ((joint.stiffness + slopes) * lever).tolist()
     found += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
     weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
-    return max(*found, weight, 1e-9) if max(found) > 0 or weight > 0 else 1.0
+    return max(*found, weight) or 1.0
 
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:

@@ -10,14 +10,17 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine.assembly import Equations, Load, equations, loads
+from supple.engine.linear import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium
 from supple.errors import ConvergenceError, MechanismError
-from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
+from supple.mechanism import Joint, Mechanism, Poses, kinematics
 from supple.mechanism.record import Array, array
 
 METHODS = {"euler": 1, "bdf2": 2}
-JUMP = 1.0
-"""Largest change of a motor's curve within one step, rad or m; more is taken for a mistake in the curve."""
+NOTICEABLE = 0.02
+"""Change of a motor's curve within one step, rad or m, from which on it is looked at for a jump."""
+GAPING = 1e-6
+"""Gap of a loop, m or rad, or distance of a motor from its coordinate, that a simulation may start with."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,11 @@ class Simulation:
         at: Equilibrium | None = None,
         motors: Mapping[str, Callable[[float], float]] | None = None,
     ) -> None:
-        if not np.isfinite(dt) or dt <= 0:
-            raise MechanismError(f"dt must be a positive number of seconds, got {dt}")
+        dt = positive_seconds(dt)
         if method not in METHODS:
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         _check_inertia(mech)
-        self.mechanism, self.dt, self.method = mech, float(dt), method
+        self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech)
         self._core = self._eqs.core
         self._motors = dict(motors or {})
@@ -95,7 +97,6 @@ class Simulation:
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
         self._begin(q, rates, at)
-        self._check_limits()
         self._origin = self.save()
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
@@ -105,10 +106,8 @@ class Simulation:
             if at.mechanism is not mech and at.mechanism != mech:
                 raise MechanismError(f"`at` is an equilibrium of '{at.mechanism.name}', not of this mechanism")
             state = at.state
-            for name, value in at.targets.items():
-                eqs.set_target(name, value)
+            at.acting.on(eqs)
             self._loads = {load.name: load for load in at.loads}
-            self._push()
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             state = (np.concatenate([np.zeros(0), *(j.reference for j in moved.joints)]), *state[1:])
@@ -117,25 +116,38 @@ class Simulation:
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
         twists, all_rates = _rates(eqs, turn)
         core.start(self.dt, METHODS[self.method], 0.0, twists, all_rates)
-        for name, motor in self._motors.items():
-            now = _motor_value(name, motor, 0.0)
-            index = eqs.axis[next(m.coordinate for m in mech.motors if m.name == name)]
-            if abs(now - core.q[index]) > JUMP:
-                raise MechanismError(
-                    f"motor '{name}' starts at {now:g} but its coordinate stands at {core.q[index]:g}; start the "
-                    "simulation there (q=...) or the curve where the mechanism is"
-                )
-            core.set_row(eqs.row[name], now, now)
+        self._check_start()
 
-    def _check_limits(self) -> None:
-        q = self._core.q
-        for joint, part in zip(self.mechanism.joints, self._eqs.joint_slices(), strict=True):
-            for name, value, (lower, upper) in zip(joint.axes, q[part], joint.limits, strict=True):
-                if value < lower - 1e-9 or value > upper + 1e-9:
-                    raise MechanismError(
-                        f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; "
-                        "start inside (q=...) or widen the limits"
-                    )
+    def _check_start(self) -> None:
+        """Motors stand where their coordinates are, loops are closed, and limits are kept."""
+        mech, eqs, core = self.mechanism, self._eqs, self._core
+        for motor in mech.motors:
+            function = self._motors.get(motor.name)
+            aim = eqs.targets[motor.name] if function is None else _motor_value(motor.name, function, 0.0)
+            stands = core.q[eqs.axis[motor.coordinate]]
+            if abs(aim - stands) > GAPING:
+                raise MechanismError(
+                    f"motor '{motor.name}' starts at {aim:g} but its coordinate stands at {stands:g}; start the "
+                    "simulation there (q=..., or at=supple.equilibrium(mech)), or the curve where the mechanism is"
+                )
+            core.set_row(eqs.row[motor.name], aim, aim)
+        gaps = np.abs(core.gaps).max(axis=1, initial=0.0)
+        if gaps.size and gaps.max() > GAPING:
+            name = mech.joints[int(gaps.argmax())].name
+            raise MechanismError(
+                f"the loop at joint '{name}' gapes by {gaps.max():.2g} at the start; start where loops are closed, "
+                "for instance at=supple.equilibrium(mech)"
+            )
+        names = [axis for joint in mech.joints for axis in joint.axes]
+        limits = [(name, core.q[eqs.axis[name]], *pair) for joint in mech.joints for name, pair in _limits(joint)]
+        for c in mech.couplings:
+            limits.append((c.name, float(c.coefficients @ core.q[[names.index(n) for n in c.coordinates]]), *c.limits))
+        for name, value, lower, upper in limits:
+            if value < lower - 1e-9 or value > upper + 1e-9:
+                raise MechanismError(
+                    f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; "
+                    "start inside (q=...) or widen the limits"
+                )
 
     # acting on it
 
@@ -164,12 +176,9 @@ class Simulation:
             frame, pose_body_frame = self.mechanism.frame(body)
             if frame < 0:
                 raise MechanismError(f"'{body}' is fixed to the world; it cannot be pulled")
-            k = self.mechanism.mass * (2 * np.pi * 2) ** 2 if stiffness is None else stiffness
-            d = 2 * np.sqrt(k * self.mechanism.mass) if damping is None else damping
-            if not (np.isfinite(k) and np.isfinite(d) and k >= 0 and d >= 0):
-                raise MechanismError(f"stiffness and damping of a handle must be finite and not negative, got {k}, {d}")
+            k, d = handle_spring(self.mechanism, stiffness, damping)
             held = pose_body_frame[:3, :3] @ array(at, (3,), "the handle's point") + pose_body_frame[:3, 3]
-            self._handles[body] = Handle(frame, held, array(point, (3,), "the point to pull to"), float(k), float(d))
+            self._handles[body] = Handle(frame, held, array(point, (3,), "the point to pull to"), k, d)
         self._push()
 
     def _push(self) -> None:
@@ -194,22 +203,19 @@ class Simulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` with the `time` reached if a step cannot be solved,
         however small; the state stays at the last good step."""
-        if n < 0:
-            raise MechanismError(f"the number of steps must not be negative, got {n}")
+        check_count(n)
         driven = [self._eqs.row[name] for name in self._motors]
         start = self.time
-        targets = np.array(
-            [[_motor_value(m, f, start + (k + 1) * self.dt) for m, f in self._motors.items()] for k in range(n)]
-        ).reshape(n, len(driven))
-        before = np.array([_motor_value(m, f, start) for m, f in self._motors.items()]).reshape(1, -1)
-        jumps = np.abs(np.diff(np.vstack([before, targets]), axis=0))
-        if (jumps > JUMP).any():
-            k, i = np.argwhere(jumps > JUMP)[0]
-            raise MechanismError(
-                f"the curve of motor '{list(self._motors)[i]}' jumps by {jumps[k, i]:g} within the step to "
-                f"t = {start + (k + 1) * self.dt:g} s; motors move continuously"
-            )
+        targets = np.zeros((n, len(driven)))
+        for i, (name, motor) in enumerate(self._motors.items()):
+            values = [_motor_value(name, motor, start + k * self.dt) for k in range(n + 1)]
+            for k in np.flatnonzero(np.abs(np.diff(values)) > NOTICEABLE):
+                _check_jump(name, motor, start + k * self.dt, start + (k + 1) * self.dt)
+            targets[:, i] = values[1:]
         done = self._core.step(driven, targets, n)
+        for i, name in enumerate(self._motors):
+            if done:
+                self._eqs.targets[name] = float(targets[done - 1, i])
         if done < n:
             raise ConvergenceError(
                 f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
@@ -246,6 +252,12 @@ class Simulation:
     def reactions(self) -> dict[str, Array]:
         """Wrench (6,) that each joint exerts on its child, in the joint's frame on the child; N and N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, self._core.reactions, strict=True)}
+
+    @property
+    def held(self) -> dict[str, float]:
+        """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
+        names = [*self._eqs.row, *self._eqs.limit_names]
+        return {n: -float(m) for n, m in zip(names, self._core.mu, strict=True) if m != 0 or n in self._eqs.row}
 
     @property
     def gap(self) -> float:
@@ -305,14 +317,58 @@ def _motor_value(name: str, motor: Callable[[float], float], time: float) -> flo
     return value
 
 
+def _check_jump(name: str, motor: Callable[[float], float], a: float, b: float) -> None:
+    """Raises if halving the step again and again leaves most of the change in one half: a jump."""
+    whole = abs(_motor_value(name, motor, b) - _motor_value(name, motor, a))
+    for _ in range(20):
+        middle = (a + b) / 2
+        first, second, third = (_motor_value(name, motor, t) for t in (a, middle, b))
+        a, b = (a, middle) if abs(second - first) > abs(third - second) else (middle, b)
+    if abs(_motor_value(name, motor, b) - _motor_value(name, motor, a)) > 0.5 * whole:
+        raise MechanismError(f"the curve of motor '{name}' jumps by {whole:g} at t = {b:g} s; motors move continuously")
+
+
+def _limits(joint: Joint) -> list[tuple[str, Array]]:
+    return list(zip(joint.axes, joint.limits, strict=True))
+
+
+def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | None) -> tuple[float, float]:
+    """Stiffness (N/m) and damping (N s/m) of a handle: by default what moves the whole mass at two hertz, critically
+    damped."""
+    k = mech.mass * (2 * np.pi * 2) ** 2 if stiffness is None else float(array(stiffness, (), "the handle's stiffness"))
+    if k < 0:
+        raise MechanismError(f"the stiffness of a handle must not be negative, got {k}")
+    d = 2 * np.sqrt(k * mech.mass) if damping is None else float(array(damping, (), "the handle's damping"))
+    if d < 0:
+        raise MechanismError(f"the damping of a handle must not be negative, got {d}")
+    return k, float(d)
+
+
+def positive_seconds(dt: object) -> float:
+    """A time step, or a clear error."""
+    if not isinstance(dt, int | float | np.number) or not 0 < dt < np.inf:
+        raise MechanismError(f"dt must be a positive number of seconds, got {dt!r}")
+    return float(dt)
+
+
+def check_count(n: object) -> None:
+    """Raises unless n is a number of steps."""
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
+
+
 def _check_inertia(mech: Mechanism) -> None:
-    """Every coordinate of the tree must move some mass, or have an armature."""
-    smallest = np.linalg.eigvalsh(mass_matrix(mech))
-    if len(smallest) and smallest[0] <= 1e-14 * max(smallest[-1], 1e-300):
-        values, vectors = np.linalg.eigh(mass_matrix(mech))
-        light = np.abs(vectors[:, values <= 1e-14 * max(values[-1], 1e-300)]).max(axis=1)
-        names = [name for name, size in zip(mech.coordinates, light, strict=True) if size > 1e-3 * light.max()]
-        raise MechanismError(
-            f"dynamics cannot move {', '.join(repr(n) for n in names[:6])} of '{mech.name}': the bodies beyond have no "
-            "inertia; give them mass and inertia, or the joint an armature"
-        )
+    """Every motion that joints and loops allow must move some mass, or have an armature."""
+    linear = linearised(mech)
+    if not linear.mass.size:
+        return
+    scales, mass = evenly_scaled(linear.mass)
+    values, vectors = np.linalg.eigh(mass)
+    if values[0] > 1e-13:
+        return
+    light = np.abs(linear.free @ (scales[:, None] * vectors[:, values <= 1e-13])).max(axis=1)
+    names = [name for name, size in zip(linear.equations.axis, light, strict=True) if size > 1e-3 * light.max()]
+    raise MechanismError(
+        f"dynamics cannot move {', '.join(repr(n) for n in names[:6])} of '{mech.name}': the bodies beyond have no "
+        "inertia; give them mass and inertia, or the joint an armature"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -127,7 +127,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
 
     Loads on the bodies or sites named in `turning` count as fixed in the body, whatever they were.
     """
-    from supple.engine.statics import TOLERANCE, Equilibrium
+    from supple.engine.statics import Equilibrium
 
     eqs = equations(mech)
     core = eqs.core
@@ -140,10 +140,9 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
             raise MechanismError(f"`at` must be an Equilibrium (from supple.equilibrium), got {type(at).__name__}")
         if at.mechanism is not mech and at.mechanism != mech:
             raise MechanismError(f"`at` is an equilibrium of '{at.mechanism.name}', not of this '{mech.name}'")
-        if not at.residual < 1e3 * TOLERANCE:
+        if not at.residual < 1e-6:
             raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
-        for name, value in at.targets.items():
-            eqs.set_target(name, value)
+        at.acting.on(eqs)
         loads = []
         for load in at.loads:
             if load.world and load.name in turning:
@@ -177,13 +176,20 @@ def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
     return null
 
 
+def evenly_scaled(matrix: Array) -> tuple[Array, Array]:
+    """Scales s (n,) and s_i s_j A_ij with a diagonal of ones: sizes then compare, however stiff or soft each is."""
+    diagonal = np.abs(np.diag(matrix))
+    scales = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * max(np.abs(matrix).max(), 1e-300)))
+    return scales, scales[:, None] * matrix * scales
+
+
 def loose_coordinates(linear: Linear) -> list[str]:
     """Coordinates that move in a motion which the stiffness does not resist."""
-    stiffness: Any = linear.stiffness
-    if not len(stiffness):
+    if not len(linear.stiffness):
         return []
+    scales, stiffness = evenly_scaled(linear.stiffness)
     _, values, vectors = np.linalg.svd(stiffness)
-    loose = linear.free @ vectors[values <= 1e-10 * max(values[0], 1e-300)].T
+    loose = linear.free @ (scales[:, None] * vectors[values <= 1e-10].T)
     largest = np.abs(loose).max(axis=1, initial=0.0)
     names = linear.equations.axis
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple.engine.linear import linearised
+from supple.engine.linear import evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
@@ -38,8 +38,7 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
     mass = (linear.mass + linear.mass.T) / 2
     if not len(mass):
         raise MechanismError(f"'{mech.name}' cannot move, so it has no natural frequencies")
-    smallest, largest = np.linalg.eigvalsh(mass)[[0, -1]]
-    if smallest <= 1e-14 * largest:
+    if np.linalg.eigvalsh(evenly_scaled(mass)[1])[0] <= 1e-13:
         raise MechanismError(
             f"some motion of '{mech.name}' moves no mass, so it has no natural frequency; give every moving body a "
             "mass or its joint an armature"
@@ -57,10 +56,9 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
 
 
 def smallest_stiffness(eq: Equilibrium) -> float:
-    """Smallest eigenvalue of the symmetric stiffness in the allowed motions, over the largest; 0 for none."""
+    """Smallest eigenvalue of the symmetric stiffness in the allowed motions, scaled to a unit diagonal."""
     stiffness = linearised(eq.mechanism, eq).stiffness
     if not len(stiffness):
         return 1.0
-    values = np.linalg.eigvalsh((stiffness + stiffness.T) / 2)
-    scale = max(abs(values[0]), abs(values[-1]), 1e-300)
-    return float(values[0] / scale) if abs(values[0]) > 1e-10 * scale else 0.0
+    value = float(np.linalg.eigvalsh(evenly_scaled((stiffness + stiffness.T) / 2)[1])[0])
+    return value if abs(value) > 1e-10 else 0.0

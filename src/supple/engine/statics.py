@@ -14,10 +14,44 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 
-TOLERANCE = 1e-11
-"""Of torques over the mechanism's stiffest spring, of loop gaps over its radius."""
-NEWTON_LIMIT = 30
+LAST_MOTION = 1e-9
+"""Newton's last step, rad (lengths over the radius): what it leaves is its square."""
+CLOSED = 1e-10
+"""Gaps of loops over the radius, errors of motors, rigid couplings and touched limits."""
+NEWTON_LIMIT = 40
 SMALLEST_LOAD_STEP = 1e-4
+LARGEST_TURN = 1.0
+"""Most that a coordinate moves in one Newton step, rad or radii."""
+
+
+@dataclass(frozen=True)
+class Acting:
+    """All that acts on a mechanism."""
+
+    loads: tuple[Load, ...]
+    gravity: Array
+    """(3,) m/s^2."""
+    rest: Array
+    """(axes,) rest positions of the joints' springs, in the order of `mech.joints`."""
+    targets: dict[str, float]
+    """Rest lengths of couplings and positions of motors."""
+
+    def mixed(self, other: Acting, fraction: float) -> Acting:
+        """This at fraction 0, the other at 1."""
+        a, b = 1 - fraction, fraction
+        mixed = [load.scaled(a) for load in self.loads] + [load.scaled(b) for load in other.loads]
+        return Acting(
+            tuple(load for load in mixed if load.wrench.any()),
+            a * self.gravity + b * other.gravity,
+            a * self.rest + b * other.rest,
+            {name: a * self.targets[name] + b * value for name, value in other.targets.items()},
+        )
+
+    def on(self, eqs: Equations) -> None:
+        """Sets equations to this."""
+        eqs.set_loads(list(self.loads))
+        eqs.core.set_gravity(self.gravity)
+        eqs.set_targets(self.rest, self.targets)
 
 
 @dataclass(frozen=True)
@@ -34,17 +68,20 @@ class Equilibrium:
     held: dict[str, float]
     """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
     residual: float
-    """Largest unbalanced torque over the stiffest spring (rad), or loop gap over the radius."""
+    """Largest unbalanced torque of a coordinate over what its joint carries, or gap of a loop over the radius."""
     load_fraction: float
     """1 for the full load."""
     iterations: int
     """Newton steps in all."""
-    loads: tuple[Load, ...] = ()
-    """What acts on the bodies."""
-    targets: dict[str, float] = field(default_factory=dict)
-    """Set-points that were moved."""
-    state: tuple[Array, Array, Array] = field(default=(), repr=False)  # type: ignore[assignment]
+    acting: Acting = field(repr=False)
+    """Loads, gravity and set-points, as far as they were applied."""
+    state: tuple[Array, Array, Array] = field(repr=False)
     """Coordinates of every joint, multipliers of joints and rows: where a later solve starts."""
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """What acts on the bodies."""
+        return self.acting.loads
 
     @property
     def q(self) -> Array:
@@ -58,37 +95,6 @@ class Equilibrium:
         from supple.engine.modes import smallest_stiffness
 
         return smallest_stiffness(self) > 0
-
-
-@dataclass(frozen=True)
-class _Goal:
-    """All that acts: loads, gravity (3,), rest positions (axes,) and targets of rows and springs."""
-
-    loads: list[Load]
-    gravity: Array
-    rest: Array
-    targets: dict[str, float]
-
-    @classmethod
-    def of(cls, eqs: Equations, acting: list[Load], targets: Mapping[str, float]) -> _Goal:
-        before = eqs.rest, eqs.targets
-        for name, value in targets.items():
-            if not np.isfinite(value):
-                raise MechanismError(f"target of '{name}' must be finite, got {value}")
-            eqs.set_target(name, float(value))
-        goal = cls(acting, eqs.mechanism.gravity, eqs.rest, eqs.targets)
-        eqs.set_targets(*before)
-        return goal
-
-    def mixed(self, other: _Goal, fraction: float) -> _Goal:
-        """This goal at fraction 0, the other at 1."""
-        a, b = 1 - fraction, fraction
-        return _Goal(
-            [load.scaled(a) for load in self.loads] + [load.scaled(b) for load in other.loads],
-            a * self.gravity + b * other.gravity,
-            a * self.rest + b * other.rest,
-            {name: a * self.targets[name] + b * value for name, value in other.targets.items()},
-        )
 
 
 def equilibrium(
@@ -111,17 +117,22 @@ def equilibrium(
     buckles or has no equilibrium, and `MechanismError` if something is held by nothing.
     """
     eqs = equations(mech)
-    goal = _Goal.of(eqs, loads(mech, wrenches, frame), targets or {})
+    acting = tuple(loads(mech, wrenches, frame))
+    for name, value in (targets or {}).items():
+        if not np.isfinite(value):
+            raise MechanismError(f"target of '{name}' must be finite, got {value}")
+        eqs.set_target(name, float(value))
+    goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
     solver = _Solver(eqs)
     if start is None:
-        begin = _Goal([], 0 * mech.gravity, *eqs.at_reference())
+        begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
     else:
         if start.mechanism is not mech and start.mechanism != mech:
             raise MechanismError(f"`start` is an equilibrium of '{start.mechanism.name}', not of '{mech.name}'")
-        begin = _Goal.of(eqs, list(start.loads), start.targets)
+        begin = start.acting
         solver.state = start.state
     reached = _follow(solver, begin, goal, progress)
-    result = _result(solver, reached, begin.mixed(goal, reached), dict(targets or {}))
+    result = _result(solver, reached, begin.mixed(goal, reached))
     _name_unheld(solver)
     if reached < 1:
         raise ConvergenceError(
@@ -143,70 +154,89 @@ class _Solver:
         self.history: list[float] = []
         """Residuals of the last Newton solve."""
 
-    def aim(self, goal: _Goal) -> None:
-        self.eqs.set_loads(goal.loads)
-        self.eqs.core.set_gravity(goal.gravity)
-        self.eqs.set_targets(goal.rest, goal.targets)
+    def newton(self, acting: Acting, downhill: bool = True) -> bool:
+        """Converges from `state`; leaves `state` alone if it fails.
 
-    def newton(self) -> bool:
-        """Converges from `state`, with a line search on the residual; leaves `state` alone if it fails."""
+        The line search asks that the step still left, by the old factors, gets smaller (the natural level
+        function: independent of units and of how stiff anything is). With `downhill`, a tangent that is not
+        stable is stiffened until it is, so that the search goes away from saddle points.
+        """
         core = self.eqs.core
+        acting.on(self.eqs)
         state, self.history = self.state, []
         core.set_state(*state)
-        rhs, *sizes = core.evaluate(True)
-        size = max(sizes)
         for _ in range(NEWTON_LIMIT):
-            self.history.append(size)
-            if not np.isfinite(size):
-                return False
-            if size < TOLERANCE:
-                self.state = core.q, core.reactions, core.mu
-                return True
+            rhs = core.evaluate(True)
+            touching = core.active
             core.factorise(0.0)
             step, _ = core.solve(rhs, False)
+            size = core.motion_size(step)
+            shifted = downhill and core.negative > 0 and size > LAST_MOTION
+            if shifted:
+                self._stiffen()
+                step, _ = core.solve(rhs, False)
+                size = core.motion_size(step)
+            self.history.append(size)
             self.iterations += 1
-            if not np.isfinite(step).all():
+            if not np.isfinite(size):
                 return False
-            alpha = min(1.0, 1.0 / max(np.abs(step[core.axis_rows]).max(initial=0.0), 1e-300))
+            alpha = min(1.0, LARGEST_TURN / max(size, 1e-300))
             while True:
                 core.retract(*state, step, alpha)
-                rhs, *sizes = core.evaluate(True)
-                if max(sizes) < (1 - 0.1 * alpha) * size or max(sizes) < TOLERANCE:
+                left = core.evaluate(False)
+                if shifted or size < LAST_MOTION or core.active != touching:  # limits met or left change the equations
+                    break
+                if core.motion_size(core.solve(left, False)[0]) < max((1 - alpha / 4) * size, LAST_MOTION):
                     break
                 alpha /= 2
-                if alpha < 0.01:
-                    # as far as rounding lets it go, or stuck
-                    return self._settle(state, size)
+                if alpha < 0.005:
+                    return False
             state = core.q, core.reactions, core.mu
-            size = max(sizes)
-        return self._settle(state, size)
+            if size < LAST_MOTION and core.gap_size < CLOSED and core.active == touching:
+                self.state = state
+                return True
+        return False
 
-    def _settle(self, state: tuple[Array, Array, Array], size: float) -> bool:
-        if size > 100 * TOLERANCE:
-            return False
-        self.eqs.core.set_state(*state)
-        self.eqs.core.evaluate(True)
-        self.state = state
-        return True
+    def _stiffen(self) -> None:
+        """Factorises with as much stiffness added to the coordinates as makes the tangent stable."""
+        shift = 1e-4
+        while shift < 1e3:
+            self.eqs.core.factorise(shift)
+            if not self.eqs.core.negative:
+                break
+            shift *= 10
+        self.eqs.core.factorise(3 * shift)  # well clear of singular
+
+    def stable(self) -> bool:
+        """Whether the state found is stable, by the signs of the factors' pivots."""
+        core = self.eqs.core
+        core.set_state(*self.state)
+        core.evaluate(True)
+        core.factorise(0.0)
+        return not core.negative
 
 
-def _follow(solver: _Solver, begin: _Goal, goal: _Goal, progress: Callable[[float], None] | None) -> float:
-    """Raises the load in steps that grow while Newton's method converges; returns the fraction reached."""
-    reached, step = 0.0, 1.0
+def _follow(solver: _Solver, begin: Acting, goal: Acting, progress: Callable[[float], None] | None) -> float:
+    """Raises the load in steps that grow while Newton's method converges to stable states; returns the fraction
+    reached. Where the path itself turns unstable (a column that buckles) it is followed all the same."""
+    reached, step, picky = 0.0, 1.0, True
     while reached < 1:
         fraction = min(1.0, reached + step)
-        solver.aim(begin.mixed(goal, fraction))
-        if solver.newton():
-            reached = fraction
-            step *= 2
-            if progress is not None:
-                progress(reached)
-            continue
+        before = solver.state
+        if solver.newton(begin.mixed(goal, fraction), downhill=picky):
+            unmoved = solver.history[0] < LAST_MOTION  # what does not move at all needs no smaller steps
+            if unmoved or not picky or solver.stable():
+                reached = fraction
+                step *= 2
+                if progress is not None:
+                    progress(reached)
+                continue
+            solver.state = before
         step = min(step, fraction - reached) / 4
         if step < SMALLEST_LOAD_STEP:
-            solver.aim(begin.mixed(goal, reached))
-            solver.newton()
-            return reached
+            if not picky:
+                return reached
+            picky, step = False, 1.0 - reached
     return 1.0
 
 
@@ -226,23 +256,23 @@ def _name_unheld(solver: _Solver) -> None:
         )
 
 
-def _result(solver: _Solver, fraction: float, acting: _Goal, targets: dict[str, float]) -> Equilibrium:
+def _result(solver: _Solver, fraction: float, acting: Acting) -> Equilibrium:
     eqs = solver.eqs
     mech, core = eqs.mechanism, eqs.core
+    acting.on(eqs)
     core.set_state(*solver.state)
-    _, *sizes = core.evaluate(True)
+    core.evaluate(True)
     q, reactions, mu = core.q, core.reactions, core.mu
     names = [*eqs.row, *eqs.limit_names]
     return Equilibrium(
         mech,
         Poses(mech, core.poses),
         {j.name: q[part] for j, part in zip(mech.joints, eqs.joint_slices(), strict=True)},
-        {j.name: -row for j, row in zip(mech.joints, reactions, strict=True)},  # lambda is what the child exerts
+        {j.name: -row for j, row in zip(mech.joints, reactions, strict=True)},
         {name: -float(m) for name, m in zip(names, mu, strict=True) if m != 0 or name in eqs.row},
-        max(sizes),
+        max(core.imbalance, core.gap_size),
         fraction,
         solver.iterations,
-        tuple(load for load in acting.loads if load.wrench.any()),
-        targets,
+        acting,
         (q, reactions, mu),
     )

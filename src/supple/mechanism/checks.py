@@ -25,8 +25,7 @@ def check(mech: Mechanism) -> None:
     _unique((joint.name for joint in mech.joints), "joints")
     _unique((axis for joint in mech.joints for axis in joint.axes), "coordinates")
     _unique((mesh.name for mesh in mech.meshes), "meshes")
-    _unique((coupling.name for coupling in mech.couplings), "couplings")
-    _unique((motor.name for motor in mech.motors), "motors")
+    _unique((*(c.name for c in mech.couplings), *(m.name for m in mech.motors)), "couplings and motors")
     _unique((key.name for key in mech.keyframes), "keyframes")
     frames = [WORLD, *(body.name for body in mech.bodies)]
     _unique((*frames, *(site.name for site in mech.sites)), "bodies and sites")
@@ -72,6 +71,26 @@ def _names(mech: Mechanism, frames: list[str]) -> None:
         if motor.coordinate not in axes:
             find(axes, motor.coordinate, f"coordinate (used by motor '{motor.name}')")
     _unique((motor.coordinate for motor in mech.motors), "motors' coordinates")
+    turning = _rotation_vectors(mech)
+    uses = [(c.name, axis) for c in mech.couplings for axis in c.coordinates]
+    for name, axis in (*uses, *((m.name, m.coordinate) for m in mech.motors)):
+        if axis in turning:
+            raise MechanismError(
+                f"'{name}' acts on '{axis}', a component of a rotation vector, which has no axis of its own; "
+                "use a joint with a sequence of single axes instead"
+            )
+
+
+def _rotation_vectors(mech: Mechanism) -> set[str]:
+    """Coordinates that are components of rotation vectors."""
+    names: set[str] = set()
+    for joint in mech.joints:
+        start = 0
+        for size in joint.blocks:
+            if size == 3:
+                names.update(joint.axes[start : start + 3])
+            start += size
+    return names
 
 
 def _closed(mech: Mechanism) -> None:

@@ -175,24 +175,23 @@ class Mechanism(Record):
     def bounding_sphere(self) -> tuple[Array, float]:
         """Centre (3,) and radius, m, of a sphere around joints, sites, bodies, their centres of mass
         and shapes at rest."""
-        from supple.mechanism.ball import enclosing_ball
+        from supple.mechanism.ball import Cloud, enclosing_ball
 
-        meshes = {mesh.name: mesh for mesh in self.meshes}
-        points, margins = [], []
+        points = []
         for joint in self.joints:
             for name, local in ((joint.parent, joint.pose_parent), (joint.child, joint.pose_child)):
                 if joint.kind != "fixed" and not (name == WORLD and joint.kind == "free"):
-                    points.append((self.poses[name] @ local)[None, :3, 3])
-        points += [self.poses[site.name][None, :3, 3] for site in self.sites if site.body != WORLD]
-        points += [body.pose[None, :3, 3] for body in self.bodies]
-        points += [(b.pose[:3, :3] @ b.centre + b.pose[:3, 3])[None] for b in self.bodies if b.mass > 0]
-        margins += [0.0] * len(points)
+                    points.append((self.poses.of(name) @ local)[:3, 3])
+        points += [self.poses[site.name][:3, 3] for site in self.sites if site.body != WORLD]
+        points += [body.pose[:3, 3] for body in self.bodies]
+        points += [b.pose[:3, :3] @ b.centre + b.pose[:3, 3] for b in self.bodies if b.mass > 0]
+        clouds = [Cloud(np.array(points), np.eye(4), 0.0)]
+        meshes = {mesh.name: mesh for mesh in self.meshes}
         for body in self.bodies:
             for shape in body.shapes:
-                pose = body.pose @ shape.pose
-                points.append(extreme_points(shape, meshes) @ pose[:3, :3].T + pose[:3, 3])
-                margins += [margin(shape)] * len(points[-1])
-        return enclosing_ball(np.concatenate(points), np.array(margins))
+                if len(extreme := extreme_points(shape, meshes)):
+                    clouds.append(Cloud(extreme, body.pose @ shape.pose, margin(shape)))
+        return enclosing_ball(clouds)
 
     @property
     def radius(self) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import Load, equations
+from supple.engine.statics import Acting
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.io import json as mechanism_json
@@ -41,7 +42,8 @@ def save(model: ReducedModel, path: str | PathLike[str]) -> None:
     arrays: dict[str, Any] = {name: getattr(model, name) for name in ARRAYS}
     arrays["poses"] = model.rest_poses.array
     if model.at is not None:
-        header["targets"] = model.at.targets
+        header["targets"] = model.at.acting.targets
+        arrays |= {"at_gravity": model.at.acting.gravity, "at_rest": model.at.acting.rest}
         header["loads"] = [
             {"name": a.name, "body": a.body, "world": a.world, "point": a.point.tolist(), "wrench": a.wrench.tolist()}
             for a in model.at.loads
@@ -132,10 +134,11 @@ def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]
     q = arrays["at_q"]
     ends = np.cumsum([0, *(len(j.axes) for j in mech.joints)])
     coordinates = {j.name: q[a:b] for j, a, b in zip(mech.joints, ends[:-1], ends[1:], strict=True)}
-    reactions = {j.name: row for j, row in zip(mech.joints, arrays["at_reactions"], strict=True)}
+    reactions = {j.name: -row for j, row in zip(mech.joints, arrays["at_reactions"], strict=True)}
     targets = {str(name): float(value) for name, value in header["targets"].items()}
     state = q, arrays["at_reactions"], arrays["at_rows"]
-    return Equilibrium(mech, poses, coordinates, reactions, {}, 0.0, 1.0, 0, loads, targets, state)
+    acting = Acting(loads, arrays["at_gravity"], arrays["at_rest"], targets)
+    return Equilibrium(mech, poses, coordinates, reactions, {}, 0.0, 1.0, 0, acting, state)
 
 
 def _check_shapes(model: ReducedModel) -> None:

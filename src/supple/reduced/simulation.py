@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine.assembly import loads
+from supple.engine.dynamics import check_count, handle_spring
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.record import Array, array
@@ -77,7 +78,8 @@ class ReducedSimulation:
         self._effects: dict[str, tuple[Array, Array, Array]] = {}
         self._turns = np.zeros(len(model.q))
         self._offsets = np.zeros((len(self.mechanism.bodies), 6))
-        self._warned = False
+        self._shift = np.zeros(len(model.stiffness))
+        self._warned, self._watched = False, 0.0
         for load in model.at.loads if model.at is not None else ():  # the loads of the equilibrium act on
             if load.name in model.end_effectors:
                 turn = np.eye(3) if load.world else self.mechanism.frame(load.name)[1][:3, :3].T
@@ -112,13 +114,10 @@ class ReducedSimulation:
             self._handles.pop(end_effector, None)
             self._core.set_handle(index, False, np.zeros(3), np.zeros(3), 0.0, 0.0)
             return
-        k = self.mechanism.mass * (2 * np.pi * 2) ** 2 if stiffness is None else stiffness
-        d = 2 * np.sqrt(k * self.mechanism.mass) if damping is None else damping
-        if not (np.isfinite(k) and np.isfinite(d) and k >= 0 and d >= 0):
-            raise MechanismError(f"stiffness and damping of a handle must be finite and not negative, got {k}, {d}")
+        k, d = handle_spring(self.mechanism, stiffness, damping)
         held, target = array(at, (3,), "the handle's point"), array(point, (3,), "the point to pull to")
-        self._handles[end_effector] = (held, target, float(k), float(d))
-        self._core.set_handle(index, True, held, target, float(k), float(d))
+        self._handles[end_effector] = (held, target, k, d)
+        self._core.set_handle(index, True, held, target, k, d)
 
     def set_target(self, name: str, value: float) -> None:
         """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; its effect is linear."""
@@ -141,12 +140,17 @@ class ReducedSimulation:
             increments += change * (turns - model.coordinate_map @ moved)
         self._turns, self._offsets = increments, twists
         shown = increments if self.reconstruction == "joints" else np.zeros(0)
-        self._core.set_offsets(twists, shown, model.cobasis @ displacement)
+        goal = model.cobasis @ displacement
+        self._core.set_offsets(twists, shown, goal)
+        shift = displacement - model.basis @ goal  # motors move tips also where springs let nothing move
+        if not np.array_equal(shift, self._shift):
+            self._shift = shift
+            for i in range(len(model.end_effectors)):
+                self._core.set_tip_offset(i, shift[6 * i : 6 * i + 6])
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if the state would not be finite."""
-        if n < 0:
-            raise MechanismError(f"the number of steps must not be negative, got {n}")
+        check_count(n)
         if self._core.step(n, False) < n:
             raise ConvergenceError(
                 f"the reduced state is no longer finite at t = {self.time:g} s; the load is too large for this model",
@@ -163,7 +167,7 @@ class ReducedSimulation:
     @property
     def displacement(self) -> Array:
         """(n,) of the model: twists (6e,) of the end effectors from where it was made, then modes."""
-        displacement: Array = self.model.basis @ self._core.y
+        displacement: Array = self.model.basis @ self._core.y + self._shift
         return displacement
 
     @property
@@ -215,8 +219,10 @@ class ReducedSimulation:
         return np.concatenate([self._core.errors, self._core.gaps]).reshape(-1, 6)
 
     def _watch(self, poses: Poses) -> None:
-        if self._warned or self.reconstruction != "twist":
+        far = float(np.linalg.norm(self._core.y))
+        if self._warned or self.reconstruction != "twist" or far < 1.1 * self._watched:
             return
+        self._watched = far  # looked at again when it has moved a tenth further
         apart = separation(self.mechanism, poses.array).total
         if apart > RANGE:
             self._warned = True

@@ -1,0 +1,454 @@
+"""What holds for the reduced model of every mechanism: it is the derivative of the engine's statics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import mechanisms
+import supple
+from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
+from supple import spatial
+from supple.engine.linear import linearised
+from supple.mechanism import Curve, Mechanism
+from supple.mechanism.mobility import constraints
+from supple.reduced.projection import projection
+
+EXACT = 1e-6
+"""Of central differences of fourth order, relative to the largest entry."""
+SIZE = 2e-4
+"""Largest twist or coordinate that a difference moves, m or rad: seldom over a kink of a spring curve."""
+
+
+# mechanisms
+
+
+def smooth(mech: Mechanism) -> Mechanism:
+    """Without limits, and with spring curves that pass (0, 0) away from their knots, where slopes have kinks."""
+
+    def moved(curve: Curve | None) -> Curve | None:
+        if curve is None:
+            return None
+        curve = Curve(curve.deflection + 0.17, curve.torque)
+        return Curve(curve.deflection, curve.torque - curve(0.0))
+
+    joints = tuple(replace(j, curves=tuple(moved(c) for c in j.curves)) for j in mech.joints)
+    return unlimited(replace(mech, joints=joints))
+
+
+def relaxed(mech: Mechanism) -> Mechanism:
+    """The same springs, relaxed at the reference pose, without gravity: that pose held."""
+    at = {name: r for j in mech.joints for name, r in zip(j.axes, j.reference, strict=True)}
+    return replace(
+        mech,
+        joints=tuple(replace(j, rest=j.reference) for j in mech.joints),
+        couplings=tuple(
+            replace(c, rest=float(c.coefficients @ [at[n] for n in c.coordinates])) for c in mech.couplings
+        ),
+        motors=tuple(replace(m, position=at[m.coordinate]) for m in mech.motors),
+        gravity=np.zeros(3),
+    )
+
+
+def rigid_rows(mech: Mechanism, eq: supple.engine.Equilibrium | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(m, n) derivatives of loops, rigid couplings and motors by the coordinates of tree and loops, and those (n,)."""
+    loops = [mech.joints[j] for j in mech.topology.loops]
+    if eq is None:
+        q = np.concatenate([mech.reference, *(j.reference for j in loops)])
+    else:
+        q = np.concatenate([eq.q, *(eq.coordinates[j.name] for j in loops)])
+    names = [*mech.coordinates, *mech.loop_coordinates]
+    motors = [[float(n == m.coordinate) for n in names] for m in mech.motors]
+    return np.vstack([constraints(mech, q)[1], *(np.array([row]) for row in motors)]), q
+
+
+def redundant(mech: Mechanism, smallest: float = 1e-2) -> bool:
+    """Whether rigid conditions depend on each other, or nearly so."""
+    rows = rigid_rows(mech)[0]
+    return bool(rows.size) and np.linalg.matrix_rank(rows, smallest) < len(rows)
+
+
+def mobility_seen(mech: Mechanism, tips: list[str], eq: supple.engine.Equilibrium | None = None) -> int:
+    """Rank of the end effectors' Jacobian over the motions that loops, rigid couplings and motors allow."""
+    rows, q = rigid_rows(mech, eq)
+    free = np.eye(rows.shape[1])
+    if rows.size:
+        _, sizes, right = np.linalg.svd(rows)
+        free = right[int((sizes > 1e-8 * max(sizes[0], 1e-300)).sum()) :].T
+    radius = mech.radius or 1.0
+    twists = [supple.jacobian(mech, tip, q[: mech.dof]) / np.array([[radius]] * 3 + [[1.0]] * 3) for tip in tips]
+    motions = np.vstack(twists) @ free[: mech.dof]
+    return int((np.linalg.svd(motions, compute_uv=False) > 1e-7).sum()) if motions.size else 0
+
+
+def random_case(seed: int, **options) -> tuple[np.random.Generator, Mechanism, list[str]]:
+    """A small mechanism (a tree, or with one or two loops) and one or two end effectors that can move; every
+    fourth time the two ends of a loop."""
+    rng = np.random.default_rng([seed, 4])
+    while True:
+        mech = mechanisms.random_mechanism(rng, int(rng.integers(1, 6)), loops=seed % 3, **options)
+        mech = smooth(uncoupled(mech, ROTATION_VECTORS))
+        names = [b.name for b in mech.bodies] + [s.name for s in mech.sites if s.body != "world"]
+        tips = [str(t) for t in rng.choice(names, size=min(len(names), int(rng.integers(1, 3))), replace=False)]
+        if seed % 4 == 1 and mech.topology.loops:
+            loop = mech.joints[mech.topology.loops[0]]
+            tips = [name for name in (loop.parent, loop.child) if name != "world"]
+        if redundant(mech) and not redundant(mech, 1e-9):
+            continue  # nearly singular: statics may buckle there
+        if all(mobility_seen(mech, [tip]) for tip in tips):
+            return rng, mech, tips
+
+
+# differences
+
+
+@dataclass(frozen=True)
+class Response:
+    """Derivatives by the end effectors' wrenches, in their own axes."""
+
+    tips: np.ndarray
+    """(6e, 6e)"""
+    bodies: np.ndarray
+    """(bodies, 6, 6e)"""
+    coordinates: np.ndarray
+    """(axes, 6e), increments"""
+    reactions: np.ndarray
+    """(joints, 6, 6e)"""
+
+
+def moved(mech: Mechanism, base: supple.engine.Equilibrium, eq: supple.engine.Equilibrium, tips: list[str]):
+    """Twists of end effectors and bodies, increments of coordinates and changes of reactions, flat."""
+    tip_twists = [spatial.log(spatial.inverse(base.poses[tip]) @ eq.poses[tip]) for tip in tips]
+    twists = spatial.log(spatial.inverse(base.poses.array) @ eq.poses.array)
+    increments = [np.zeros(0)]
+    for joint in mech.joints:
+        before, after, start = base.coordinates[joint.name], eq.coordinates[joint.name], 0
+        for size in joint.blocks:
+            part = slice(start, start + size)
+            if size == 3:
+                turn = spatial.so3_exp(before[part]).T @ spatial.so3_exp(after[part])
+                increments.append(spatial.so3_log(turn))
+            else:
+                increments.append(after[part] - before[part])
+            start += size
+    reactions = [eq.reactions[j.name] - base.reactions[j.name] for j in mech.joints]
+    return np.concatenate([*tip_twists, twists.ravel(), *increments, *reactions])
+
+
+def central(function, step: float) -> np.ndarray:
+    """Derivative at zero, fourth order."""
+    return (8 * (function(step) - function(-step)) - (function(2 * step) - function(-2 * step))) / (12 * step)
+
+
+def response(mech, tips, base, frame, loads, step) -> Response:
+    columns = []
+    for tip in tips:
+        turn = np.eye(3) if frame == "body" else base.poses[tip][:3, :3]
+        for k in range(6):
+            unit = np.kron(np.eye(2), turn)[:, k]
+
+            def push(size, tip=tip, unit=unit):
+                acting = loads | {tip: loads.get(tip, np.zeros(6)) + size * unit}
+                return moved(mech, base, supple.equilibrium(mech, acting, frame=frame, start=base), tips)
+
+            columns.append(central(push, step))
+    flat = np.array(columns).T
+    e, nb, nj = 6 * len(tips), len(mech.bodies), len(mech.joints)
+    a, b, c = e, e + 6 * nb, len(flat) - 6 * nj
+    return Response(flat[:a], flat[a:b].reshape(nb, 6, e), flat[b:c], flat[c:].reshape(nj, 6, e))
+
+
+def step_for(model: supple.ReducedModel) -> float:
+    sizes = np.abs(model.twist_map).max(), np.abs(model.coordinate_map @ model.compliance).max()
+    return SIZE / max(sizes)
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-300))
+
+
+def in_basis(model: supple.ReducedModel, stiffness: np.ndarray) -> np.ndarray:
+    """The compliance of a stiffness that acts in the admissible space only."""
+    return model.basis @ np.linalg.inv(model.basis.T @ stiffness @ model.basis) @ model.basis.T
+
+
+# at rest and away from it
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_reduced_model_is_the_derivative_of_statics(seed):
+    rng, mech, tips = random_case(seed)
+
+    model = supple.reduce(mech, tips)
+    held = relaxed(mech)
+    truth = response(held, tips, supple.equilibrium(held), "body", {}, step_for(model))
+    assert difference(model.compliance, truth.tips) < EXACT
+    assert difference(model.twist_map, truth.bodies) < EXACT
+    assert difference(model.coordinate_map @ truth.tips, truth.coordinates) < EXACT
+    assert model.rank == mobility_seen(mech, tips)
+    raw = projection(linearised(mech), tips).compliance
+    np.testing.assert_allclose(raw, raw.T, atol=1e-11 * np.abs(raw).max())
+    for matrix in (model.compliance, model.stiffness, model.mass, model.damping):
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-12 * np.abs(matrix).max())
+        assert np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > -1e-12 * np.abs(matrix).max()
+
+    frame = ("body", "world")[seed // 2 % 2]
+    loads = {tip: rng.normal(size=6) for tip in tips}
+    if frame == "world":  # a dead weight somewhere else
+        loads[str(rng.choice([b.name for b in mech.bodies]))] = np.array([*rng.normal(size=3), 0, 0, 0])
+    eq = supple.equilibrium(mech, loads, frame=frame)
+    model = supple.reduce(mech, tips, at=eq)
+    truth = response(mech, tips, eq, frame, loads, step_for(model))
+    assert difference(in_basis(model, model.tangent_stiffness(frame)), truth.tips) < EXACT
+    assert difference(model.motion_map @ truth.tips, truth.bodies) < EXACT
+    assert difference(model.coordinate_map @ truth.tips, truth.coordinates) < EXACT
+    if frame == "body":
+        assert difference(model.twist_map, truth.bodies) < EXACT
+    assert model.rank == mobility_seen(mech, tips, eq)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_kinds_of_load_each_have_their_stiffness(seed):
+    """One equilibrium, its loads going on as fixed in the world or in the body: two compliances."""
+    rng, mech, tips = random_case(3 * seed)
+    loads = {tip: 3 * rng.normal(size=6) for tip in tips}
+    eq = supple.equilibrium(mech, loads)
+    model = supple.reduce(mech, tips, at=eq)
+    body = {tip: np.kron(np.eye(2), eq.poses[tip][:3, :3].T) @ loads[tip] for tip in tips}
+    again = supple.equilibrium(mech, body, frame="body", start=eq)
+    for frame, acting, start in (("world", loads, eq), ("body", body, again)):
+        truth = response(mech, tips, start, frame, acting, step_for(model))
+        assert difference(in_basis(model, model.tangent_stiffness(frame)), truth.tips) < EXACT
+    assert difference(model.wrenches, np.concatenate([body[tip] for tip in tips])) < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stable_equilibria_under_dead_forces_have_positive_stiffness(seed):
+    rng, mech, tips = random_case(seed)
+    eq = supple.equilibrium(mech, {tip: np.array([*(5 * rng.normal(size=3)), 0, 0, 0]) for tip in tips})
+    model = supple.reduce(mech, tips, at=eq)
+    world = model.basis.T @ model.tangent_stiffness("world") @ model.basis
+    np.testing.assert_allclose(world, world.T, atol=1e-9 * np.abs(world).max())
+    if eq.stable:
+        assert np.linalg.eigvalsh(world)[0] > 0
+    raw = projection(linearised(mech, eq), tips).compliance  # the loads as they are: fixed in the world
+    np.testing.assert_allclose(raw, raw.T, atol=1e-9 * np.abs(raw).max())
+
+
+def everything_moved(mech: Mechanism, by: np.ndarray) -> Mechanism:
+    joints = []
+    for j in mech.joints:
+        ends = {side: by @ getattr(j, side) for side, name in (("pose_parent", j.parent), ("pose_child", j.child))
+                if name == "world"}  # fmt: skip
+        joints.append(replace(j, **ends))
+    return replace(
+        mech,
+        bodies=tuple(replace(b, pose=by @ b.pose) for b in mech.bodies),
+        joints=tuple(joints),
+        sites=tuple(replace(s, pose=by @ s.pose) if s.body == "world" else s for s in mech.sites),
+        gravity=by[:3, :3] @ mech.gravity,
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moving_everything_rigidly_changes_nothing(seed):
+    rng, mech, tips = random_case(seed)
+    by = spatial.exp(rng.normal(size=6))
+    other = everything_moved(mech, by)
+    loads = {tip: rng.normal(size=6) for tip in tips}
+    turned = {tip: np.kron(np.eye(2), by[:3, :3]) @ load for tip, load in loads.items()}
+    pairs = [
+        (supple.reduce(mech, tips), supple.reduce(other, tips)),
+        (
+            supple.reduce(mech, tips, at=supple.equilibrium(mech, loads)),
+            supple.reduce(other, tips, at=supple.equilibrium(other, turned)),
+        ),
+    ]
+    for a, b in pairs:
+        for name in ("compliance", "stiffness", "mass", "damping", "twist_map", "motion_map", "coordinate_map"):
+            assert difference(getattr(b, name), getattr(a, name)) < 1e-7, name
+        np.testing.assert_allclose(b.rest_poses.array, by @ a.rest_poses.array, atol=1e-9)
+        assert difference(b.wrenches, a.wrenches) < 1e-8 or not a.wrenches.any()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_wrench_map_balances_every_body(seed):
+    """What arrives at a body, its own load included, is what the joints that hold it take."""
+    _, mech, tips = random_case(seed)
+    if redundant(mech):
+        pytest.skip("statically indeterminate")
+    model = supple.reduce(mech, tips)
+    held = relaxed(mech)
+    truth = response(held, tips, supple.equilibrium(held), "body", {}, step_for(model))
+
+    topology = mech.topology
+    taken = np.zeros_like(model.wrench_map)  # by the joints that hold each body, in its frame
+    net = np.zeros_like(model.wrench_map)  # by all joints and loads
+    for i, tip in enumerate(tips):
+        body, pose = mech.frame(tip)
+        net[body, :, 6 * i : 6 * i + 6] += spatial.adjoint(spatial.inverse(pose)).T
+    for j, joint in enumerate(mech.joints):
+        for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
+            b = mech.body_index(name)
+            if b < 0:
+                continue
+            frame = spatial.inverse(mech.poses.of(name)) @ mech.poses.of(joint.child) @ joint.pose_child
+            wrench = sign * spatial.adjoint(spatial.inverse(frame)).T @ truth.reactions[j]
+            net[b] += wrench
+            if topology.joint[b] == j or (j in topology.loops and name == joint.child):
+                taken[b] -= wrench
+    assert np.abs(net).max() < EXACT * np.abs(model.wrench_map).max()
+    assert difference(model.wrench_map, taken) < EXACT
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_set_points_act_as_in_statics(seed):
+    """Springs of joints, of couplings, rigid couplings and motors, at rest and at an equilibrium."""
+    kinds = [k for k in mechanisms.KINDS if seed % 2 or k not in ROTATION_VECTORS]
+    loops = seed if seed % 4 == 0 else 3 * seed  # seldom: motors and rigid couplings easily lock a loop
+    rng, mech, tips = random_case(loops, kinds=kinds, couplings=3 * (1 - seed % 2), motors=1 - seed % 2)
+    names = [a for j in mech.joints for a, k in zip(j.axes, j.stiffness, strict=True) if k > 0]
+    if not names or redundant(mech):
+        pytest.skip("no springs, or motors that the rest locks")
+    chosen = [str(rng.choice(names)), *(c.name for c in mech.couplings), *(m.name for m in mech.motors)]
+    loads = {tip: rng.normal(size=6) for tip in tips}
+    held = relaxed(mech)
+    eq = supple.equilibrium(mech, loads, frame="body")
+    cases = [(supple.reduce(mech, tips), held, supple.equilibrium(held), {})]
+    cases.append((supple.reduce(mech, tips, at=eq), mech, eq, loads))
+    for model, full, base, acting in cases:
+        for name in chosen:
+            rest = model.rest_target(name)
+
+            def aim(size, full=full, base=base, acting=acting, name=name, rest=rest):
+                eq = supple.equilibrium(full, acting, frame="body", targets={name: rest + size}, start=base)
+                return moved(full, base, eq, tips)
+
+            truth = central(aim, SIZE / 2)
+            displacement, twists, increments = model.target_effect(name)
+            flat = np.concatenate([displacement, twists.ravel(), increments])
+            assert np.abs(flat - truth[: len(flat)]).max() < EXACT * max(1.0, np.abs(flat).max()), name
+
+
+# the published recursion
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_recursion_equals_projection_on_trees(seed):
+    _, mech, tips = random_case(3 * seed)
+    a, b = (supple.reduce(mech, tips, method=method) for method in ("projection", "recursion"))
+    for name in ("compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "motion_map",
+                 "coordinate_map", "basis"):  # fmt: skip
+        assert difference(getattr(b, name), getattr(a, name)) < 1e-10, name
+
+
+def ring(rng: np.random.Generator, left: int, right: int, beyond: int) -> Mechanism:
+    """Two chains from the world that meet in `top`, and a chain on it, with random hinges; joints in an order that
+    makes the last one before `top` close the loop."""
+    b = supple.Builder("ring")
+    sides = {"left": left, "right": right, "beyond": beyond}
+    place = {}
+    for side, count in sides.items():
+        for i in range(count):
+            place[f"{side}{i}"] = rng.normal(size=3)
+    place["top"] = rng.normal(size=3)
+    for name, at in place.items():
+        b.body(name, spatial.pose(spatial.so3_exp(rng.normal(size=3)), at), **mechanisms.random_inertia(rng))
+
+    def tie(inner, outer):
+        axis = rng.normal(size=3)
+        b.hinge(f"{inner}_{outer}", inner, outer, rng.normal(size=3), axis, stiffness=rng.uniform(5, 50), damping=0.3)
+
+    for side in ("left", "right"):
+        chain = ["world", *(f"{side}{i}" for i in range(sides[side])), "top"]
+        for inner, outer in pairwise(chain):
+            tie(inner, outer)
+    chain = ["top", *(f"beyond{i}" for i in range(beyond))]
+    for inner, outer in pairwise(chain):
+        tie(inner, outer)
+    return b.build()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_recursion_equals_projection_at_and_beyond_a_merge(seed):
+    rng = np.random.default_rng(seed)
+    mech = ring(rng, 5, 5, 2)
+    tips = (["top"], ["beyond1"], ["top", "beyond1"])[seed % 3]
+    a, b = (supple.reduce(mech, tips, method=method) for method in ("projection", "recursion"))
+    assert a.rank == mobility_seen(mech, tips)
+    for name in ("compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "coordinate_map"):
+        assert difference(getattr(b, name), getattr(a, name)) < 1e-10, name
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_accelerability_is_the_projected_inverse_mass(seed):
+    _, mech, tips = random_case(seed)
+    model = supple.reduce(mech, tips, mass="accelerability")
+    if mech.topology.loops:
+        linear = linearised(mech)
+        tip_rows = [spatial.adjoint(spatial.inverse(mech.frame(t)[1])) @ linear.jacobian[:, mech.frame(t)[0]].T
+                    for t in tips]  # fmt: skip
+        jacobian, mass = np.vstack(tip_rows) @ linear.free, linear.mass
+    else:
+        jacobian = np.vstack([supple.jacobian(mech, tip) for tip in tips])
+        mass = supple.mass_matrix(mech)
+    truth = jacobian @ np.linalg.solve(mass, jacobian.T)
+    assert difference(in_basis(model, model.mass), truth) < 1e-8
+
+
+# what the model shows
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_shown_links_follow_the_maps_and_joints_stay_closed(seed):
+    rng, mech, tips = random_case(seed)
+    model = supple.reduce(mech, tips)
+    loads = {tip: 0.02 / step_for(model) * rng.normal(size=6) for tip in tips}
+    sims = {r: supple.ReducedSimulation(model, 1e-2, reconstruction=r) for r in ("twist", "joints")}
+    for sim in sims.values():
+        for tip, load in loads.items():
+            sim.apply(tip, load, frame="body")
+        sim.step(30)
+    twist, joints = sims["twist"], sims["joints"]
+    xi = twist.displacement
+    np.testing.assert_allclose(joints.displacement, xi, atol=1e-14)
+    expected = model.rest_poses.array @ spatial.exp(model.motion_map @ xi)
+    np.testing.assert_allclose(twist.poses.array, expected, atol=1e-13)
+    for i, tip in enumerate(tips):
+        pose = model.rest_poses[tip] @ spatial.exp(xi[6 * i : 6 * i + 6])
+        np.testing.assert_allclose(twist.end_effector_pose(tip), pose, atol=1e-13)
+        np.testing.assert_allclose(twist.poses[tip], pose, atol=1e-12)
+    apart = joints.separation.joints
+    tree = [mech.joints[j].name for j in mech.topology.tree]
+    assert max(apart[name] for name in tree) < 1e-9 * max(mech.radius, 1.0)
+    size = np.abs(xi).max()
+    near = np.abs(joints.poses.array - twist.poses.array).max()
+    assert near < 30 * size**2 + 1e-12  # they agree to first order
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_files_keep_every_bit(seed, tmp_path):
+    rng, mech, tips = random_case(seed, couplings=2, motors=1)
+    eq = supple.equilibrium(mech, {tips[0]: rng.normal(size=6)}, frame=("body", "world")[seed % 2])
+    for at in (None, eq):
+        model = supple.reduce(mech, tips, at=at)
+        model.save(tmp_path / "model.npz")
+        again = supple.ReducedModel.load(tmp_path / "model.npz")
+        for name in ("compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "motion_map",
+                     "coordinate_map", "basis", "cobasis", "wrenches", "q"):  # fmt: skip
+            np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+        assert again.mechanism == mech
+        assert (again.rank, again.end_effectors, again.method) == (model.rank, model.end_effectors, model.method)
+        states = []
+        for each in (model, again):
+            sim = supple.ReducedSimulation(each, 1e-3, reconstruction="joints")
+            sim.apply(tips[0], 0.1 * np.ones(6))
+            for motor in mech.motors:
+                sim.set_target(motor.name, model.rest_target(motor.name) + 0.01)
+            sim.step(20)
+            states.append([sim.displacement, sim.poses.array, *sim.coordinates.values()])
+        for a, b in zip(*states, strict=True):
+            np.testing.assert_array_equal(a, b)
