@@ -399,6 +399,23 @@ def test_accelerability_is_the_projected_inverse_mass(seed):
     assert difference(in_basis(model, model.mass), truth) < 1e-8
 
 
+@pytest.mark.parametrize("seed", range(15))
+def test_consistent_mass_and_damping_are_those_of_the_joints(seed):
+    """On trees: the joint-space mass matrix, armatures included, and the dampers, in the motion that the maps say."""
+    _, mech, tips = random_case(3 * seed)
+    model = supple.reduce(mech, tips)
+    rates = model.coordinate_map @ model.basis @ model.cobasis
+    dampers = np.concatenate([j.damping for j in mech.joints])
+    assert difference(model.damping, rates.T @ (dampers[:, None] * rates)) < 1e-9
+    by_q, start = [], 0
+    for joint in mech.joints:
+        part = rates[start : start + len(joint.axes)]
+        by_q.append(np.linalg.solve(joint.increments(joint.reference), part))
+        start += len(joint.axes)
+    by_q = np.concatenate([by_q[j] for j in mech.topology.tree])
+    assert difference(model.mass, by_q.T @ supple.mass_matrix(mech) @ by_q) < 1e-9
+
+
 # what the model shows
 
 
