@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from supple.engine import equilibrium as equilibrium
     from supple.engine.modes import modes as modes
     from supple.errors import ConvergenceError as ConvergenceError
+    from supple.errors import ExportWarning as ExportWarning
     from supple.errors import ImportWarning as ImportWarning
     from supple.errors import MechanismError as MechanismError
+    from supple.errors import RangeWarning as RangeWarning
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
     from supple.mechanism import jacobian as jacobian
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
 _HOME = {
     "Builder": "supple.mechanism",
     "ConvergenceError": "supple.errors",
+    "ExportWarning": "supple.errors",
     "ImportWarning": "supple.errors",
     "Mechanism": "supple.mechanism",
     "MechanismError": "supple.errors",
+    "RangeWarning": "supple.errors",
     "ReducedModel": "supple.reduced",
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",

@@ -5,7 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
-from supple import _cpu
+from supple import _cpu, spatial
 
 VARIANTS = ["baseline", "avx2", "avx512"]
 RUNNABLE = VARIANTS[: VARIANTS.index(_cpu.best_variant()) + 1]

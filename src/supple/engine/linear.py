@@ -12,7 +12,7 @@ import numpy as np
 from supple import spatial
 from supple.engine.assembly import Equations, equations
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.kinematics import screws
 from supple.mechanism.record import Array
 
@@ -129,7 +129,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     """
     from supple.engine.statics import Equilibrium
 
-    eqs = equations(mech)
+    eqs = equations(mech if at is not None else _unloaded(mech))
     core = eqs.core
     if at is None:
         core.set_gravity(np.zeros(3))
@@ -154,6 +154,19 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         core.set_state(*at.state)
     core.evaluate(True)
     return Linear(eqs)
+
+
+def _unloaded(mech: Mechanism) -> Mechanism:
+    """The mechanism with spring curves that pass through zero: at rest they pull nothing."""
+    loaded = [j for j in mech.joints if any(c is not None and c(0.0) != 0 for c in j.curves)]
+    if not loaded and not any(c.curve is not None and c.curve(0.0) != 0 for c in mech.couplings):
+        return mech
+
+    def relaxed(curve: Curve | None) -> Curve | None:
+        return None if curve is None else Curve(curve.deflection, curve.torque - curve(0.0))
+
+    joints = tuple(replace(j, curves=tuple(relaxed(c) for c in j.curves)) for j in mech.joints)
+    return replace(mech, joints=joints, couplings=tuple(replace(c, curve=relaxed(c.curve)) for c in mech.couplings))
 
 
 def inertias(mech: Mechanism) -> Array:

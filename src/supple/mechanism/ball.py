@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -20,20 +19,17 @@ class Cloud:
     pose: Array
     margin: float
 
-    @cached_property
     def hull(self) -> tuple[Array, float]:
-        """Centre (3,) and radius of a ball around the points, in the world: theirs is the box's."""
+        """Centre (3,) and radius of a ball around the points, in the world: that of their box."""
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         middle = self.pose[:3, :3] @ ((low + high) / 2) + self.pose[:3, 3]
         return middle, float(np.linalg.norm(high - low) / 2)
 
-    def farthest(self, centre: Array, beyond: float) -> tuple[float, Array] | None:
-        """The point (3,) farthest from a centre and its distance, unless none lies beyond the given one."""
-        middle, radius = self.hull
-        if np.linalg.norm(middle - centre) + radius <= beyond:
-            return None
+    def farthest(self, centre: Array) -> tuple[float, Array]:
+        """Distance of the point farthest from a centre, and the point (3,), in the world."""
         local = self.pose[:3, :3].T @ (centre - self.pose[:3, 3])
-        distances = ((self.points - local) ** 2).sum(axis=1)
+        away = self.points - local
+        distances = np.einsum("ij,ij->i", away, away)
         at = int(distances.argmax())
         return float(np.sqrt(distances[at])), self.pose[:3, :3] @ self.points[at] + self.pose[:3, 3]
 
@@ -41,27 +37,31 @@ class Cloud:
 def enclosing_ball(clouds: Sequence[Cloud]) -> tuple[Array, float]:
     """Centre (3,) and radius of the smallest ball that holds all points, then grown to hold their margins.
 
-    Farthest-point iteration: the smallest ball of a few points, then the point farthest outside joins them.
-    Exact for margins of zero.
+    Farthest-point iteration: the smallest ball of a few points, then the point farthest outside joins them. Only
+    clouds whose own ball reaches out far enough are looked at. Exact for margins of zero.
     """
-    start = clouds[0].pose[:3, :3] @ clouds[0].points[0] + clouds[0].pose[:3, 3]
-    active = start[None]
+    hulls = [cloud.hull() for cloud in clouds]
+    middles, sizes = np.array([middle for middle, _ in hulls]), np.array([size for _, size in hulls])
+
+    def outermost(centre: Array, inside: float, margins: Array) -> tuple[float, Array | None]:
+        bounds = np.linalg.norm(middles - centre, axis=1) + sizes + margins
+        point = None
+        for i in np.argsort(-bounds):
+            if bounds[i] <= inside:
+                break
+            distance, candidate = clouds[i].farthest(centre)
+            if distance + margins[i] > inside:
+                inside, point = distance + margins[i], candidate
+        return inside, point
+
+    active = (clouds[0].pose[:3, :3] @ clouds[0].points[0] + clouds[0].pose[:3, 3])[None]
     while True:
         centre, radius, active = _support(active)
-        reach = radius * (1 + 1e-12) + 1e-300
-        farthest = None
-        for cloud in clouds:
-            found = cloud.farthest(centre, reach)
-            if found is not None and found[0] > reach:
-                reach, farthest = found
-        if farthest is None or (active == farthest).all(axis=1).any():
+        _, point = outermost(centre, radius * (1 + 1e-12) + 1e-300, np.zeros(len(clouds)))
+        if point is None or (active == point).all(axis=1).any():
             break
-        active = np.vstack([active, farthest])
-    for cloud in clouds:
-        found = cloud.farthest(centre, radius - cloud.margin)
-        if found is not None:
-            radius = max(radius, found[0] + cloud.margin)
-    return centre, radius
+        active = np.vstack([active, point])
+    return centre, outermost(centre, radius, np.array([cloud.margin for cloud in clouds]))[0]
 
 
 def _support(active: Array) -> tuple[Array, float, Array]:
