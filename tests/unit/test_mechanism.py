@@ -403,7 +403,7 @@ WHOLES = {
     "unknown coordinate": ({"couplings": (Coupling("c", ("a", "z"), (1, 1)),)}, "coupling 'c'", "named 'z'"),
     "unknown motor": ({"motors": (Motor("m", "z"),)}, "motor 'm'", "named 'z'"),
     "two motors": ({"motors": (Motor("m", "a"), Motor("n", "a"))}, "motors' coordinates are named 'a'"),
-    "same motor": ({"motors": (Motor("m", "a"), Motor("m", "b"))}, "two motors are named 'm'"),
+    "same motor": ({"motors": (Motor("m", "a"), Motor("m", "b"))}, "two couplings and motors are named 'm'"),
     "unknown mesh": ({"shapes": (Shape("mesh", (), EYE, mesh="m", name="s"),)}, "no mesh", "s", "'m'"),
     "unknown exclude": ({"contact_excludes": (("crank", "z"),)}, "contact exclude", "'z'"),
     "unreachable": ({"bodies": (*FOUR.bodies, LOOSE)}, "1 bodies cannot be reached", "'loose'", "free joint"),

@@ -62,7 +62,7 @@ def largest_difference(maps, truth):
     return max(np.abs(a - b).max() for a, b in pairs) / scale
 
 
-def assert_symmetric_and_positive(matrix, size=1e-3):
+def assert_symmetric_and_positive(matrix, size=0.1):
     np.testing.assert_array_equal(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix)[0] >= -1e-12 * max(np.abs(matrix).max(), size)
 

@@ -71,7 +71,7 @@ def test_convergence_is_quadratic_at_large_displacements(monkeypatch):
     eq, solves = histories(supple.library.helix(50), {"tip": [0, 0, 300, 0, 0, 0]}, monkeypatch)
     assert relative_displacement(eq, "tip") > 0.8
     before, after = np.array([solves[-1][-3:-1], solves[-1][-2:]])
-    assert after[-1] < 1e-11
+    assert after[-1] < 1e-9  # where Newton stops: what is left is its square
     assert (after < 1e3 * before**2 + 1e-13).all()
 
 

@@ -130,7 +130,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     from supple.engine.statics import Equilibrium
 
     eqs = equations(mech if at is not None else _unloaded(mech))
-    core = eqs.core
+    eqs.mechanism, core = mech, eqs.core
     if at is None:
         core.set_gravity(np.zeros(3))
         eqs.set_targets(*eqs.at_reference())

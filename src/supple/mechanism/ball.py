@@ -18,10 +18,12 @@ class Cloud:
     points: Array
     pose: Array
     margin: float
+    box: tuple[Array, Array] | None = None
+    """Lowest and highest corner (3,) of the points, where they are known."""
 
     def hull(self) -> tuple[Array, float]:
         """Centre (3,) and radius of a ball around the points, in the world: that of their box."""
-        low, high = self.points.min(axis=0), self.points.max(axis=0)
+        low, high = self.box or (self.points.min(axis=0), self.points.max(axis=0))
         middle = self.pose[:3, :3] @ ((low + high) / 2) + self.pose[:3, 3]
         return middle, float(np.linalg.norm(high - low) / 2)
 
@@ -67,15 +69,16 @@ def enclosing_ball(clouds: Sequence[Cloud]) -> tuple[Array, float]:
 def _support(active: Array) -> tuple[Array, float, Array]:
     """The smallest ball around at most five points, and the subset of at most four that fixes it."""
     best: tuple[Array, float, Array] | None = None
-    for size in range(1, min(4, len(active)) + 1):
-        for chosen in combinations(range(len(active)), size):
-            base, edges = active[chosen[0]], active[list(chosen[1:])] - active[chosen[0]]
-            offset = np.linalg.lstsq(2 * edges, (edges**2).sum(axis=1), rcond=None)[0] if size > 1 else np.zeros(3)
+    base = active[-1]  # the one that lay outside the last ball is on the new one
+    for size in range(min(3, len(active) - 1) + 1):
+        for others in combinations(range(len(active) - 1), size):
+            edges = active[list(others)] - base
+            offset = np.linalg.lstsq(2 * edges, (edges**2).sum(axis=1), rcond=None)[0] if size else np.zeros(3)
             centre, radius = base + offset, float(np.linalg.norm(offset))
             if np.linalg.norm(active - centre, axis=1).max() <= radius * (1 + 1e-10) + 1e-300 and (
                 best is None or radius < best[1]
             ):
-                best = centre, radius, active[list(chosen)]
+                best = centre, radius, active[[*others, len(active) - 1]]
     if best is not None:
         return best
     # points so nearly on one circle that no subset passes: hold them all

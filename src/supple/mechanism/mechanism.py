@@ -190,7 +190,8 @@ class Mechanism(Record):
         for body in self.bodies:
             for shape in body.shapes:
                 if len(extreme := extreme_points(shape, meshes)):
-                    clouds.append(Cloud(extreme, body.pose @ shape.pose, margin(shape)))
+                    box = None if shape.mesh is None else meshes[shape.mesh].box
+                    clouds.append(Cloud(extreme, body.pose @ shape.pose, margin(shape), box))
         return enclosing_ball(clouds)
 
     @property

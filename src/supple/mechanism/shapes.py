@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -36,6 +37,11 @@ class Mesh(Record):
         faces = faces.astype(np.int32)
         faces.flags.writeable = False
         self._freeze(vertices=vertices, faces=faces)
+
+    @cached_property
+    def box(self) -> tuple[Array, Array]:
+        """Lowest and highest corner (3,) of the vertices."""
+        return self.vertices.min(axis=0), self.vertices.max(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
