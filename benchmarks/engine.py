@@ -119,7 +119,7 @@ def factors(report: Report) -> None:
         eqs = equations(mech)
         core = eqs.core
         core.set_state(*eqs.zero_state())
-        rhs = core.evaluate(True)[0]
+        rhs = core.evaluate(True)
         parts = {
             "factorise": lambda core=core: core.factorise(0.0),
             "solve": lambda core=core, rhs=rhs: core.solve(rhs, False),

@@ -345,42 +345,41 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
     tree.move(q.data());
     double smallest = INFINITY, damping = 1;
     for (int k = 0;; ++k) {
-        measure(tips, k == corrections);
-        if (k == corrections && k == 0) return;
-        // the correction that is still to come says how far off this is, whatever directions cannot be corrected
-        if (loops.size()) error_.noalias() += loop_tips * gap_;
-        increments_.noalias() = by_tips * error_;
-        if (loops.size()) increments_.noalias() -= by_loops * gap_;
-        const double size = increments_.squaredNorm();
+        const double size = measure(tips, k == corrections);
         if (size < smallest) {
             smallest = size;
+            if (k == corrections) return;
             best_ = q;
-            last_ = increments_;
+            if (loops.size()) error_.noalias() += loop_tips * gap_;
+            last_.noalias() = by_tips * error_;
+            if (loops.size()) last_.noalias() -= by_loops * gap_;
             damping = 1;
-            if (k == corrections) {
-                if (loops.empty()) return;  // the errors still stand as measured
-                break;
-            }
         } else {  // the chord leads away: back, and half as far
             q = best_;
-            if (k == corrections) {
-                tree.move(q.data());
-                break;
-            }
+            if (k == corrections) break;
             damping /= 2;
-            increments_ = damping * last_;
         }
+        increments_ = damping * last_;
         move_by();
         tree.move(q.data());
     }
+    tree.move(q.data());
     measure(tips, true);
 }
 
-// Errors of the tips and gaps of the loops at the present frames.
-void Joints::measure(const std::vector<Pose>& tips, bool exact) {
+// Errors of the tips and gaps of the loops at the present frames; returns the size of what can be corrected: the tips'
+// error in the admissible space, and the gaps, lengths over the mechanism's.
+double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     for (std::size_t e = 0; e < tips.size(); ++e)
         error_.segment<6>(6 * e) = log(tips[e].seen_from(tree.frame(ends[e])));
-    for (std::size_t i = 0; i < loops.size(); ++i) gap_.segment<6>(6 * i) = gap(loops[i], exact);
+    admissible_.noalias() = cobasis * error_;
+    double size = admissible_.squaredNorm();
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+        const Vec6 twist = gap(loops[i], exact);
+        gap_.segment<6>(6 * i) = twist;
+        size += twist.head<3>().squaredNorm() / (length * length) + twist.tail<3>().squaredNorm();
+    }
+    return size;
 }
 
 // Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
@@ -406,6 +405,8 @@ void Joints::prepare(int tips) {
             if (step.size == 3) turns_.push_back(step);
     q = rest;
     increments_.resize(rest.size());
+    last_.resize(rest.size());
+    admissible_.resize(cobasis.rows());
     error_.setZero(6 * tips);
     gap_.setZero(6 * static_cast<int>(loops.size()));
 }

@@ -133,6 +133,8 @@ class Joints {
     Matrix map;                 // (axes, m): increments per model coordinate
     Matrix by_tips, by_loops;   // (axes, 6e), (axes, 6 loops): increments per error of tips, per gap of loops
     Matrix loop_tips;           // (6e, 6 loops): what closing the loops does to the tips
+    Matrix cobasis;             // (rank, 6e): the admissible part of tips' twists
+    double length = 1;          // the mechanism's radius
     Vector q;
 
     void prepare(int tips);
@@ -142,9 +144,9 @@ class Joints {
 
    private:
     void move_by();
-    void measure(const std::vector<Pose>& tips, bool exact);
+    double measure(const std::vector<Pose>& tips, bool exact);
     Vec6 gap(const Loop& loop, bool exact) const;
-    Vector increments_, error_, gap_, best_, last_;
+    Vector increments_, error_, gap_, best_, last_, admissible_;
     std::vector<Tree::Step> turns_;  // rotation vectors, which do not just add up
 };
 

@@ -74,7 +74,9 @@ class ReducedCore {
         joints.loops.back().steps.push_back(step);
     }
     void set_joints(const Doubles& rest, const Doubles& map, const Doubles& by_tips, const Doubles& by_loops,
-                    const Doubles& loop_tips) {
+                    const Doubles& loop_tips, const Doubles& cobasis, double length) {
+        joints.cobasis = matrix(cobasis, cobasis.size() / (6 * model.tips.size()));
+        joints.length = length;
         joints.rest = vector(rest);
         joints.offset = Vector::Zero(rest.size());
         joints.map = matrix(map, rest.size());

@@ -87,9 +87,10 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         for first, twists in _blocks(joint, False):
             core.add_loop_step(int(starts[j]) + first, np.ascontiguousarray(twists))
     by_loops, loop_tips = _loop_responses(model)
+    cobasis = model.cobasis[: len(model.cobasis) - model.modes, : 6 * len(model.end_effectors)]
     by_tips = model.coordinate_map[:, : 6 * len(model.end_effectors)]
-    parts = model.q, model.coordinate_map @ model.basis, by_tips, by_loops, loop_tips
-    core.set_joints(*(np.ascontiguousarray(part) for part in parts))
+    parts = model.q, model.coordinate_map @ model.basis, by_tips, by_loops, loop_tips, cobasis
+    core.set_joints(*(np.ascontiguousarray(part) for part in parts), mech.radius or 1.0)
 
 
 def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
