@@ -11,6 +11,7 @@ from scipy.sparse import coo_matrix
 from supple import spatial
 from supple.engine.assembly import Equations, Load
 from supple.mechanism import Mechanism, kinematics, mobility
+from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.kinematics import displacement_across
 
 Rng = np.random.Generator
@@ -88,8 +89,8 @@ def statics_residual(
     Virtual work: a coordinate of the tree feels screw . wrench of every body it moves, less its own spring.
     """
     mech, topology = eqs.mechanism, eqs.mechanism.topology
-    slices = eqs.joint_slices()
-    state = kinematics(mech, np.concatenate([np.zeros(0), *(q[slices[j]] for j in topology.tree)]))
+    slices = axis_slices(mech)
+    state = kinematics(mech, of_tree(mech, q))
 
     wrenches = np.zeros((len(mech.bodies), 6))  # at the world's origin, world axes
     for b, body in enumerate(mech.bodies):
@@ -111,9 +112,9 @@ def statics_residual(
                 wrenches[mech.body_index(name)] += spatial.adjoint(spatial.inverse(frame)).T @ carried
         force[part] += joint.twist_jacobian(q[part]).T @ by_parent
 
-    of_tree = np.einsum("di,bi,bd->d", state.screws, wrenches, topology.moves)
+    felt = np.einsum("di,bi,bd->d", state.screws, wrenches, topology.moves)
     for j in topology.tree:
-        force[slices[j]] += of_tree[topology.columns[j]]
+        force[slices[j]] += felt[topology.columns[j]]
     for joint, part in zip(mech.joints, slices, strict=True):
         deflection = q[part] - eqs.rest[part]
         force[part] -= joint.stiffness * deflection

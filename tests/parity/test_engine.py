@@ -10,6 +10,7 @@ import mechanisms
 import supple
 from supple.engine.assembly import equations, loads
 from supple.mechanism import Curve
+from supple.mechanism.axes import of_tree
 
 KINDS = [k for k in mechanisms.KINDS if k not in reference.ROTATION_VECTORS]
 COUPLINGS = {"couplings": 3, "motors": 1}
@@ -70,8 +71,7 @@ def test_poses_are_those_of_kinematics():
         eqs = equations(mech)
         eqs.core.set_state(q, *eqs.zero_state()[1:])
         eqs.core.evaluate(False)
-        of_tree = [q[part] for j, part in enumerate(eqs.joint_slices()) if j in mech.topology.tree]
-        expected = supple.kinematics(mech, np.concatenate([np.zeros(0), *of_tree])).poses.array
+        expected = supple.kinematics(mech, of_tree(mech, q)).poses.array
         np.testing.assert_allclose(eqs.core.poses, expected, atol=1e-13)
 
 

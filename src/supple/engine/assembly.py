@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.axes import per_axis
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
@@ -58,10 +58,6 @@ class Equations:
     """What the rows and springs of couplings and motors aim at."""
     limit_names: list[str] = field(default_factory=list)
     """Names of what the limit rows, the last ones, limit."""
-
-    def joint_slices(self) -> list[slice]:
-        ends = np.cumsum([0, *(len(j.axes) for j in self.mechanism.joints)])
-        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def zero_state(self) -> tuple[Array, Array, Array]:
         """Coordinates at the reference, no reactions."""
@@ -180,8 +176,7 @@ def equations(mech: Mechanism) -> Equations:
 
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
-    reference = np.concatenate([np.zeros(0), *(j.reference for j in mech.joints)])
-    rest = np.concatenate([np.zeros(0), *(j.rest for j in mech.joints)])
+    reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names)
 
 

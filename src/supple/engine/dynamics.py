@@ -13,7 +13,8 @@ from supple.engine.assembly import Equations, Load, equations, loads
 from supple.engine.linear import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium
 from supple.errors import ConvergenceError, MechanismError
-from supple.mechanism import Joint, Mechanism, Poses, kinematics
+from supple.mechanism import Mechanism, Poses, kinematics
+from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.record import Array, array
 
 METHODS = {"euler": 1, "bdf2": 2}
@@ -110,7 +111,7 @@ class Simulation:
             self._loads = {load.name: load for load in at.loads}
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
-            state = (np.concatenate([np.zeros(0), *(j.reference for j in moved.joints)]), *state[1:])
+            state = (per_axis(moved, "reference"), *state[1:])
         core.set_state(*state)
         core.evaluate(False)
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
@@ -138,10 +139,14 @@ class Simulation:
                 f"the loop at joint '{name}' gapes by {gaps.max():.2g} at the start; start where loops are closed, "
                 "for instance at=supple.equilibrium(mech)"
             )
-        names = [axis for joint in mech.joints for axis in joint.axes]
-        limits = [(name, core.q[eqs.axis[name]], *pair) for joint in mech.joints for name, pair in _limits(joint)]
+        q = core.q
+        limits = [
+            (name, q[eqs.axis[name]], *pair)
+            for joint in mech.joints
+            for name, pair in zip(joint.axes, joint.limits, strict=True)
+        ]
         for c in mech.couplings:
-            limits.append((c.name, float(c.coefficients @ core.q[[names.index(n) for n in c.coordinates]]), *c.limits))
+            limits.append((c.name, float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]), *c.limits))
         for name, value, lower, upper in limits:
             if value < lower - 1e-9 or value > upper + 1e-9:
                 raise MechanismError(
@@ -245,8 +250,7 @@ class Simulation:
     @property
     def coordinates(self) -> dict[str, Array]:
         """Coordinates (k,) of every joint by name, rad and m."""
-        q = self._core.q
-        return {j.name: q[p] for j, p in zip(self.mechanism.joints, self._eqs.joint_slices(), strict=True)}
+        return by_joint(self.mechanism, self._core.q)
 
     @property
     def reactions(self) -> dict[str, Array]:
@@ -293,8 +297,8 @@ class Simulation:
 def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments at given rates of q."""
     mech, q = eqs.mechanism, eqs.core.q
-    slices, columns = eqs.joint_slices(), mech.topology.columns
-    state = kinematics(mech, np.concatenate([np.zeros(0), *(q[slices[j]] for j in mech.topology.tree)]))
+    slices, columns = axis_slices(mech), mech.topology.columns
+    state = kinematics(mech, of_tree(mech, q))
     world = state.screws.T @ (mech.topology.moves * rates).T  # (6, bodies), at the world's origin
     twists = (spatial.adjoint(spatial.inverse(state.poses.array)) @ world.T[:, :, None])[..., 0]
     result = np.zeros(len(q))
@@ -326,10 +330,6 @@ def _check_jump(name: str, motor: Callable[[float], float], a: float, b: float) 
         a, b = (a, middle) if abs(second - first) > abs(third - second) else (middle, b)
     if abs(_motor_value(name, motor, b) - _motor_value(name, motor, a)) > 0.5 * whole:
         raise MechanismError(f"the curve of motor '{name}' jumps by {whole:g} at t = {b:g} s; motors move continuously")
-
-
-def _limits(joint: Joint) -> list[tuple[str, Array]]:
-    return list(zip(joint.axes, joint.limits, strict=True))
 
 
 def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | None) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.engine.assembly import Equations, equations
 from supple.errors import MechanismError
 from supple.mechanism import Curve, Mechanism, Poses
+from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.kinematics import screws
 from supple.mechanism.record import Array
 
@@ -57,7 +58,7 @@ class Linear:
         """(axes, bodies, 6): twist of every body, in its own frame, per increment of a tree joint's coordinate;
         zero for the coordinates of loop joints."""
         mech, topology = self.mechanism, self.mechanism.topology
-        slices = self.equations.joint_slices()
+        slices = axis_slices(mech)
         world = screws(mech, self.poses, {j: self.q[slices[j]] for j in topology.tree})
         columns = np.zeros((len(self.q), 6))
         moves = np.zeros((len(self.q), len(mech.bodies)), dtype=bool)
@@ -116,8 +117,7 @@ class Linear:
         twists = self.motions[: 6 * nb].reshape(nb, 6, -1)
         mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
         turns = self.motions[6 * nb :]
-        armature = np.concatenate([np.zeros(0), *(j.armature for j in mech.joints)])
-        total: Array = mass + turns.T @ (armature[:, None] * turns)
+        total: Array = mass + turns.T @ (per_axis(mech, "armature")[:, None] * turns)
         return total
 
 

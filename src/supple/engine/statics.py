@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple.engine.assembly import Equations, Load, equations, loads
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.axes import by_joint, of_tree
 from supple.mechanism.record import Array
 
 LAST_MOTION = 1e-9
@@ -86,8 +87,7 @@ class Equilibrium:
     @property
     def q(self) -> Array:
         """(dof,) coordinates of the spanning tree, in the order of `mech.coordinates`."""
-        joints, tree = self.mechanism.joints, self.mechanism.topology.tree
-        return np.concatenate([np.zeros(0), *(self.coordinates[joints[j].name] for j in tree)])
+        return of_tree(self.mechanism, self.state[0])
 
     @cached_property
     def stable(self) -> bool:
@@ -267,7 +267,7 @@ def _result(solver: _Solver, fraction: float, acting: Acting) -> Equilibrium:
     return Equilibrium(
         mech,
         Poses(mech, core.poses),
-        {j.name: q[part] for j, part in zip(mech.joints, eqs.joint_slices(), strict=True)},
+        by_joint(mech, q),
         {j.name: -row for j, row in zip(mech.joints, reactions, strict=True)},
         {name: -float(m) for name, m in zip(names, mu, strict=True) if m != 0 or name in eqs.row},
         max(core.imbalance, core.gap_size),

@@ -10,6 +10,7 @@ import numpy as np
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.axes import axis_names
 from supple.mechanism.body import WORLD
 from supple.mechanism.poses import find
 
@@ -23,7 +24,7 @@ def check(mech: Mechanism) -> None:
         raise MechanismError(f"'{mech.name}' has no bodies")
     _unique((body.name for body in mech.bodies), "bodies")
     _unique((joint.name for joint in mech.joints), "joints")
-    _unique((axis for joint in mech.joints for axis in joint.axes), "coordinates")
+    _unique(axis_names(mech), "coordinates")
     _unique((mesh.name for mesh in mech.meshes), "meshes")
     _unique((*(c.name for c in mech.couplings), *(m.name for m in mech.motors)), "couplings and motors")
     _unique((key.name for key in mech.keyframes), "keyframes")
@@ -62,7 +63,7 @@ def _names(mech: Mechanism, frames: list[str]) -> None:
     for shape in (*mech.shapes, *(shape for body in mech.bodies for shape in body.shapes)):
         if shape.mesh is not None and shape.mesh not in meshes:
             find(meshes, shape.mesh, f"mesh (used by a shape, {shape.name or 'unnamed'})")
-    axes = [axis for joint in mech.joints for axis in joint.axes]
+    axes = axis_names(mech)
     for coupling in mech.couplings:
         for axis in coupling.coordinates:
             if axis not in axes:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.axes import axis_names
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.joint import Joint
@@ -215,7 +216,8 @@ class Mechanism(Record):
         if joints is None:
             chosen = {name for name in self.unheld if self.joint(name).kind != "free"}
         else:
-            chosen = {a for n in joints for a in ([n] if n in self._axis_names else self.joint(n).axes)}
+            axes = set(axis_names(self))
+            chosen = {a for n in joints for a in ([n] if n in axes else self.joint(n).axes)}
 
         def sprung(joint: Joint) -> Joint:
             pick = np.array([name in chosen for name in joint.axes], dtype=bool)
@@ -229,10 +231,6 @@ class Mechanism(Record):
             )
 
         return replace(self, joints=tuple(sprung(joint) for joint in self.joints))
-
-    @cached_property
-    def _axis_names(self) -> frozenset[str]:
-        return frozenset(name for joint in self.joints for name in joint.axes)
 
     def at(self, q: ArrayLike | str) -> Mechanism:
         """A copy whose reference configuration is q (dof,), or the keyframe of that name.

@@ -11,6 +11,7 @@ from supple.engine import Equilibrium
 from supple.engine.linear import RANK_TOLERANCE, Linear, inertias, linearised, loose_coordinates, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 from supple.reduced.model import ReducedModel, held_base
@@ -147,10 +148,10 @@ def _check_held(linear: Linear) -> None:
 def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Array]:
     """Mass and damping from the energy and the losses of every link's own motion: Phi^T M Phi."""
     mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    armature, damping = (_per_axis(mech, what) for what in ("armature", "damping"))
+    armature, damping = (per_axis(mech, what) for what in ("armature", "damping"))
     mass += turns.T @ (armature[:, None] * turns)
     resistance = turns.T @ (damping[:, None] * turns)
-    names = [axis for joint in mech.joints for axis in joint.axes]
+    names = axis_names(mech)
     for c in mech.couplings:
         if not c.rigid and c.damping:
             length = c.coefficients @ turns[[names.index(n) for n in c.coordinates]]
@@ -198,7 +199,7 @@ def _published(
         from supple.reduced import recursion
 
         return _inverse(parts, recursion.accelerability(linear.mechanism, names)), resistance
-    damping = _per_axis(linear.mechanism, "damping")
+    damping = per_axis(linear.mechanism, "damping")
     drag = linear.free.T @ (damping[:, None] * linear.free)
     if (damping > 0).all():
         resistance = _inverse(parts, parts.tips @ np.linalg.solve(drag, parts.tips.T))
@@ -265,8 +266,7 @@ def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     links = spatial.adjoint(spatial.inverse(home @ model.rest_poses.array))
     motion = model.motion_map @ relative + links @ rigid
 
-    names = [axis for joint in mech.joints for axis in joint.axes]
-    kept = [axis for joint in model.mechanism.joints for axis in joint.axes]
+    names, kept = axis_names(mech), axis_names(model.mechanism)
     rows = [names.index(axis) for axis in kept]
     turns, q = np.zeros((len(names), n + 6)), np.zeros(len(names))
     turns[rows] = model.coordinate_map @ relative
@@ -283,7 +283,7 @@ def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
     mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    mass += turns.T @ (_per_axis(mech, "armature")[:, None] * turns)
+    mass += turns.T @ (per_axis(mech, "armature")[:, None] * turns)
     pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
     basis = np.zeros((n + 6, model.basis.shape[1] + 6))
     basis[:, :-6] = lift @ model.basis
@@ -327,10 +327,6 @@ def _floating_published(mech: Mechanism, names: Sequence[str], method: str, coba
     inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
     mass: Array = cobasis.T @ inverse @ cobasis
     return mass
-
-
-def _per_axis(mech: Mechanism, what: str) -> Array:
-    return np.concatenate([np.zeros(0), *(getattr(joint, what) for joint in mech.joints)])
 
 
 def _list(names: Sequence[str]) -> str:

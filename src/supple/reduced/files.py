@@ -16,6 +16,7 @@ from supple.engine.assembly import Load, equations
 from supple.engine.statics import Acting
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.axes import axis_names, by_joint
 from supple.mechanism.io import json as mechanism_json
 from supple.reduced.model import ReducedModel
 
@@ -132,18 +133,16 @@ def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]
         for a in header["loads"]
     )
     q = arrays["at_q"]
-    ends = np.cumsum([0, *(len(j.axes) for j in mech.joints)])
-    coordinates = {j.name: q[a:b] for j, a, b in zip(mech.joints, ends[:-1], ends[1:], strict=True)}
     reactions = {j.name: -row for j, row in zip(mech.joints, arrays["at_reactions"], strict=True)}
     targets = {str(name): float(value) for name, value in header["targets"].items()}
     state = q, arrays["at_reactions"], arrays["at_rows"]
     acting = Acting(loads, arrays["at_gravity"], arrays["at_rest"], targets)
-    return Equilibrium(mech, poses, coordinates, reactions, {}, 0.0, 1.0, 0, acting, state)
+    return Equilibrium(mech, poses, by_joint(mech, q), reactions, {}, 0.0, 1.0, 0, acting, state)
 
 
 def _check_shapes(model: ReducedModel) -> None:
     e, k, nb = len(model.end_effectors), model.modes, len(model.mechanism.bodies)
-    axes = sum(len(j.axes) for j in model.mechanism.joints)
+    axes = len(axis_names(model.mechanism))
     n, m = 6 * e + k, model.rank + k
     names = model.end_effectors
     if len(set(names)) < e or any(model.mechanism.frame(name)[0] < 0 for name in names) or min(k, model.rank) < 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Joint, Mechanism
+from supple.mechanism.axes import axis_slices
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel, held_base
 
@@ -61,7 +62,7 @@ def _bent(joint: Joint) -> bool:
 def add_joints(core: Any, model: ReducedModel) -> None:
     """Hands the core the tree, the loops, and how joint coordinates answer to errors of tips and loops."""
     mech, topology = model.mechanism, model.mechanism.topology
-    starts = np.cumsum([0, *(len(j.axes) for j in mech.joints)])
+    starts = [part.start for part in axis_slices(mech)]
     shown: dict[int, tuple[int, Array]] = {-1: (-1, np.eye(4))}
     steps = 0
     for b in topology.order:
@@ -71,7 +72,7 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         before, fixed = shown[int(topology.parent[b])]
         fixed = fixed @ near
         for first, twists in _blocks(joint, backwards):
-            core.add_step(before, int(starts[j]) + first, np.ascontiguousarray(fixed), np.ascontiguousarray(twists))
+            core.add_step(before, starts[j] + first, np.ascontiguousarray(fixed), np.ascontiguousarray(twists))
             before, fixed, steps = steps, np.eye(4), steps + 1
         shown[b] = before, fixed @ spatial.inverse(far)
     for b in range(len(mech.bodies)):
@@ -85,7 +86,7 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         (a, on_a), (b, on_b) = (shown[mech.body_index(name)] for name in (joint.parent, joint.child))
         core.add_loop((a, on_a @ joint.pose_parent), (b, on_b @ joint.pose_child))
         for first, twists in _blocks(joint, False):
-            core.add_loop_step(int(starts[j]) + first, np.ascontiguousarray(twists))
+            core.add_loop_step(starts[j] + first, np.ascontiguousarray(twists))
     by_loops, loop_tips = _loop_responses(model)
     cobasis = model.cobasis[: len(model.cobasis) - model.modes, : 6 * len(model.end_effectors)]
     by_tips = model.coordinate_map[:, : 6 * len(model.end_effectors)]

@@ -13,6 +13,7 @@ from supple.engine import Equilibrium
 from supple.engine.linear import Linear, linearised
 from supple.errors import MechanismError
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
+from supple.mechanism.axes import axis_names
 from supple.mechanism.record import Array
 
 
@@ -158,8 +159,7 @@ class ReducedModel:
 
     @cached_property
     def _axis_index(self) -> dict[str, int]:
-        names = [axis for joint in self.mechanism.joints for axis in joint.axes]
-        return {name: i for i, name in enumerate(names)}
+        return {name: i for i, name in enumerate(axis_names(self.mechanism))}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""

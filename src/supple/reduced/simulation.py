@@ -13,6 +13,7 @@ from supple.engine.assembly import loads
 from supple.engine.dynamics import check_count, handle_spring
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
+from supple.mechanism.axes import by_joint
 from supple.mechanism.record import Array, array
 from supple.reduced.joints import Separation, add_joints, separation
 from supple.reduced.model import ReducedModel
@@ -202,8 +203,7 @@ class ReducedSimulation:
             q = self._core.q
         else:
             q = self.model.moved(self.model.coordinate_map @ self.displacement + self._turns)
-        ends = np.cumsum([0, *(len(j.axes) for j in self.mechanism.joints)])
-        return {j.name: q[a:b] for j, a, b in zip(self.mechanism.joints, ends[:-1], ends[1:], strict=True)}
+        return by_joint(self.mechanism, q)
 
     @property
     def separation(self) -> Separation:
