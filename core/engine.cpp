@@ -162,7 +162,7 @@ class Engine {
         double error;
         {
             nb::gil_scoped_release release;
-            error = system.solve(rhs.data(), x.data(), transposed);
+            error = system.solve(rhs.data(), x.data(), transposed, true);
         }
         return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
     }
@@ -174,7 +174,7 @@ class Engine {
         std::vector<double> x(m * n);
         {
             nb::gil_scoped_release release;
-            for (std::size_t i = 0; i < m; ++i) system.solve(rhs.data() + i * n, x.data() + i * n);
+            for (std::size_t i = 0; i < m; ++i) system.solve(rhs.data() + i * n, x.data() + i * n, false, true);
         }
         return numpy(std::move(x), {m, n});
     }

@@ -98,7 +98,7 @@ bool Stepper::advance(double h, int order) {
             ++factorisations;
         }
         assumed_ = system_.active();
-        system_.solve(system_.residual().data(), x_.data());
+        system_.solve(system_.residual().data(), x_.data(), false, false);
         const double size = system_.motion_size(x_.data());
         if (!std::isfinite(size)) break;
         base_ = system_.state;

@@ -584,7 +584,7 @@ std::vector<double> System::scales() const {
     return result;
 }
 
-double System::solve(const double* rhs, double* x, bool transposed) const {
+double System::solve(const double* rhs, double* x, bool transposed, bool refine) const {
     const int n = fronts_->size();
     std::vector<double> goal(rhs, rhs + n);
     scale_multipliers(goal.data());
@@ -593,9 +593,10 @@ double System::solve(const double* rhs, double* x, bool transposed) const {
     std::copy(goal.begin(), goal.end(), x);
     transposed ? fronts_->solve_transposed(x) : fronts_->solve(x);
     double error = 0, last = INFINITY;
-    const bool regularised = std::any_of(regular_.begin(), regular_.end(), [](double value) { return value < 0; });
-    std::vector<double> left(n), best;
-    for (int k = 0; regularised && size > 0 && k < 8; ++k) {
+    const bool needed = refine && size > 0 &&
+                        std::any_of(regular_.begin(), regular_.end(), [](double value) { return value < 0; });
+    std::vector<double> left(needed ? n : 0), best;
+    for (int k = 0; needed && k < 8; ++k) {
         fronts_->multiply(x, left.data(), transposed);
         error = 0;
         for (int i = 0; i < n; ++i) {

@@ -144,8 +144,9 @@ class System {
 
     // Factorises with the regularisation of loops and rows, `shift` times the stiffness scale on coordinates.
     int factorise(double shift = 0);
-    // Newton's step: solves tangent x = rhs, refining away the regularisation. Returns the relative residual left.
-    double solve(const double* rhs, double* x, bool transposed = false) const;
+    // Newton's step: solves tangent x = rhs. With `refine` the regularisation is refined away, and the relative
+    // residual left is returned; without, it leaves a part in a billion, which the next Newton step takes care of.
+    double solve(const double* rhs, double* x, bool transposed, bool refine) const;
     // state <- base moved by alpha x
     void retract(const State& base, const double* x, double alpha);
 

@@ -150,8 +150,7 @@ def _joint(
             "limits": np.stack([np.where(rng.random(k) < 0.5, -np.inf, low), high], axis=1),
             "curves": [None if mjcf or rng.random() < 0.7 else _curve(rng) for _ in range(k)],
         }
-        if mjcf:
-            springs["limits"][ball] = -np.inf, np.inf
+        springs["limits"][ball] = -np.inf, np.inf
     middle = (where[inner] + where[outer]) / 2 + rng.normal(size=3) * 0.05
     ends = (outer, inner) if rng.random() < reversing else (inner, outer)
     b.joint(name, *ends, spatial.pose(_rotation(rng), middle), twists, blocks, reference, **springs)

@@ -441,3 +441,10 @@ def test_builder_names_the_caller():
     ):
         with pytest.raises(supple.MechanismError, match=message):
             call()
+
+
+def test_a_rotation_vector_takes_no_limits():
+    b = supple.Builder("ball")
+    b.body("a", mass=1.0, inertia=(1, 1, 1))
+    with pytest.raises(supple.MechanismError, match="joint 'turn': a rotation vector takes no limits"):
+        b.ball("turn", "world", "a", at=(0, 0, 0), limits=(-1, 1))

@@ -178,6 +178,8 @@ class Joint(Record):
                 raise MechanismError(
                     f"{what}: a block of three axes must be three perpendicular unit rotations, right-handed"
                 )
+            elif np.isfinite(self.limits[start : start + size]).any():
+                raise MechanismError(f"{what}: a rotation vector takes no limits; use a sequence of single axes")
             start += size
 
     def _check_axis(self, twist: Array, what: str) -> None:

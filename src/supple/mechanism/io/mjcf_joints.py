@@ -104,10 +104,6 @@ def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> No
         report.add("frictionloss of joint", name, "dry friction in joints is not imported")
     if model.dof_dampingpoly[own].any():
         report.add("damping of joint", name, "only the linear term is imported")
-    turning = np.concatenate([model.dof_damping[own][-3:], model.dof_armature[own][-3:]])
-    if axes.kind in (FREE, BALL) and turning.any():
-        reason = "acts on the rates of the rotation vector; the same as MuJoCo's for small angles"
-        report.add("damping or armature of joint", name, reason)
     if model.jnt_actfrclimited[axes.id]:
         report.add("actuator force limit of joint", name, "limits of force are not imported")
 

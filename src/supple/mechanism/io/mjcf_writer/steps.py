@@ -110,8 +110,6 @@ def _ball_settings(step: Step, notes: list[str]) -> dict[str, Any]:
         notes.append(f"'{step.name}': the spring of a ball is relaxed at the reference pose")
     if any(joint.curves[part]):
         notes.append(f"'{step.name}': curves of a ball's springs are left out")
-    if np.isfinite(joint.limits[part]).any():
-        notes.append(f"'{step.name}': limits on a ball's rotation vector are left out")
     means = {"stiffness": stiffness.mean(), "damping": damping.mean(), "armature": armature.mean()}
     return {key: value or None for key, value in means.items()}
 
