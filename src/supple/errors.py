@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -34,3 +35,8 @@ class ExportWarning(UserWarning):
 
 class RangeWarning(UserWarning):
     """A reduced model is used further from where it was made than it is good for."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for the text of an error: the first six, quoted."""
+    return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")

@@ -73,7 +73,8 @@ class Equations:
         )
 
     def set_target(self, name: str, value: float) -> None:
-        """Aims the spring or motor of a joint, coordinate, coupling or motor at a new position."""
+        """Aims the spring or motor of a joint, coordinate, coupling or motor at a new position, rad or m."""
+        value = finite_target(name, value)
         if name in self.targets:
             self.set_targets(self.rest, self.targets | {name: value})
         else:
@@ -90,6 +91,15 @@ class Equations:
                 self.core.set_row(self.row[name], value, value)
             else:
                 self.core.set_spring_rest(self.spring[name], value)
+
+    def reactions(self, multipliers: Array) -> dict[str, Array]:
+        """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
+        return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
+
+    def held(self, multipliers: Array) -> dict[str, float]:
+        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N."""
+        names = [*self.row, *self.limit_names]
+        return {n: -float(m) for n, m in zip(names, multipliers, strict=True) if m != 0 or n in self.row}
 
     def at_reference(self) -> tuple[Array, dict[str, float]]:
         """Rest positions and targets that are satisfied in the reference pose."""
@@ -212,6 +222,15 @@ def load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
     if body < 0:
         raise MechanismError(f"'{name}' is fixed to the world; a wrench on it does nothing")
     if frame == "body":  # in the site's own axes: turn it into the body's
-        rotation = pose_body_frame[:3, :3]
-        values = np.concatenate([rotation @ values[:3], rotation @ values[3:]])
+        values = turned(pose_body_frame[:3, :3], values)
     return Load(name, body, pose_body_frame[:3, 3].copy(), values, frame == "world")
+
+
+def turned(rotation: Array, wrench: Array) -> Array:
+    """A wrench (6,) in the axes that a rotation (3, 3) takes its own to, at the same point."""
+    return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
+
+
+def finite_target(name: str, value: ArrayLike) -> float:
+    """A set-point, or a clear error."""
+    return float(array(value, (), f"target of '{name}'"))

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from supple import spatial
 from supple.engine.assembly import Equations, Load, equations, loads
 from supple.engine.linear import evenly_scaled, linearised
-from supple.engine.statics import Equilibrium
-from supple.errors import ConvergenceError, MechanismError
+from supple.engine.statics import Equilibrium, checked_equilibrium
+from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.record import Array, array
@@ -104,9 +104,7 @@ class Simulation:
         mech, eqs, core = self.mechanism, self._eqs, self._core
         state = eqs.zero_state()
         if at is not None:
-            if at.mechanism is not mech and at.mechanism != mech:
-                raise MechanismError(f"`at` is an equilibrium of '{at.mechanism.name}', not of this mechanism")
-            state = at.state
+            state = checked_equilibrium(at, mech, "at").state
             at.acting.on(eqs)
             self._loads = {load.name: load for load in at.loads}
         elif q is not None:
@@ -199,11 +197,9 @@ class Simulation:
 
     def set_target(self, name: str, value: float) -> None:
         """Set-point (rad or m) of a sprung joint, of a coupling or of a motor."""
-        if not np.isfinite(value):
-            raise MechanismError(f"target of '{name}' must be finite, got {value}")
         if name in self._motors:
             raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
-        self._eqs.set_target(name, float(value))
+        self._eqs.set_target(name, value)
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` with the `time` reached if a step cannot be solved,
@@ -255,13 +251,12 @@ class Simulation:
     @property
     def reactions(self) -> dict[str, Array]:
         """Wrench (6,) that each joint exerts on its child, in the joint's frame on the child; N and N m."""
-        return {j.name: -row for j, row in zip(self.mechanism.joints, self._core.reactions, strict=True)}
+        return self._eqs.reactions(self._core.reactions)
 
     @property
     def held(self) -> dict[str, float]:
         """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
-        names = [*self._eqs.row, *self._eqs.limit_names]
-        return {n: -float(m) for n, m in zip(names, self._core.mu, strict=True) if m != 0 or n in self._eqs.row}
+        return self._eqs.held(self._core.mu)
 
     @property
     def gap(self) -> float:
@@ -369,6 +364,6 @@ def _check_inertia(mech: Mechanism) -> None:
     light = np.abs(linear.free @ (scales[:, None] * vectors[:, values <= 1e-13])).max(axis=1)
     names = [name for name, size in zip(linear.equations.axis, light, strict=True) if size > 1e-3 * light.max()]
     raise MechanismError(
-        f"dynamics cannot move {', '.join(repr(n) for n in names[:6])} of '{mech.name}': the bodies beyond have no "
+        f"dynamics cannot move {listed(names)} of '{mech.name}': the bodies beyond have no "
         "inertia; give them mass and inertia, or the joint an armature"
     )

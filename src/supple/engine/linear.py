@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, equations
-from supple.errors import MechanismError
+from supple.engine.assembly import Equations, equations, turned
+from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
-from supple.mechanism.kinematics import screws
+from supple.mechanism.kinematics import inertias, screws
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
 
     Loads on the bodies or sites named in `turning` count as fixed in the body, whatever they were.
     """
-    from supple.engine.statics import Equilibrium
+    from supple.engine.statics import checked_equilibrium
 
     eqs = equations(mech if at is not None else _unloaded(mech))
     eqs.mechanism, core = mech, eqs.core
@@ -136,19 +136,15 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         eqs.set_targets(*eqs.at_reference())
         core.set_state(*eqs.zero_state())
     else:
-        if not isinstance(at, Equilibrium):
-            raise MechanismError(f"`at` must be an Equilibrium (from supple.equilibrium), got {type(at).__name__}")
-        if at.mechanism is not mech and at.mechanism != mech:
-            raise MechanismError(f"`at` is an equilibrium of '{at.mechanism.name}', not of this '{mech.name}'")
+        checked_equilibrium(at, mech, "at")
         if not at.residual < 1e-6:
             raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
         at.acting.on(eqs)
         loads = []
         for load in at.loads:
             if load.world and load.name in turning:
-                turn = at.poses.array[load.body][:3, :3].T
-                wrench = np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
-                load = replace(load, wrench=wrench, world=False)
+                to_body = at.poses.array[load.body][:3, :3].T
+                load = replace(load, wrench=turned(to_body, load.wrench), world=False)
             loads.append(load)
         eqs.set_loads(loads)
         core.set_state(*at.state)
@@ -167,16 +163,6 @@ def _unloaded(mech: Mechanism) -> Mechanism:
 
     joints = tuple(replace(j, curves=tuple(relaxed(c) for c in j.curves)) for j in mech.joints)
     return replace(mech, joints=joints, couplings=tuple(replace(c, curve=relaxed(c.curve)) for c in mech.couplings))
-
-
-def inertias(mech: Mechanism) -> Array:
-    """(bodies, 6, 6) spatial inertias about the bodies' origins."""
-    inertia: Array = spatial.spatial_inertia(
-        np.array([b.mass for b in mech.bodies]),
-        np.array([b.centre for b in mech.bodies]),
-        np.array([b.inertia for b in mech.bodies]),
-    )
-    return inertia
 
 
 def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
@@ -206,3 +192,16 @@ def loose_coordinates(linear: Linear) -> list[str]:
     largest = np.abs(loose).max(axis=1, initial=0.0)
     names = linear.equations.axis
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
+
+
+def check_held(linear: Linear) -> None:
+    """Raises if coordinates move in a motion that nothing resists."""
+    mech = linear.mechanism
+    if all((j.stiffness > 0).all() for j in mech.joints):
+        return
+    loose = loose_coordinates(linear)
+    if loose:
+        raise MechanismError(
+            f"nothing holds {listed(loose)} of '{mech.name}': no spring, motor, constraint or weight resists its "
+            "motion. Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
+        )

@@ -116,24 +116,22 @@ def equilibrium(
     Raises `ConvergenceError` with `load_fraction` and `state` (an Equilibrium at that fraction) if the mechanism
     buckles or has no equilibrium, and `MechanismError` if something is held by nothing.
     """
+    from supple.engine.linear import Linear, check_held
+
     eqs = equations(mech)
     acting = tuple(loads(mech, wrenches, frame))
     for name, value in (targets or {}).items():
-        if not np.isfinite(value):
-            raise MechanismError(f"target of '{name}' must be finite, got {value}")
-        eqs.set_target(name, float(value))
+        eqs.set_target(name, value)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
     solver = _Solver(eqs)
     if start is None:
         begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
     else:
-        if start.mechanism is not mech and start.mechanism != mech:
-            raise MechanismError(f"`start` is an equilibrium of '{start.mechanism.name}', not of '{mech.name}'")
-        begin = start.acting
+        begin = checked_equilibrium(start, mech, "start").acting
         solver.state = start.state
     reached = _follow(solver, begin, goal, progress)
     result = _result(solver, reached, begin.mixed(goal, reached))
-    _name_unheld(solver)
+    check_held(Linear(eqs))
     if reached < 1:
         raise ConvergenceError(
             f"no equilibrium of '{mech.name}' was found beyond {reached:.1%} of the load: it buckles or runs away "
@@ -142,6 +140,15 @@ def equilibrium(
             state=result,
         )
     return result
+
+
+def checked_equilibrium(value: object, mech: Mechanism, what: str) -> Equilibrium:
+    """An argument `what` that must be an equilibrium of this mechanism, or a clear error."""
+    if not isinstance(value, Equilibrium):
+        raise MechanismError(f"`{what}` must be an Equilibrium (from supple.equilibrium), got {type(value).__name__}")
+    if value.mechanism is not mech and value.mechanism != mech:
+        raise MechanismError(f"`{what}` is an equilibrium of '{value.mechanism.name}', not of this '{mech.name}'")
+    return value
 
 
 class _Solver:
@@ -240,22 +247,6 @@ def _follow(solver: _Solver, begin: Acting, goal: Acting, progress: Callable[[fl
     return 1.0
 
 
-def _name_unheld(solver: _Solver) -> None:
-    """Raises if coordinates move in a motion that nothing resists."""
-    from supple.engine.linear import Linear, loose_coordinates
-
-    mech = solver.eqs.mechanism
-    if all((j.stiffness > 0).all() for j in mech.joints):
-        return
-    loose = loose_coordinates(Linear(solver.eqs))
-    if loose:
-        some = ", ".join(f"'{name}'" for name in loose[:6]) + (" ..." if len(loose) > 6 else "")
-        raise MechanismError(
-            f"nothing holds {some} of '{mech.name}': no spring, motor, constraint or weight resists its motion. "
-            "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
-        )
-
-
 def _result(solver: _Solver, fraction: float, acting: Acting) -> Equilibrium:
     eqs = solver.eqs
     mech, core = eqs.mechanism, eqs.core
@@ -263,13 +254,12 @@ def _result(solver: _Solver, fraction: float, acting: Acting) -> Equilibrium:
     core.set_state(*solver.state)
     core.evaluate(True)
     q, reactions, mu = core.q, core.reactions, core.mu
-    names = [*eqs.row, *eqs.limit_names]
     return Equilibrium(
         mech,
         Poses(mech, core.poses),
         by_joint(mech, q),
-        {j.name: -row for j, row in zip(mech.joints, reactions, strict=True)},
-        {name: -float(m) for name, m in zip(names, mu, strict=True) if m != 0 or name in eqs.row},
+        eqs.reactions(reactions),
+        eqs.held(mu),
         max(core.imbalance, core.gap_size),
         fraction,
         solver.iterations,

@@ -103,7 +103,7 @@ def screws(mech: Mechanism, poses: Poses, coordinates: Mapping[int, Array]) -> A
 
 def displacement_across(poses: Poses, joint_name: str) -> Array:
     """(4, 4) from a joint's frame on its child to its frame on its parent, by the bodies' poses."""
-    joint = poses._mechanism.joint(joint_name)
+    joint = poses.mechanism.joint(joint_name)
     on_parent = poses[joint.parent] @ joint.pose_parent
     across: Array = spatial.inverse(on_parent) @ poses[joint.child] @ joint.pose_child
     return across
@@ -112,6 +112,16 @@ def displacement_across(poses: Poses, joint_name: str) -> Array:
 def jacobian(mech: Mechanism, body: str, q: ArrayLike | None = None) -> Array:
     """(6, dof): twist of a body or site, in its own frame (linear then angular), per unit rate of q."""
     return kinematics(mech, q).jacobian(body)
+
+
+def inertias(mech: Mechanism) -> Array:
+    """(bodies, 6, 6) spatial inertias about the bodies' origins, in their own axes; kg, kg m and kg m^2."""
+    inertia: Array = spatial.spatial_inertia(
+        np.array([b.mass for b in mech.bodies]),
+        np.array([b.centre for b in mech.bodies]),
+        np.array([b.inertia for b in mech.bodies]),
+    )
+    return inertia
 
 
 def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
@@ -127,13 +137,8 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
     to_middle = spatial.adjoint(spatial.inverse(middle))
     screws = state.screws @ to_middle.T
 
-    own = spatial.spatial_inertia(
-        np.array([b.mass for b in mech.bodies]),
-        np.array([b.centre for b in mech.bodies]),
-        np.array([b.inertia for b in mech.bodies]),
-    )
     from_middle = spatial.adjoint(spatial.inverse(state.poses.array) @ middle)
-    composite = np.swapaxes(from_middle, -1, -2) @ own @ from_middle
+    composite = np.swapaxes(from_middle, -1, -2) @ inertias(mech) @ from_middle
     for b in reversed(topology.order):
         if topology.parent[b] >= 0:
             composite[topology.parent[b]] += composite[b]

@@ -22,7 +22,7 @@ class Poses(Sequence[Array]):
     """
 
     def __init__(self, mechanism: Mechanism, array: Array) -> None:
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self.array = np.array(array)
         self.array.flags.writeable = False
 
@@ -31,13 +31,13 @@ class Poses(Sequence[Array]):
             return self.array[key]
         if key == WORLD:
             return np.eye(4)
-        body, pose_body_frame = self._mechanism.frame(key)
+        body, pose_body_frame = self.mechanism.frame(key)
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame
 
     def of(self, body: str) -> Array:
         """Pose of a body or of the world, by name."""
-        index = self._mechanism.body_index(body)
+        index = self.mechanism.body_index(body)
         pose: Array = np.eye(4) if index < 0 else self.array[index]
         return pose
 
@@ -51,7 +51,7 @@ class Poses(Sequence[Array]):
         return np.array(self.array, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        return f"Poses of {len(self)} bodies of '{self._mechanism.name}'"
+        return f"Poses of {len(self)} bodies of '{self.mechanism.name}'"
 
 
 def find(names: Sequence[str], name: object, what: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import MechanismError
+from supple.errors import MechanismError, listed
 from supple.mechanism.body import WORLD, Body
 from supple.mechanism.joint import Joint
 
@@ -66,9 +66,8 @@ def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
             stack.append(there)
     if len(order) < len(bodies):
         lost = [body.name for body, p in zip(bodies, parent, strict=True) if p == -2]
-        some = ", ".join(f"'{name}'" for name in lost[:5]) + (" ..." if len(lost) > 5 else "")
         raise MechanismError(
-            f"{len(lost)} bodies cannot be reached from the world through joints: {some}. "
+            f"{len(lost)} bodies cannot be reached from the world through joints: {listed(lost)}. "
             "Tie them with a joint; a body that floats has a free joint to 'world'"
         )
     columns = _columns(tree, joints) | _columns(loops, joints)

@@ -8,10 +8,12 @@ import numpy as np
 
 from supple import spatial
 from supple.engine import Equilibrium
-from supple.engine.linear import RANK_TOLERANCE, Linear, inertias, linearised, loose_coordinates, null_space
+from supple.engine.assembly import turned
+from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, per_axis
+from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 from supple.reduced.model import ReducedModel, held_base
@@ -39,14 +41,14 @@ def reduce(
     modes. Directions smaller than `tolerance`, relative to the largest and with lengths over the mechanism's
     radius, count as inadmissible.
     """
-    names = _checked(mech, end_effectors, method, mass, modes, tolerance, at)
+    names = _checked(mech, end_effectors, method, mass, modes, tolerance)
     held, base = held_base(mech)
     if base is not None:
         if at is not None:
             raise MechanismError(f"'{mech.name}' floats: it is reduced at its reference pose only (at=None)")
         names = [name for name in names if name != base]
     linear = linearised(held, at, turning=names)
-    _check_held(linear)
+    check_held(linear)
     if method == "recursion":
         from supple.reduced.recursion import recursion
 
@@ -114,8 +116,8 @@ def _checked(
     mass: str,
     modes: int,
     tolerance: float,
-    at: Equilibrium | None,
 ) -> list[str]:
+    """The end effectors' names, or an error for the first argument that is wrong."""
     names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors or ())
     if not names:
         raise MechanismError("name at least one end effector (a body or site)")
@@ -132,17 +134,6 @@ def _checked(
     if not 0 < tolerance < 1:
         raise MechanismError(f"tolerance must lie between 0 and 1, got {tolerance}")
     return names
-
-
-def _check_held(linear: Linear) -> None:
-    mech = linear.mechanism
-    if all((j.stiffness > 0).all() for j in mech.joints):
-        return
-    loose = loose_coordinates(linear)
-    if loose:
-        raise MechanismError(
-            f"nothing holds {_list(loose)} of '{mech.name}'; add springs (mech.with_springs(stiffness=...)) or motors"
-        )
 
 
 def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Array]:
@@ -222,8 +213,8 @@ def _assemble(
     for load in at.loads if at is not None else ():
         if load.name in names:
             i = list(names).index(load.name)
-            turn = linear.poses[load.name][:3, :3].T if load.world else mech.frame(load.name)[1][:3, :3].T
-            wrenches[6 * i : 6 * i + 6] += np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
+            to_frame = linear.poses[load.name][:3, :3].T if load.world else mech.frame(load.name)[1][:3, :3].T
+            wrenches[6 * i : 6 * i + 6] += turned(to_frame, load.wrench)
     return ReducedModel(
         mech,
         tuple(names),
@@ -327,7 +318,3 @@ def _floating_published(mech: Mechanism, names: Sequence[str], method: str, coba
     inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
     mass: Array = cobasis.T @ inverse @ cobasis
     return mass
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")

@@ -118,7 +118,8 @@ def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]
     for a in header["loads"]:
         if mech.frame(a["name"])[0] != a["body"] or a["body"] < 0:
             raise ValueError(f"the load on '{a['name']}' does not fit the mechanism")
-    for name, zero in zip(("at_q", "at_reactions", "at_rows"), equations(mech).zero_state(), strict=True):
+    eqs = equations(mech)
+    for name, zero in zip(("at_q", "at_reactions", "at_rows"), eqs.zero_state(), strict=True):
         _check_array(arrays, name)
         if arrays[name].shape != zero.shape:
             raise ValueError(f"array '{name}' has shape {arrays[name].shape}, expected {zero.shape}")
@@ -132,12 +133,10 @@ def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]
         )
         for a in header["loads"]
     )
-    q = arrays["at_q"]
-    reactions = {j.name: -row for j, row in zip(mech.joints, arrays["at_reactions"], strict=True)}
     targets = {str(name): float(value) for name, value in header["targets"].items()}
-    state = q, arrays["at_reactions"], arrays["at_rows"]
+    q, reactions, _ = state = arrays["at_q"], arrays["at_reactions"], arrays["at_rows"]
     acting = Acting(loads, arrays["at_gravity"], arrays["at_rest"], targets)
-    return Equilibrium(mech, poses, by_joint(mech, q), reactions, {}, 0.0, 1.0, 0, acting, state)
+    return Equilibrium(mech, poses, by_joint(mech, q), eqs.reactions(reactions), {}, 0.0, 1.0, 0, acting, state)
 
 
 def _check_shapes(model: ReducedModel) -> None:

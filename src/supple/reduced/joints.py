@@ -106,7 +106,7 @@ def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
 def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
     """Per unit gap of each loop: increments of every coordinate (axes, 6 loops) and twists of the end effectors
     (6e, 6 loops), of the mechanism giving way to the gap with nothing else acting."""
-    mech, linear = model.mechanism, model._linear
+    mech, linear = model.mechanism, model.linear
     core, loops = linear.equations.core, mech.topology.loops
     e = len(model.end_effectors)
     if not loops:
@@ -118,7 +118,7 @@ def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
         rhs[6 * i : 6 * i + 6, starts[j] : starts[j] + 6] = np.eye(6)
     response = linear.solve(rhs)
     turns = np.zeros((len(model.q), len(rhs)))
-    turns[[model._axis_index[n] for n in linear.equations.axis]] = response[:, core.axis_rows].T
+    turns[model.held_axes] = response[:, core.axis_rows].T
     twists = response[:, : 6 * len(mech.bodies)].T.reshape(len(mech.bodies), 6, -1)
     frames = [mech.frame(name) for name in model.end_effectors]
     return turns, np.concatenate([spatial.adjoint(spatial.inverse(pose)) @ twists[body] for body, pose in frames])

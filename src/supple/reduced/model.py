@@ -99,13 +99,14 @@ class ReducedModel:
         return result
 
     @cached_property
-    def _linear(self) -> Linear:
+    def linear(self) -> Linear:
+        """The engine's linear system that the model was made from, a free base held."""
         return linearised(held_base(self.mechanism)[0], self.at, turning=self.end_effectors)
 
     def target_effect(self, name: str) -> tuple[Array, Array, Array]:
         """What a unit change of a set-point does with nothing else changed: displacement of the model (n,),
         twists of every link (bodies, 6), increments of every joint's coordinates (axes,)."""
-        linear = self._linear
+        linear = self.linear
         eqs = linear.equations
         rhs = np.zeros(eqs.core.unknowns)
         rows = np.array(eqs.core.axis_rows, dtype=int)
@@ -133,12 +134,12 @@ class ReducedModel:
         tips = [self._tip_twist(name, twists) for name in self.end_effectors]
         displacement = np.concatenate([*tips, np.zeros(self.modes)])
         increments = np.zeros(len(self.q))
-        increments[[self._axis_index[n] for n in eqs.axis]] = response[rows]
+        increments[self.held_axes] = response[rows]
         return displacement, twists, increments
 
     def rest_target(self, name: str) -> float:
         """Where a set-point stands in the model; at the reference pose, where that pose has it."""
-        eqs = self._linear.equations
+        eqs = self.linear.equations
         return eqs.targets[name] if name in eqs.targets else float(eqs.rest[eqs.sprung_axis(name)])
 
     def moved(self, increments: Array) -> Array:
@@ -158,8 +159,10 @@ class ReducedModel:
         return twist
 
     @cached_property
-    def _axis_index(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(axis_names(self.mechanism))}
+    def held_axes(self) -> list[int]:
+        """Where the coordinates of `linear` stand among those of the mechanism, which has a free base's too."""
+        index = {name: i for i, name in enumerate(axis_names(self.mechanism))}
+        return [index[name] for name in self.linear.equations.axis]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import spatial
-from supple.errors import MechanismError
+from supple.errors import MechanismError, listed
 from supple.mechanism import Joint, Mechanism
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
@@ -69,7 +69,7 @@ def inverse_damping(mech: Mechanism, end_effectors: Sequence[str]) -> Array | No
         return None
     if damped < free:
         raise MechanismError(
-            f"{_some(sorted(free - damped))} of '{mech.name}' have no damper while others have one: their inverse "
+            f"{listed(sorted(free - damped))} of '{mech.name}' have no damper while others have one: their inverse "
             f"damping is infinite. Give every axis damping (mech.with_springs(..., joints=[...])) or {PROJECTION}"
         )
     return _coupled(graph, _compliances(graph, _per_joint(graph, _joint_inverse_damping))[0])
@@ -98,7 +98,7 @@ def _joint_compliance(graph: _Graph, j: int) -> Array:
     passive = [name for name, k, moves in zip(joint.axes, stiffness, free, strict=True) if moves and k <= 0]
     if passive:
         raise MechanismError(
-            f"{_some(passive)} of '{graph.mech.name}' have no spring, so their compliance is infinite and the "
+            f"{listed(passive)} of '{graph.mech.name}' have no spring, so their compliance is infinite and the "
             f"recursion cannot chain them; {PROJECTION}, or add springs with mech.with_springs(...)"
         )
     return _inverse(np.diag(stiffness), free)
@@ -143,10 +143,6 @@ def _inverse(matrix: Array, free: NDArray[np.bool_]) -> Array:
 
 def _per_joint(graph: _Graph, what: Callable[[_Graph, int], Array]) -> list[Array]:
     return [what(graph, j) for j in range(len(graph.mech.joints))]
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 # algorithm 1: outwards

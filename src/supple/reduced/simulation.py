@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core, spatial
-from supple.engine.assembly import loads
-from supple.engine.dynamics import check_count, handle_spring
+from supple.engine.assembly import finite_target, loads, turned
+from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import by_joint
@@ -54,13 +54,12 @@ class ReducedSimulation:
     ) -> None:
         if not isinstance(model, ReducedModel):
             raise MechanismError(f"a ReducedModel is needed (from supple.reduce), got {type(model).__name__}")
-        if not np.isfinite(dt) or dt <= 0:
-            raise MechanismError(f"dt must be a positive number of seconds, got {dt}")
+        dt = positive_seconds(dt)
         if reconstruction not in RECONSTRUCTIONS:
             raise MechanismError(f"reconstruction is one of {RECONSTRUCTIONS}, got {reconstruction!r}")
         if threads < 1 or corrections < 0:
             raise MechanismError("threads must be at least 1, corrections not negative")
-        self.model, self.dt, self.reconstruction = model, float(dt), reconstruction
+        self.model, self.dt, self.reconstruction = model, dt, reconstruction
         self.mechanism = model.mechanism
         basis, e = model.basis, len(model.end_effectors)
         small = [basis.T @ matrix @ basis for matrix in (model.mass, model.damping, model.stiffness)]
@@ -83,9 +82,8 @@ class ReducedSimulation:
         self._warned, self._watched = False, 0.0
         for load in model.at.loads if model.at is not None else ():  # the loads of the equilibrium act on
             if load.name in model.end_effectors:
-                turn = np.eye(3) if load.world else self.mechanism.frame(load.name)[1][:3, :3].T
-                wrench = np.concatenate([turn @ load.wrench[:3], turn @ load.wrench[3:]])
-                self._set_wrench(load.name, wrench, load.world)
+                to_frame = np.eye(3) if load.world else self.mechanism.frame(load.name)[1][:3, :3].T
+                self._set_wrench(load.name, turned(to_frame, load.wrench), load.world)
         self._origin = self.save()
 
     # acting on it
@@ -122,11 +120,10 @@ class ReducedSimulation:
 
     def set_target(self, name: str, value: float) -> None:
         """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; its effect is linear."""
-        if not np.isfinite(value):
-            raise MechanismError(f"target of '{name}' must be finite, got {value}")
+        value = finite_target(name, value)
         if name not in self._effects:
             self._effects[name] = self.model.target_effect(name)
-        self._targets[name] = float(value)
+        self._targets[name] = value
         self._push_targets()
 
     def _push_targets(self) -> None:
