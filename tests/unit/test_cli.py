@@ -288,6 +288,7 @@ def test_run_shows_how_far_it_got(run, tmp_path, stuck):
         (("y", "--picture", "y.gif"), ".png"),
         (("y", "-o", "nowhere/y.png"), "nowhere"),
         (("rod.json",), "nothing holds 'pivot'"),
+        (("rod.json",), "Add springs (--springs 50)"),
     ],
 )
 def test_run_refuses_in_one_line(run, tmp_path, args, text):

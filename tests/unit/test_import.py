@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 import threading
 import warnings
@@ -156,6 +157,24 @@ def test_urdf(tmp_path: Path) -> None:
     assert mimic.rest == 0.5
     assert "frictionloss of joint 'shoulder'" in reported(mech)
     assert "actuator force limit of joint 'shoulder'" in reported(mech)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "text"),
+    [
+        ('mimic joint="shoulder"', 'mimic joint="sholder"', "<mimic> of joint 'elbow' names the joint 'sholder'"),
+        ('child link="', 'child link="not_', "<child> of joint"),
+        ('parent link="', 'parent link="not_', "<parent> of joint"),
+        ("</robot>", '<link name="x"/><link name="x"/></robot>', "a second link is named 'x'"),
+        ('type="revolute"', 'type="fixed"', "follows 'shoulder', which is fixed"),
+    ],
+)
+def test_urdf_joints_name_what_is_there(tmp_path: Path, right: str, wrong: str, text: str) -> None:
+    assert right in URDF
+    file = tmp_path / "arm.urdf"
+    file.write_text(URDF.replace(right, wrong))
+    with pytest.raises(supple.MechanismError, match=re.escape(text)):
+        supple.load(file)
 
 
 def test_urdf_mesh_in_a_package(tmp_path: Path, tetrahedron: Path) -> None:

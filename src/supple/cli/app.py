@@ -69,7 +69,8 @@ def _plain_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever reads has seen enough: typer ends quietly
     except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
-        typer.echo(f"supple: {' '.join(tables.printable(str(error)).split())}", err=True)
+        text = str(error).replace("mech.with_springs(stiffness=...)", "--springs 50")
+        typer.echo(f"supple: {' '.join(tables.printable(text).split())}", err=True)
         raise typer.Exit(1) from None
 
 

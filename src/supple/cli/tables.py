@@ -117,7 +117,8 @@ def _summary(facts: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if facts["keyframes"]:
         yield "keyframes", ", ".join(facts["keyframes"])
     if facts["not_imported"]:
-        yield "not imported", f"{len(facts['not_imported'])} things of the file, listed at the end"
+        count = len(facts["not_imported"])
+        yield "not imported", f"{count} thing{'s' if count > 1 else ''} of the file, listed at the end"
 
 
 def _bodies(facts: dict[str, Any]) -> Iterable[Sequence[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from supple.errors import MechanismError
@@ -200,6 +201,7 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
     compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
     root.children = [e for e in root.children if e.tag in ("link", "joint", "material", "mujoco")]
+    _names(root)
     _settings(root)
     for part in root.walk():
         if part.tag in ("plugin", "extension", "include"):
@@ -210,6 +212,27 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
             owner.children = [shape for shape in owner.children if not _unreadable(owner, shape, notes)]
         if part.tag == "mesh" and "filename" in part.attributes:
             part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).absolute())
+
+
+def _names(root: Element) -> None:
+    """Refuses joints that name what is not there; MuJoCo leaves out such a <mimic> without a word."""
+    named: dict[str, dict[str, Element]] = {"link": {}, "joint": {}}
+    for part in root.children:
+        name = part.attributes.get("name", "")
+        if part.tag in named and named[part.tag].setdefault(name, part) is not part and name:
+            part.fail(f"a second {part.tag} is named '{name}'; give each its own name")
+    for joint in (e for e in root.children if e.tag == "joint"):
+        for part in joint.children:
+            what = {"parent": "link", "child": "link", "mimic": "joint"}.get(part.tag, "")
+            name = part.attributes.get(what, "")
+            if not name:
+                continue
+            if name not in named[what]:
+                close = get_close_matches(name, named[what], 1)
+                hint = f"did you mean '{close[0]}'?" if close else f"add it, or name another {what}"
+                part.fail(f"<{part.tag}> of {joint} names the {what} '{name}', which is not in the file; {hint}")
+            if what == "joint" and named[what][name].attributes.get("type") == "fixed":
+                part.fail(f"<mimic> of {joint} follows '{name}', which is fixed; make it follow a joint that moves")
 
 
 def _settings(root: Element) -> None:
