@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import mechanisms
 import supple
 from supple import spatial
+from supple.mechanism import mobility
 from supple.mechanism.io import json
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -84,6 +85,21 @@ def test_with_springs_holds_everything(mech):
     held = mech.with_springs(10.0, 1.0)
     assert all(mech.joint(name).kind == "free" for name in held.unheld)
     assert held.bodies == mech.bodies
+
+
+@few
+@given(mechanisms.mechanisms(sprung=False, couplings=2, motors=1), SEEDS)
+def test_unheld_is_what_all_springs_motors_and_constraints_leave(mech, seed):
+    """Coordinates with a spring of their own are left out of the search; searching with them finds the same."""
+    rng = np.random.default_rng(seed)
+    chosen = [name for name in (*mech.coordinates, *mech.loop_coordinates) if rng.random() < 0.4]
+    mech = mech.with_springs(10.0, joints=[name for name in chosen if mech.joint(name).kind != "free"])
+    names, motions = (*mech.coordinates, *mech.loop_coordinates), []
+    for q in mobility._generic_poses(mech):
+        motions.append(mobility._null_space(np.vstack([mobility.constraints(mech, q)[1], mobility._held(mech)])))
+    free = min(motions, key=lambda basis: basis.shape[1])
+    moving = np.abs(free).max(axis=1, initial=0.0) > 1e-6
+    assert mech.unheld == tuple(name for name, moves in zip(names, moving, strict=True) if moves)
 
 
 @few

@@ -23,14 +23,20 @@ def mobility(mech: Mechanism) -> int:
 def unheld(mech: Mechanism) -> tuple[str, ...]:
     """Coordinates that move in some motion which no spring, motor or constraint resists, at a generic pose."""
     names = (*mech.coordinates, *mech.loop_coordinates)
+    held = _held(mech)
+    alone = np.count_nonzero(held, axis=1) == 1
+    loose = ~held[alone].any(axis=0)  # what has a spring or motor of its own does not move
+    if not loose.any():
+        return ()
     free: Array | None = None
     for q in _generic_poses(mech):
-        rows = np.vstack([constraints(mech, q)[1], _held(mech)])
-        motions = _null_space(rows)
+        rows = np.vstack([constraints(mech, q)[1], held[~alone]])
+        motions = _null_space(rows[:, loose], least=1.0)
         if free is None or motions.shape[1] < free.shape[1]:
             free = motions
     assert free is not None
-    return tuple(name for name, row in zip(names, free, strict=True) if np.abs(row).max(initial=0.0) > 1e-6)
+    moving = np.abs(free).max(axis=1, initial=0.0) > 1e-6
+    return tuple(names[i] for i in np.flatnonzero(loose)[moving])
 
 
 def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
@@ -116,11 +122,11 @@ def _close(mech: Mechanism, q: Array) -> Array | None:
     return None
 
 
-def _null_space(rows: Array) -> Array:
-    """(n, k) orthonormal basis of the null space."""
+def _null_space(rows: Array, least: float = 1e-300) -> Array:
+    """(n, k) orthonormal basis of the null space; `least` the size that rows are expected to have."""
     if not len(rows):
         return np.eye(rows.shape[1])
     _, values, basis = np.linalg.svd(rows)
-    rank = int((values > RANK_TOLERANCE * max(values.max(initial=0.0), 1e-300)).sum())
+    rank = int((values > RANK_TOLERANCE * max(values.max(initial=0.0), least)).sum())
     null: Array = basis[rank:].T
     return null
