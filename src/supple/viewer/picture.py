@@ -58,7 +58,8 @@ def draw(
     shape = _poses(mech, poses)
     scene = Scene(view)
     if ghost is not None:
-        _add_bodies(scene, mech, _poses(mech, ghost), PALE)
+        # sorted as if a little further away, so that it does not show through a shape that has hardly moved
+        _add_bodies(scene, mech, _poses(mech, ghost), PALE, nearer=-0.15 * mech.radius)
     _add_bodies(scene, mech, shape, LINK)
     for solid in mech.shapes:
         scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
@@ -132,16 +133,16 @@ def _poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
     return mech.poses if poses is None else Poses(mech, array(poses, (len(mech.bodies), 4, 4), "poses"))
 
 
-def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str) -> None:
+def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer: float = 0.0) -> None:
     meshes = {mesh.name: mesh for mesh in mech.meshes}
     for body, pose in zip(mech.bodies, poses, strict=True):
         # where a body has shapes only to be seen, they are the better likeness
         seen = [s for s in body.shapes if not s.touches] or list(body.shapes)
         for shape in seen:
-            scene.add(surfaces.moved(surfaces.shape_polygons(shape, meshes), pose), colour)
+            scene.add(surfaces.moved(surfaces.shape_polygons(shape, meshes), pose), colour, nearer)
         if not seen:
             for polygons in _skeleton(mech, body, poses):
-                scene.add(polygons, colour)
+                scene.add(polygons, colour, nearer)
 
 
 def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:

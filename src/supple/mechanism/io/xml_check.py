@@ -231,8 +231,9 @@ def _names(root: Element) -> None:
                 close = get_close_matches(name, named[what], 1)
                 hint = f"did you mean '{close[0]}'?" if close else f"add it, or name another {what}"
                 part.fail(f"<{part.tag}> of {joint} names the {what} '{name}', which is not in the file; {hint}")
-            if what == "joint" and named[what][name].attributes.get("type") == "fixed":
-                part.fail(f"<mimic> of {joint} follows '{name}', which is fixed; make it follow a joint that moves")
+            kind = named[what][name].attributes.get("type", "")
+            if what == "joint" and kind in ("fixed", "planar", "floating"):
+                part.fail(f"<mimic> of {joint} follows '{name}', which is {kind}; it can only follow a hinge or slide")
 
 
 def _settings(root: Element) -> None:
