@@ -36,6 +36,7 @@ class Linear:
 
     @cached_property
     def poses(self) -> Poses:
+        """World poses (4, 4) of every body."""
         return Poses(self.mechanism, self.equations.core.poses)
 
     @cached_property
@@ -70,6 +71,15 @@ class Linear:
         to_body = spatial.adjoint(spatial.inverse(self.poses.array))
         twists = np.einsum("bij,aj->abi", to_body, columns)
         return np.where(moves[:, :, None], twists, 0.0)
+
+    def jacobian_of(self, names: Sequence[str]) -> Array:
+        """(6 names, axes): twists of bodies and sites, each in its own frame, per increment of a tree joint's
+        coordinate."""
+        rows = [np.zeros((0, len(self.q)))]
+        for name in names:
+            body, pose_body_frame = self.mechanism.frame(name)
+            rows.append(spatial.adjoint(spatial.inverse(pose_body_frame)) @ self.jacobian[:, body].T)
+        return np.concatenate(rows)
 
     @cached_property
     def free(self) -> Array:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
 from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
+from supple.reduced.floating import floating
 from supple.reduced.maps import Maps
 from supple.reduced.model import ReducedModel, held_base
 from supple.reduced.projection import projection
@@ -72,14 +72,14 @@ def reduce(
 
     model = _assemble(linear, names, maps, at, method, mass, modes, parts.rank, motion, turns, basis, cobasis,
                       stiffness, resistance, inertia)  # fmt: skip
-    return model if base is None else _floating(mech, base, model)
+    return model if base is None else floating(mech, base, model)
 
 
 class _Parts:
     """The admissible space of the end effectors: range of their rows of the allowed motions."""
 
     def __init__(self, linear: Linear, names: Sequence[str], tolerance: float, floating: bool = False) -> None:
-        by_axes = _jacobian(linear, names)
+        by_axes = linear.jacobian_of(names)
         self.tips: Array = by_axes @ linear.free
         """(6e, free): twists of the end effectors per allowed motion."""
         radius = linear.mechanism.radius or 1.0
@@ -98,15 +98,6 @@ class _Parts:
         self.rank = int((sizes > max(tolerance * sizes.max(initial=0.0), rounding.max(initial=0.0))).sum())
         self.basis: Array = lengths[:, None] * left[:, : self.rank]
         self.cobasis: Array = left[:, : self.rank].T / lengths
-
-
-def _jacobian(linear: Linear, names: Sequence[str]) -> Array:
-    """(6e, axes): twists of bodies and sites, each in its own frame, per increment of a tree joint's coordinate."""
-    rows = [np.zeros((0, len(linear.q)))]
-    for name in names:
-        body, pose = linear.mechanism.frame(name)
-        rows.append(spatial.adjoint(spatial.inverse(pose)) @ linear.jacobian[:, body].T)
-    return np.concatenate(rows)
 
 
 def _checked(
@@ -237,84 +228,3 @@ def _assemble(
         mass_kind=mass_kind,
         at=at,
     )
-
-
-def _floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
-    """The same model with its base set free: the base's twist comes last, the others are seen from it.
-
-    With xi_rel = xi - Ad xi_base, elastic energy is that of xi_rel, and every link moves by its map of xi_rel
-    and rigidly with the base.
-    """
-    e, k, n = len(model.end_effectors), model.modes, len(model.stiffness)
-    home = spatial.inverse(model.rest_poses[base])
-    carried = [spatial.adjoint(spatial.inverse(home @ model.rest_poses[name])) for name in model.end_effectors]
-    relative = np.zeros((n, n + 6))  # from (tips, base, modes) to (tips seen from the base, modes)
-    relative[: 6 * e, : 6 * e] = np.eye(6 * e)
-    relative[: 6 * e, 6 * e : 6 * e + 6] = -np.concatenate([*carried, np.zeros((0, 6))])
-    relative[6 * e :, 6 * e + 6 :] = np.eye(k)
-    rigid = np.zeros((6, n + 6))
-    rigid[:, 6 * e : 6 * e + 6] = np.eye(6)
-    links = spatial.adjoint(spatial.inverse(home @ model.rest_poses.array))
-    motion = model.motion_map @ relative + links @ rigid
-
-    names, kept = axis_names(mech), axis_names(model.mechanism)
-    rows = [names.index(axis) for axis in kept]
-    turns, q = np.zeros((len(names), n + 6)), np.zeros(len(names))
-    turns[rows] = model.coordinate_map @ relative
-    free = mech.joint(next(axis for axis in names if axis not in kept))
-    q[[names.index(a) for a in free.axes]] = free.reference
-    q[rows] = model.q
-    # the base's own joint turns with the base
-    frame = spatial.inverse(model.rest_poses[base]) @ model.rest_poses.of(free.child) @ free.pose_child
-    own = np.linalg.inv(free.twist_jacobian(free.reference)) @ spatial.adjoint(spatial.inverse(frame)) @ rigid
-    sign = 1.0 if free.child == base else -1.0
-    turns[[names.index(a) for a in free.axes]] = sign * free.increments(free.reference) @ own
-
-    lift = np.zeros((n + 6, n))  # back from displacements seen from a held base
-    lift[: 6 * e, : 6 * e] = np.eye(6 * e)
-    lift[6 * e + 6 :, 6 * e :] = np.eye(k)
-    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    mass += turns.T @ (per_axis(mech, "armature")[:, None] * turns)
-    pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
-    basis = np.zeros((n + 6, model.basis.shape[1] + 6))
-    basis[:, :-6] = lift @ model.basis
-    basis[: 6 * e, -6:] = np.concatenate([*carried, np.zeros((0, 6))])
-    basis[6 * e : 6 * e + 6, -6:] = np.eye(6)
-    cobasis = np.concatenate([model.cobasis @ pick, rigid])
-    if model.mass_kind == "accelerability":
-        mass = _floating_published(mech, (*model.end_effectors, base), model.method, cobasis)
-    admissible = basis @ cobasis
-    maps = [np.concatenate([m, np.zeros((*m.shape[:2], 6))], axis=2) for m in (model.twist_map, model.wrench_map)]
-    return ReducedModel(
-        mech,
-        (*model.end_effectors, base),
-        compliance=lift @ model.compliance @ lift.T,
-        stiffness=relative.T @ model.stiffness @ relative,
-        damping=relative.T @ model.damping @ relative,
-        mass=admissible.T @ ((mass + mass.T) / 2) @ admissible,
-        twist_map=maps[0],
-        wrench_map=maps[1],
-        motion_map=motion @ admissible,
-        coordinate_map=turns @ admissible,
-        basis=basis,
-        cobasis=cobasis,
-        rank=model.rank + 6,
-        modes=k,
-        rest_poses=Poses(mech, model.rest_poses.array),
-        wrenches=np.concatenate([model.wrenches, np.zeros(6)]),
-        q=q,
-        method=model.method,
-        mass_kind=model.mass_kind,
-        at=None,
-        free_base=base,
-    )
-
-
-def _floating_published(mech: Mechanism, names: Sequence[str], method: str, cobasis: Array) -> Array:
-    if method == "recursion":
-        raise MechanismError(f"'{mech.name}' floats, and the recursion has no mass for that; use mass='consistent'")
-    linear = linearised(mech)
-    tips = _jacobian(linear, names) @ linear.free
-    inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
-    mass: Array = cobasis.T @ inverse @ cobasis
-    return mass
