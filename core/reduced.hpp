@@ -36,7 +36,7 @@ class Links {
     static constexpr int lanes = 8;
     struct Block;
     void work(int thread, int threads);
-    void run(const Block& block, int first);
+    void run(const Block& block, int index);
 
     int n_, m_;
     std::vector<Block> blocks_;

@@ -9,7 +9,7 @@ class Stepper {
    public:
     Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {}
 
-    // Starts at the system's coordinates with the given rates of the tree's coordinates' bodies.
+    // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
     void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
 
     // One step of h to `targets`, the values of the equality rows `driven` at its end. A step that does not converge

@@ -23,8 +23,8 @@ SUPPLE_INLINE Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& 
     return stack(force, torque + point.cross(force));
 }
 
-// Ad(h^-1) and Ad(h^-1)^T applied without forming the matrix
-SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {  // Ad(h^-1)^T w: seen in h's base
+// Ad(h^-1)^T w, without forming the matrix: a wrench in the frame h, seen in the frame that h stands in
+SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {
     const Vec3 f = h.R * w.head<3>();
     return stack(f, h.R * w.tail<3>() + h.p.cross(f));
 }
@@ -385,7 +385,7 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
     if (loop) Eigen::Map<Vec6>(&residual_[joint_start_[j]]) -= gap_[j];
     if (!tangent) return;
 
-    // c' = A_b b - B_a a - S q; second derivatives of lambda^T c:
+    // c' = A_b b - B_a a - S q, of a loop as at `loop_child_`; second derivatives of lambda^T c where it is closed:
     //   qa: S^T N B/2,  qb: -S^T N A/2,  ab: -B^T N A/2,  qq: -s_i^T N s_k/2 between different exponentials
     const int nb = bodies();
     const int n = fronts_->element_size(nb + j);

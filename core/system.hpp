@@ -119,10 +119,8 @@ class System {
     int bodies() const { return static_cast<int>(mass.size()); }
     int axes() const { return static_cast<int>(twists.size()); }
     int unknowns() const { return fronts_->size(); }
-    int body_row(int b) const { return 6 * b; }
     int lambda_row(int j) const { return joint_start_[j]; }
     int axis_row(int axis) const { return axis_row_[axis]; }
-    int mu_row(int r) const { return row_start_ + r; }
     Fronts& fronts() { return *fronts_; }
     // Scale of an unknown in the element matrices: they hold scale_i scale_k times the tangent.
     std::vector<double> scales() const;
