@@ -564,6 +564,11 @@ def refused(path, *words):
         assert word in str(error.value), error.value
 
 
+def test_saving_where_there_is_no_folder(tmp_path):
+    with pytest.raises(supple.MechanismError, match="cannot write the file"):
+        supple.reduce(supple.library.y(), ["left_tip"]).save(tmp_path / "missing" / "tip.npz")
+
+
 def test_missing_and_foreign_files(tmp_path):
     refused(tmp_path / "none.npz", "no file")
     refused(tmp_path)

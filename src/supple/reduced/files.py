@@ -18,6 +18,7 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
 from supple.mechanism.io import json as mechanism_json
+from supple.mechanism.io.writing import writing
 from supple.reduced.model import ReducedModel
 
 FORMAT, VERSION = "supple-reduced-model", 1
@@ -30,6 +31,7 @@ ARRAYS = (
 
 
 def save(model: ReducedModel, path: str | PathLike[str]) -> None:
+    """Writes a model, its mechanism and the equilibrium it was made at."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -52,11 +54,12 @@ def save(model: ReducedModel, path: str | PathLike[str]) -> None:
         arrays |= dict(zip(("at_q", "at_reactions", "at_rows"), model.at.state, strict=True))
     texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(model.mechanism)}
     packed: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
-    with open(path, "wb") as file:
+    with writing(path, binary=True) as file:
         np.savez_compressed(file, **packed, **arrays)
 
 
 def load(path: str | PathLike[str]) -> ReducedModel:
+    """Reads what `save` wrote; anything else raises `MechanismError`."""
     where = fspath(path)
     arrays = _read(where)
     try:

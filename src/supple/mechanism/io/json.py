@@ -11,6 +11,7 @@ import numpy as np
 
 from supple.errors import MechanismError
 from supple.mechanism.io.json_records import JsonObject, decode_mechanism, encode_mechanism
+from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
 
 FORMAT = "supple-mechanism"
@@ -42,12 +43,8 @@ def load(path: str | PathLike[str]) -> Mechanism:
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
     """Writes everything a mechanism holds."""
     text = dumps(mech)
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise MechanismError(f"{path}: cannot write the file: {reason}; check its name and folder") from None
+    with writing(path) as file:
+        file.write(text)
 
 
 def dumps(mech: Mechanism) -> str:

@@ -15,6 +15,7 @@ from supple.mechanism.io.mjcf_writer.plan import Node, Plan
 from supple.mechanism.io.mjcf_writer.shapes import Shapes, placed
 from supple.mechanism.io.mjcf_writer.steps import Step
 from supple.mechanism.io.mjcf_writer.xml import Element
+from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
 
 TIMESTEP = 0.001
@@ -30,12 +31,8 @@ LEAST_MOMENT = 2e-15
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
     """Writes an `.xml` file for MuJoCo."""
     text = write(mech)
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise MechanismError(f"{path}: cannot write the file: {reason}; check its name and folder") from None
+    with writing(path) as file:
+        file.write(text)
 
 
 def write(mech: Mechanism) -> str:
