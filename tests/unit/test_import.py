@@ -332,7 +332,8 @@ def test_unknown_suffix_to_save(tmp_path: Path) -> None:
 
 
 def test_comments_with_dashes_are_accepted(tmp_path: Path) -> None:
-    supple.load(write(tmp_path, "<!-- a -- b ---- c\n -->" + world()))
+    plain, commented = (supple.load(write(tmp_path, text + world())) for text in ("", "<!-- a -- b ---- c\n -->"))
+    assert commented == plain
 
 
 # the process that compiles
