@@ -10,6 +10,7 @@ constexpr int halvings = 10;
 constexpr double last_motion = 1e-8;  // a last correction this small, and shrinking fast, leaves far less
 constexpr double rounding = 1e-12;
 constexpr double closed = 1e-11;      // gaps of loops and errors of rows
+constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 }  // namespace
 
 void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<double>& rates) {
@@ -96,6 +97,7 @@ bool Stepper::advance(double h, int order) {
         if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
+            if (system_.fronts().negative()) break;  // so long a step has more than one solution
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);
@@ -110,6 +112,7 @@ bool Stepper::advance(double h, int order) {
         if (!done) continue;
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
+        if (turned() > largest_turn) break;  // whole turns would go unnoticed
         hit_ = system_.active() != touching;
         if (hit_ && order > 1) break;  // an impact: with one difference
         accept(h);
@@ -122,6 +125,19 @@ bool Stepper::advance(double h, int order) {
     system_.momentum = momentum;
     system_.rate = rate;
     return order > 1 && hit_ && advance(h, 1);
+}
+
+double Stepper::turned() const {
+    double largest = 0;
+    for (int axis = 0; axis < system_.axes(); ++axis)
+        if (!system_.twists[axis].tail<3>().isZero(0) && system_.single(axis))
+            largest = std::max(largest, std::abs(system_.state.q[axis] - history.q[axis]));
+    for (int b = 0; b < system_.bodies(); ++b) {
+        // cosine of the turn: (trace - 1) / 2
+        const double trace = (history.H[b].R.transpose() * system_.state.H[b].R).trace();
+        if (trace < 1 + 2 * std::cos(largest_turn)) return INFINITY;
+    }
+    return largest;
 }
 
 void Stepper::accept(double h) {

@@ -25,6 +25,7 @@ class Stepper {
     bool advance(double h, int order);
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     void accept(double h);
+    double turned() const;  // most that a coordinate turned in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
 
     System& system_;

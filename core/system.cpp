@@ -134,6 +134,7 @@ void System::prepare() {
 
     for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
     for (Joint& joint : joints) {
+        for (int size : joint.blocks) single_.insert(single_.end(), size, size == 1);
         joint.A_child = adjoint_inverse(joint.pose_child);
         joint.Ad_parent = adjoint_inverse(joint.pose_parent);
     }

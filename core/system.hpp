@@ -121,6 +121,7 @@ class System {
     int unknowns() const { return fronts_->size(); }
     int lambda_row(int j) const { return joint_start_[j]; }
     int axis_row(int axis) const { return axis_row_[axis]; }
+    bool single(int axis) const { return single_[axis]; }  // not a component of a rotation vector
     Fronts& fronts() { return *fronts_; }
     // Scale of an unknown in the element matrices: they hold scale_i scale_k times the tangent.
     std::vector<double> scales() const;
@@ -173,6 +174,7 @@ class System {
 
     std::unique_ptr<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
+    std::vector<bool> single_;
     std::vector<int> holder_;                 // per body, its joint in the tree
     int row_start_ = 0, first_pair_ = 0;
     std::vector<Mat6> mass_matrix_;

@@ -998,3 +998,66 @@ def test_random_closed_mechanisms_run():
         for _ in range(10):
             sim.step(5)
             assert sim.gap < 1e-9
+
+
+# long steps
+
+
+def test_a_step_of_several_turns_is_divided():
+    """100 rad/s at 50 ms: five radians a step, which a rotation alone cannot tell from minus one."""
+    b = supple.Builder("wheel", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", stiffness=1.0)
+    sim = supple.Simulation(b.build(), 0.05, rates=[100.0])
+    energy = [sim.energy.total]
+    for _ in range(10):
+        sim.step()
+        energy.append(sim.energy.total)
+    assert (np.diff(energy) < 0).all()
+    assert sim.coordinates["axle"][0] == pytest.approx(100 * np.sin(np.sqrt(10) * 0.5) / np.sqrt(10), rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_violent_loads_make_no_energy(seed):
+    rng = np.random.default_rng(seed)
+    mech = chain([0.1] * (1 + seed % 2), gravity=STILL)
+    force = rng.normal(size=3) * 10 ** rng.uniform(1, 4)
+    sim = supple.Simulation(mech, 10 ** rng.uniform(-3, -1.3))
+    sim.apply("end", [*force, 0, 0, 0])
+
+    def total() -> float:
+        return sim.energy.total - force @ sim.poses["end"][:3, 3]
+
+    before = total()
+    for _ in range(15):
+        sim.step()
+        assert total() <= before + 1e-6 * (1 + abs(before))
+        before = total()
+
+
+# redundant loops
+
+
+def test_redundant_loops_carry_nothing_without_a_load():
+    for reaction in supple.equilibrium(supple.library.ladder(6)).reactions.values():
+        assert np.abs(reaction).max() < 1e-10
+
+
+def test_symmetric_rails_carry_alike():
+    eq = supple.equilibrium(supple.library.ladder(6), {"tip": [0, 40, -20, 0, 0, 0]})
+    left, right = eq.reactions["left_hinge_1"], eq.reactions["right_hinge_1"]
+    assert left[[1, 2, 3]] == pytest.approx(right[[1, 2, 3]], abs=1e-9)
+    assert np.linalg.norm(left[:3] + right[:3]) == pytest.approx(np.hypot(40, 20), abs=1e-8)
+
+
+@pytest.mark.parametrize("call", [supple.equilibrium, lambda m: supple.Simulation(m, 1e-3), supple.modes])
+def test_a_file_name_is_no_mechanism(call):
+    with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'; .*supple.load"):
+        call("arm.urdf")
+
+
+def test_motors_need_functions_that_return_numbers():
+    with pytest.raises(supple.MechanismError, match="motor 'drive' needs a function of time"):
+        supple.Simulation(driven(), 1e-3, motors={"drive": 1.0})
+    with pytest.raises(supple.MechanismError, match="motor 'drive' must return a number"):
+        supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: None})

@@ -127,8 +127,15 @@ class Equations:
         return index
 
 
+def check_mechanism(mech: object) -> None:
+    """Raises for what is no Mechanism: a file's name, say."""
+    if not isinstance(mech, Mechanism):
+        raise MechanismError(f"a Mechanism is needed, got {mech!r:.60}; read a file with supple.load(...)")
+
+
 def equations(mech: Mechanism) -> Equations:
     """Hands a mechanism to the core."""
+    check_mechanism(mech)
     core = _core.Engine()
     for body in mech.bodies:
         core.add_body(body.mass, body.centre, body.inertia)

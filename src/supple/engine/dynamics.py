@@ -86,9 +86,9 @@ class Simulation:
         dt = positive_seconds(dt)
         if method not in METHODS:
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
-        _check_inertia(mech)
         self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech)
+        _check_inertia(mech)
         self._core = self._eqs.core
         self._motors = dict(motors or {})
         names = [motor.name for motor in mech.motors]
@@ -310,7 +310,12 @@ def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
 
 
 def _motor_value(name: str, motor: Callable[[float], float], time: float) -> float:
-    value = float(motor(time))
+    if not callable(motor):
+        raise MechanismError(f"motor '{name}' needs a function of time (s), got {motor!r:.60}")
+    value = motor(time)
+    if not isinstance(value, int | float | np.number):
+        raise MechanismError(f"the function of motor '{name}' must return a number; at t = {time:g} s: {value!r:.40}")
+    value = float(value)
     if not np.isfinite(value):
         raise MechanismError(f"motor '{name}' is not finite at t = {time:g} s: {value}")
     return value
@@ -354,6 +359,8 @@ def check_count(n: object) -> None:
 
 def _check_inertia(mech: Mechanism) -> None:
     """Every motion that joints and loops allow must move some mass, or have an armature."""
+    if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
+        return
     linear = linearised(mech)
     if not linear.mass.size:
         return

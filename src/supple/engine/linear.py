@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, equations, turned
+from supple.engine.assembly import Equations, check_mechanism, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
@@ -82,16 +82,14 @@ class Linear:
         return np.concatenate(rows)
 
     @cached_property
-    def free(self) -> Array:
-        """(axes, m): increments of coordinates that keep loops closed and rows satisfied."""
+    def conditions(self) -> Array:
+        """(6 loops + rows, axes): what increments of coordinates do to the loops' gaps and to the rows."""
         mech, core = self.mechanism, self.equations.core
         rows, columns, values = core.tangent()
         n, na = core.unknowns, len(self.q)
         starts = core.lambda_rows
         loops = [start + i for start in (starts[j] for j in mech.topology.loops) for i in range(6)]
         tied = [*loops, *range(n - len(self.equations.row) - len(self.equations.limit_names), n)]
-        if not tied:
-            return np.eye(na)
         position = np.full(n, -1)
         position[tied] = np.arange(len(tied))
         pick = position[rows.astype(int)] >= 0
@@ -99,8 +97,13 @@ class Linear:
         dense = np.zeros((len(tied), n))
         np.add.at(dense, (position[rows[pick].astype(int)], columns[pick].astype(int)), values[pick])
         motions = self.jacobian.reshape(na, 6 * nb)
-        conditions = dense[:, : 6 * nb] @ motions.T + dense[:, core.axis_rows]
-        return null_space(conditions)
+        conditions: Array = dense[:, : 6 * nb] @ motions.T + dense[:, core.axis_rows]
+        return conditions
+
+    @cached_property
+    def free(self) -> Array:
+        """(axes, m): increments of coordinates that keep loops closed and rows satisfied."""
+        return null_space(self.conditions)
 
     @cached_property
     def motions(self) -> Array:
@@ -139,6 +142,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     """
     from supple.engine.statics import checked_equilibrium
 
+    check_mechanism(mech)
     eqs = equations(mech if at is not None else _unloaded(mech))
     eqs.mechanism, core = mech, eqs.core
     if at is None:

@@ -34,6 +34,8 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
     preload and gravity count as balanced there, so the stiffness is that of the unloaded springs."""
     from scipy.linalg import eigh
 
+    if count is not None and (not isinstance(count, int) or count < 1):
+        raise MechanismError(f"count must be a number of modes, 1 or more, got {count!r}")
     linear = linearised(mech, at)
     mass = (linear.mass + linear.mass.T) / 2
     if not len(mass):
@@ -43,8 +45,10 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
             f"some motion of '{mech.name}' moves no mass, so it has no natural frequency; give every moving body a "
             "mass or its joint an armature"
         )
-    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass)
-    values, vectors = values[:count], vectors[:, :count]
+    wanted = None if count is None or count >= len(mass) else (0, count - 1)
+    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass, subset_by_index=wanted)
+    largest = np.abs(np.diag(linear.stiffness) / np.diag(mass)).max()
+    values[np.abs(values) < 1e-12 * largest] = 0.0  # rounding of motions that nothing resists
     full = linear.motions @ vectors
     nb = len(mech.bodies)
     return Modes(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Equations, Load, equations, loads
+from supple.engine.linear import Linear, check_held, null_space
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
@@ -19,7 +20,7 @@ LAST_MOTION = 1e-9
 """Newton's last step, rad (lengths over the radius): what it leaves is its square."""
 CLOSED = 1e-10
 """Gaps of loops over the radius, errors of motors, rigid couplings and touched limits."""
-NEWTON_LIMIT = 40
+NEWTON_LIMIT = 150
 SMALLEST_LOAD_STEP = 1e-4
 LARGEST_TURN = 1.0
 """Most that a coordinate moves in one Newton step, rad or radii."""
@@ -116,8 +117,6 @@ def equilibrium(
     Raises `ConvergenceError` with `load_fraction` and `state` (an Equilibrium at that fraction) if the mechanism
     buckles or has no equilibrium, and `MechanismError` if something is held by nothing.
     """
-    from supple.engine.linear import Linear, check_held
-
     eqs = equations(mech)
     acting = tuple(loads(mech, wrenches, frame))
     for name, value in (targets or {}).items():
@@ -247,12 +246,39 @@ def _follow(solver: _Solver, begin: Acting, goal: Acting, progress: Callable[[fl
     return 1.0
 
 
+def _share_reactions(solver: _Solver) -> None:
+    """Where redundant loops leave open which joint carries what, takes the smallest reactions (lengths over the
+    radius): nothing is carried without a load, and what is symmetric is carried evenly."""
+    eqs = solver.eqs
+    mech, core = eqs.mechanism, eqs.core
+    loops = list(mech.topology.loops)
+    if not loops:
+        return
+    undetermined = null_space(Linear(eqs).conditions[: 6 * len(loops)].T)  # multipliers that push nothing
+    q, reactions, mu = core.q, core.reactions, core.mu
+    changes = []
+    for push in undetermined.T:
+        moved = reactions.copy()
+        moved[loops] += push.reshape(-1, 6)
+        core.set_state(q, moved, mu)
+        core.evaluate(False)
+        changes.append(core.reactions - reactions)
+    if changes:
+        weights = np.array([mech.radius or 1.0] * 3 + [1.0] * 3)
+        rows = np.array([(change * weights).ravel() for change in changes]).T
+        share = np.linalg.lstsq(rows, -(reactions * weights).ravel(), rcond=None)[0]
+        reactions = reactions + np.tensordot(share, np.array(changes), axes=1)
+    core.set_state(q, reactions, mu)
+    core.evaluate(True)
+
+
 def _result(solver: _Solver, fraction: float, acting: Acting) -> Equilibrium:
     eqs = solver.eqs
     mech, core = eqs.mechanism, eqs.core
     acting.on(eqs)
     core.set_state(*solver.state)
     core.evaluate(True)
+    _share_reactions(solver)
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(
         mech,
