@@ -7,7 +7,7 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-8;  // a last correction this small, and shrinking fast, leaves far less
+constexpr double last_motion = 1e-9;  // a last correction this small, and shrinking fast, leaves far less
 constexpr double rounding = 1e-12;
 constexpr double closed = 1e-11;      // gaps of loops and errors of rows
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
