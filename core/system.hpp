@@ -160,6 +160,8 @@ class System {
     Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
 
    private:
+    static constexpr double penalty = 1e9;  // stiffness of regularised constraints over that of the mechanism
+
     void move();
     void joint_kinematics(int j);
     void apply(const Step* step, const History* history, bool tangent);
