@@ -321,3 +321,22 @@ def test_the_bar_appears_only_when_it_takes_long():
     assert shown(patience=10.0) == ""
     assert "working" in shown(patience=0.05)
     assert "50%" in shown(patience=0.05)
+
+
+@pytest.mark.parametrize("options", [("--dt", "0.01"), ("--method", "bdf2"), ("--damping", "1")])
+def test_options_that_would_do_nothing(run, options):
+    result = run("run", "ladder", *options)
+    assert result.exit_code == 2
+    assert "--time" in result.output or "--springs" in result.output
+
+
+def test_springs_with_damping(run, tmp_path):
+    b = supple.Builder("loose", gravity=(0, 0, 0))
+    b.link("arm", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("axle", "world", "arm", at=(0, 0, 0), axis="z")
+    b.build().save(tmp_path / "loose.json")
+    told = ["run", "loose.json", "--springs", "50", "--torque", "arm", "0", "0", "1", "--time", "0.02", "--json"]
+    free, damped = (json.loads(run(*told, *more).stdout) for more in ((), ("--damping", "100")))
+    turns = [found["bodies"][0]["rotation"][2] for found in (free, damped)]
+    assert 0 < turns[1] < 0.5 * turns[0]
+    assert run(*told, "--dt", "0").exit_code == 1

@@ -56,8 +56,11 @@ Springs = Annotated[
 Duration = Annotated[
     float | None, typer.Option("--time", metavar="SECONDS", help="Simulate that long, instead of statics")
 ]
-StepSize = Annotated[float, typer.Option("--dt", metavar="SECONDS", help="Step of the simulation")]
-Method = Annotated[str, typer.Option("--method", help="Of the simulation: euler or bdf2")]
+Damping = Annotated[
+    float | None, typer.Option("--damping", metavar="DAMPING", help="Of those springs, N m s/rad (none)")
+]
+StepSize = Annotated[float | None, typer.Option("--dt", metavar="SECONDS", help="Step of the simulation (0.002)")]
+Method = Annotated[str | None, typer.Option("--method", help="Of the simulation: euler or bdf2 (euler)")]
 Everything = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
 
 
@@ -101,9 +104,10 @@ def run(
     target: Targets = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
+    damping: Damping = None,
     time: Duration = None,
-    dt: StepSize = 2e-3,
-    method: Method = "euler",
+    dt: StepSize = None,
+    method: Method = None,
     picture: Picture = Path("supple-run.png"),
     everything: Everything = False,
     as_json: AsJson = False,
@@ -112,15 +116,22 @@ def run(
 
     For example: supple run ladder --force tip 0 100 0
     """
+    if time is None and (dt is not None or method is not None):
+        raise typer.BadParameter("--dt and --method belong to a simulation; give its length too, with --time SECONDS")
+    if springs is None and damping is not None:
+        raise typer.BadParameter("--damping belongs to --springs STIFFNESS; give that too")
     with _plain_errors():
         loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
         targets = {name: value for name, (value,) in words.untied("--target", target)}
         _check_picture(picture)
         mech = open_mechanism(source, keyframe)
         if springs is not None:
-            mech = mech.with_springs(springs)
+            mech = mech.with_springs(springs, damping or 0.0)
         task = solve.Task(mech, loads, frame, targets)
-        outcome = solve.settle(task) if time is None else solve.simulate(task, time, dt, method)
+        if time is None:
+            outcome = solve.settle(task)
+        else:
+            outcome = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler")
         _draw(task, outcome, picture)
         if as_json:
             json.dump(outcome.facts | {"picture": str(picture)}, sys.stdout, indent=2, allow_nan=False)
