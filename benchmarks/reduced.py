@@ -67,9 +67,9 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     mj_model, mj_data = mujoco_twin(mech)
     peer_steps = max(10, 20_000 // len(mech.bodies) ** 2)
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
-        "twist": (1000, lambda n: twist._core.step(n, True)),
-        "bare": (1000, lambda n: twist._core.step(n, False)),
-        "joints": (300, lambda n: joints._core.step(n, True)),
+        "twist": (1000, lambda n: twist._motion.core.step(n, True)),
+        "bare": (1000, lambda n: twist._motion.core.step(n, False)),
+        "joints": (300, lambda n: joints._motion.core.step(n, True)),
         "engine": (peer_steps, engine.step),
         "mujoco": (peer_steps, lambda n: mujoco.mj_step(mj_model, mj_data, nstep=n)),
     }
@@ -81,7 +81,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
         for key, seconds in alternate(calls, 1).items():
             times[key] = min(times[key], seconds / runs[key][0])
         two = shown(model, threads=2)  # its second thread spins, so it lives only for its turn
-        times["two"] = min(times["two"], best(lambda two=two: two._core.step(1000, True), repeat=3) / 1000)
+        times["two"] = min(times["two"], best(lambda two=two: two._motion.core.step(1000, True), repeat=3) / 1000)
         del two
     assert np.isfinite(mj_data.qpos).all()
     vortex, *paper = PAPER[name]
@@ -106,7 +106,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
 def shown(model: supple.ReducedModel, **options: object) -> supple.ReducedSimulation:
     sim = supple.ReducedSimulation(model, DT, **options)
     sim.apply("tip", [0, 50, 0, 0, 0, 0])
-    sim._core.step(100, True)
+    sim._motion.core.step(100, True)
     return sim
 
 

@@ -91,7 +91,7 @@ def pulled(name: str, mech: Mechanism, tips: list[str], direction: tuple, steps:
     points = []
     for displacement, (z, force) in zip(steps, held(model, along, steps), strict=False):
         for sim in (twist, joints):
-            sim._core.set_state(z, np.zeros(len(z)), 0.0)
+            sim._motion.core.set_state(z, np.zeros(len(z)), 0.0)
         left = joints.gaps
         gap = float(np.linalg.norm(left[:, :3], axis=1).max() / mech.radius)
         turn = float(np.linalg.norm(left[:, 3:], axis=1).max())
@@ -174,13 +174,13 @@ def gaps(report: Report) -> None:
                 continue
             for k in range(CORRECTIONS + 1):
                 sim = supple.ReducedSimulation(model, 1e-3, reconstruction="joints", corrections=k)
-                sim._core.set_state(states[-1][0], np.zeros(len(states[-1][0])), 0.0)
+                sim._motion.core.set_state(states[-1][0], np.zeros(len(states[-1][0])), 0.0)
                 left = np.linalg.norm(sim.gaps[:, :3], axis=1).max() / mech.radius
                 worst[k] = max(worst[k], left)
             loops = {mech.joints[j].name for j in mech.topology.loops}
             tree = max(tree, *(d for joint, d in sim.separation.joints.items() if joint not in loops))
             twist = supple.ReducedSimulation(model, 1e-3)
-            twist._core.set_state(states[-1][0], np.zeros(len(states[-1][0])), 0.0)
+            twist._motion.core.set_state(states[-1][0], np.zeros(len(states[-1][0])), 0.0)
             apart = max(apart, twist.separation.total)
         columns = {f"after_{k}": float(left) for k, left in enumerate(worst)}
         full = model.rank == 6 * len(tips)

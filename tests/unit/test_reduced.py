@@ -226,7 +226,7 @@ def test_velocities_are_the_rates_of_poses(turn):
     sim.set_target("hinge1", 0.2 * turn)
     turned = model.compliance @ (model.end_effector_poses[0][:3, :3].T @ [0, 0, 1] @ np.eye(6)[3:])
     turned *= turn / np.linalg.norm(turned[3:])
-    sim.restore(dataclasses.replace(sim.save(), y=model.cobasis @ turned))
+    sim.restore(dataclasses.replace(sim.save(), state=(model.cobasis @ turned, np.zeros(len(model.cobasis)))))
     sim.apply("link2", [0, 1, 0, 0, 0, 3.0])
     sim.step(200)
     before = sim.poses.array

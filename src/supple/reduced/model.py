@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from supple import spatial
 from supple.engine import Equilibrium
+from supple.engine.assembly import turned
 from supple.engine.linear import Linear, linearised
 from supple.errors import MechanismError
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
 from supple.mechanism.record import Array
 
+if TYPE_CHECKING:
+    from supple.reduced.motion import Motion
+
+class Model(ABC):
+    """What a `ReducedSimulation` needs of a model: a mechanism seen from its end effectors."""
+
+    mechanism: Mechanism
+    end_effectors: tuple[str, ...]
+
+    @abstractmethod
+    def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
+        """The model moving in time by steps of `dt` seconds."""
+
+    @property
+    def acting(self) -> dict[str, tuple[Array, bool]]:
+        """Wrenches (6,) that act from the start, by end effector, and whether they are in world axes."""
+        return {}
+
+    def index(self, end_effector: str) -> int:
+        """Position of an end effector."""
+        if end_effector in self.end_effectors:
+            return self.end_effectors.index(end_effector)
+        self.mechanism.frame(end_effector)  # raises for names that do not exist at all
+        raise MechanismError(
+            f"'{end_effector}' is not an end effector of this model ({', '.join(self.end_effectors)}); "
+            "name it too when the model is made"
+        )
+
 
 @dataclass(frozen=True)
-class ReducedModel:
+class ReducedModel(Model):
     """A linear model of e end effectors (6e twists) and k added modes, n = 6e + k numbers in all.
 
     Twists and wrenches are linear then angular, in the end effector's own axes: at displacement xi it stands at
@@ -71,15 +102,12 @@ class ReducedModel:
         """(e, 4, 4) world poses of the end effectors where the model was made."""
         return np.array([self.rest_poses[name] for name in self.end_effectors])
 
-    def index(self, end_effector: str) -> int:
-        """Position of an end effector."""
-        if end_effector in self.end_effectors:
-            return self.end_effectors.index(end_effector)
-        self.mechanism.frame(end_effector)  # raises for names that do not exist at all
-        raise MechanismError(
-            f"'{end_effector}' is not an end effector of this model ({', '.join(self.end_effectors)}); "
-            "name it in supple.reduce(mech, [...]) too"
-        )
+    @property
+    def acting(self) -> dict[str, tuple[Array, bool]]:
+        """The loads of the equilibrium that the model was made at."""
+        loads = [load for load in (self.at.loads if self.at is not None else ()) if load.name in self.end_effectors]
+        frames = {load.name: self.mechanism.frame(load.name)[1][:3, :3].T for load in loads if not load.world}
+        return {load.name: (turned(frames.get(load.name, np.eye(3)), load.wrench), load.world) for load in loads}
 
     def tangent_stiffness(self, frame: str) -> Array:
         """(6e, 6e): d wrench / d twist at the model's pose with the present loads held, either turning with the
@@ -163,6 +191,11 @@ class ReducedModel:
         """Where the coordinates of `linear` stand among those of the mechanism, which has a free base's too."""
         index = {name: i for i, name in enumerate(axis_names(self.mechanism))}
         return [index[name] for name in self.linear.equations.axis]
+
+    def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
+        from supple.reduced.motion import LinearMotion
+
+        return LinearMotion(self, dt, reconstruction, corrections, threads)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""
