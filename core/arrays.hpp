@@ -23,8 +23,24 @@ inline NumpyArray copied(const Eigen::VectorXd& v) {
     return numpy({v.data(), v.data() + v.size()}, {static_cast<std::size_t>(v.size())});
 }
 
+inline NumpyArray copied(const Eigen::MatrixXd& m) {
+    std::vector<double> rows;
+    for (Eigen::Index r = 0; r < m.rows(); ++r)
+        for (Eigen::Index c = 0; c < m.cols(); ++c) rows.push_back(m(r, c));
+    return numpy(std::move(rows), {static_cast<std::size_t>(m.rows()), static_cast<std::size_t>(m.cols())});
+}
+
 inline void expect(const Doubles& array, std::size_t size) {
     if (array.size() != size) throw std::invalid_argument("array of unexpected size");
+}
+
+inline Eigen::MatrixXd matrix(const Doubles& array, std::size_t rows) {
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    return Eigen::Map<const RowMajor>(array.data(), rows, rows ? array.size() / rows : 0);
+}
+
+inline Eigen::VectorXd vector(const Doubles& array) {
+    return Eigen::Map<const Eigen::VectorXd>(array.data(), array.size());
 }
 
 inline std::vector<double> doubles(const Doubles& array) { return {array.data(), array.data() + array.size()}; }

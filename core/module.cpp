@@ -2,6 +2,7 @@
 #include "module.hpp"
 
 NB_MODULE(SUPPLE_MODULE, module) {
+    bind_blended(module);
     bind_engine(module);
     bind_reduced(module);
     bind_spatial(module);

@@ -5,42 +5,9 @@
 
 namespace supple {
 
-namespace {
-
-constexpr int lanes = 8;
-constexpr int terms = 14;
-
-template <int k>
-constexpr std::array<double, terms> series() {  // of the Stumpff function g_k
-    std::array<double, terms> c{};
-    for (int j = 0; j < terms; ++j) c[j] = (j % 2 ? -1.0 : 1.0) / detail::factorial(2 * j + k);
-    return c;
-}
-
-template <int k>
-inline void stumpff_lanes(const double* s, double* g) {
-    static constexpr auto c = series<k>();
-    for (int l = 0; l < lanes; ++l) g[l] = c[terms - 1];
-    for (int j = terms - 2; j >= 0; --j)
-        for (int l = 0; l < lanes; ++l) g[l] = g[l] * s[l] + c[j];
-}
-
-inline void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace
-
 // --- links ----------------------------------------------------------------------------------------------------------
 
-struct Links::Block {
-    alignas(64) double offset[6][lanes];
-    alignas(64) double rest[12][lanes];  // rotation by rows, then position
-};
-
-Links::Links(const double* rest, const double* maps, int n, int m, int threads) : n_(n), m_(m) {
+Links::Links(const double* rest, const double* maps, int n, int m, int threads) : n_(n), m_(m), team_(threads) {
     const int count = (n + lanes - 1) / lanes;
     blocks_.resize(count);
     maps_.assign(static_cast<std::size_t>(count) * m * 6 * lanes, 0.0);
@@ -57,25 +24,6 @@ Links::Links(const double* rest, const double* maps, int n, int m, int threads) 
                 maps_[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] = maps[(6 * from + k) * m + j];
         }
     }
-    for (int t = 1; t < threads; ++t)
-        helpers_.emplace_back([this, t, threads] {
-            int seen = 0;
-            while (true) {
-                for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin) pause();
-                generation_.wait(seen, std::memory_order_acquire);  // asleep until the next update, if it takes long
-                if (stop_.load(std::memory_order_relaxed)) return;
-                ++seen;
-                work(t, threads);
-                finished_.fetch_add(1, std::memory_order_release);
-            }
-        });
-}
-
-Links::~Links() {
-    stop_ = true;
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-    for (std::thread& helper : helpers_) helper.join();
 }
 
 void Links::set_offsets(const double* twists) {
@@ -86,19 +34,10 @@ void Links::set_offsets(const double* twists) {
 void Links::update(const double* y, double* poses) {
     y_ = y;
     poses_ = poses;
-    const int threads = static_cast<int>(helpers_.size()) + 1;
-    finished_.store(0, std::memory_order_relaxed);
-    if (threads > 1) {
-        generation_.fetch_add(1, std::memory_order_release);
-        generation_.notify_all();
-    }
-    work(0, threads);
-    while (finished_.load(std::memory_order_acquire) < threads - 1) pause();
-}
-
-void Links::work(int thread, int threads) {
-    const int count = static_cast<int>(blocks_.size());
-    for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(blocks_[i], i);
+    team_.run([this](int thread, int threads) {
+        const int count = static_cast<int>(blocks_.size());
+        for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(blocks_[i], i);
+    });
 }
 
 void Links::run(const Block& block, int index) {

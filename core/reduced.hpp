@@ -6,12 +6,12 @@
 #pragma once
 
 #include <Eigen/Dense>
-#include <atomic>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "lanes.hpp"
 #include "spatial.hpp"
+#include "team.hpp"
 
 namespace supple {
 
@@ -23,8 +23,6 @@ class Links {
    public:
     // rest (n, 4, 4) and maps (n, 6, m), row major
     Links(const double* rest, const double* maps, int n, int m, int threads);
-    ~Links();
-    Links(const Links&) = delete;
 
     // poses (n, 4, 4) of all links at coordinates y (m,)
     void update(const double* y, double* poses);
@@ -33,9 +31,10 @@ class Links {
     int count() const { return n_; }
 
    private:
-    static constexpr int lanes = 8;
-    struct Block;
-    void work(int thread, int threads);
+    struct Block {
+        alignas(64) double offset[6][lanes];
+        alignas(64) double rest[12][lanes];  // rotation by rows, then position
+    };
     void run(const Block& block, int index);
 
     int n_, m_;
@@ -43,9 +42,7 @@ class Links {
     std::vector<double> maps_;  // per block: m x 6 x lanes
     const double* y_ = nullptr;
     double* poses_ = nullptr;
-    std::vector<std::thread> helpers_;
-    std::atomic<int> generation_{0}, finished_{0};
-    std::atomic<bool> stop_{false};
+    Team team_;
 };
 
 // The tree's joints, followed exactly: every coordinate is a step from the frame before it.

@@ -14,13 +14,6 @@ using namespace supple;
 
 namespace {
 
-Matrix matrix(const Doubles& array, std::size_t rows) {
-    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-    return Eigen::Map<const RowMajor>(array.data(), rows, rows ? array.size() / rows : 0);
-}
-
-Vector vector(const Doubles& array) { return Eigen::Map<const Vector>(array.data(), array.size()); }
-
 class ReducedCore {
    public:
     Reduced model;

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from supple.mechanism.kinematics import kinematics as kinematics
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
+    from supple.reduced import blend as blend
+    from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
 
 # Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
@@ -39,7 +41,9 @@ _HOME = {
     "ReducedModel": "supple.reduced",
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
+    "blend": "supple.reduced",
     "equilibrium": "supple.engine",
+    "explore": "supple.reduced",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
     "library": "supple.mechanism.library",

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import supple
 from supple.cli import words
 from supple.cli.app import app
-from supple.cli.progress import Bar
+from supple.progress import Bar
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import numpy as np
 
 import supple
 from supple import spatial
-from supple.cli.progress import Bar
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
+from supple.progress import Bar
 
 Named = list[tuple[str, list[float]]]
 """Numbers for names, in the order given."""

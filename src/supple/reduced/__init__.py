@@ -1,7 +1,9 @@
 """Reduced models: a whole mechanism folded into its end effectors."""
 
+from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.build import reduce
+from supple.reduced.exploring import explore
 from supple.reduced.model import ReducedModel
 from supple.reduced.simulation import ReducedSimulation
 
-__all__ = ["ReducedModel", "ReducedSimulation", "reduce"]
+__all__ = ["BlendedModel", "ReducedModel", "ReducedSimulation", "blend", "explore", "reduce"]

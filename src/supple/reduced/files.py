@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from os import PathLike, fspath
 from typing import Any
@@ -19,9 +21,10 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
 from supple.mechanism.io import json as mechanism_json
 from supple.mechanism.io.writing import writing
+from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.model import ReducedModel
 
-FORMAT, VERSION = "supple-reduced-model", 1
+FORMAT, COLLECTION, VERSION = "supple-reduced-model", "supple-blended-model", 1
 LARGEST = 2**31
 """Bytes that the arrays of a file may unpack to."""
 ARRAYS = (
@@ -32,9 +35,25 @@ ARRAYS = (
 
 def save(model: ReducedModel, path: str | PathLike[str]) -> None:
     """Writes a model, its mechanism and the equilibrium it was made at."""
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
+    header, arrays = _packed(model)
+    _write(path, {"format": FORMAT, "version": VERSION, **header}, model.mechanism, arrays)
+
+
+def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
+    """Writes a collection: its mechanism once, then every model."""
+    headers: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+    for i, model in enumerate(many.models):
+        header, own = _packed(model)
+        headers.append(header)
+        arrays |= {f"{i}/{name}": each for name, each in own.items()}
+    text = {"format": COLLECTION, "version": VERSION, "power": many.power, "support": many.support, "models": headers}
+    _write(path, text, many.mechanism, arrays)
+
+
+def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Words and arrays of a model, without its mechanism."""
+    header: dict[str, Any] = {
         "end_effectors": model.end_effectors,
         "rank": model.rank,
         "modes": model.modes,
@@ -52,7 +71,11 @@ def save(model: ReducedModel, path: str | PathLike[str]) -> None:
             for a in model.at.loads
         ]
         arrays |= dict(zip(("at_q", "at_reactions", "at_rows"), model.at.state, strict=True))
-    texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(model.mechanism)}
+    return header, arrays
+
+
+def _write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
+    texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(mech)}
     packed: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
     with writing(path, binary=True) as file:
         np.savez_compressed(file, **packed, **arrays)
@@ -60,27 +83,44 @@ def save(model: ReducedModel, path: str | PathLike[str]) -> None:
 
 def load(path: str | PathLike[str]) -> ReducedModel:
     """Reads what `save` wrote; anything else raises `MechanismError`."""
+    with _opened(path, FORMAT, "reduced model", "supple.reduce") as (mech, header, arrays):
+        return _model(mech, header, arrays)
+
+
+def load_blended(path: str | PathLike[str]) -> BlendedModel:
+    """Reads what `save_blended` wrote; anything else raises `MechanismError`."""
+    with _opened(path, COLLECTION, "blended model", "supple.blend or supple.explore") as (mech, header, arrays):
+        models = []
+        for i, own in enumerate(header["models"]):
+            start = f"{i}/"
+            parts = {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
+            models.append(_model(mech, own, parts))
+        return blend(models, power=header["power"], support=header["support"])
+
+
+@contextmanager
+def _opened(
+    path: str | PathLike[str], wanted: str, what: str, maker: str
+) -> Iterator[tuple[Mechanism, dict[str, Any], dict[str, Any]]]:
+    """Mechanism, header and arrays of a file of this format; errors while they are used are the file's."""
     where = fspath(path)
-    arrays = _read(where)
+    arrays = _read(where, what)
     try:
         header = json.loads(arrays["header"].tobytes().decode())
-        if header["format"] != FORMAT:
+        if header["format"] != wanted:
             raise ValueError("another format")
         version = int(header["version"])
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
-        raise MechanismError(f"{where} is not a reduced model; write one with model.save(...)") from None
+        raise MechanismError(f"{where} is not a {what}; write one with model.save(...)") from None
     if version > VERSION:
         raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
     try:
-        mech = mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where)
-        model = _model(mech, header, arrays)
-        _check_shapes(model)
+        yield mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where), header, arrays
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise MechanismError(f"{where} is damaged ({error}); make the model again with supple.reduce") from None
-    return model
+        raise MechanismError(f"{where} is damaged ({error}); make the model again with {maker}") from None
 
 
-def _read(where: str) -> dict[str, Any]:
+def _read(where: str, what: str) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(where) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
@@ -92,7 +132,7 @@ def _read(where: str) -> dict[str, Any]:
     except MechanismError:
         raise
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise MechanismError(f"{where} is not a reduced model, or is damaged ({error})") from None
+        raise MechanismError(f"{where} is not a {what}, or is damaged ({error})") from None
 
 
 def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:
@@ -101,7 +141,7 @@ def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> R
     poses = Poses(mech, arrays["poses"])
     at = _equilibrium(mech, header, arrays, poses) if "at_q" in arrays else None
     texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
-    return ReducedModel(
+    model = ReducedModel(
         mechanism=mech,
         end_effectors=tuple(str(name) for name in header["end_effectors"]),
         rest_poses=poses,
@@ -109,6 +149,8 @@ def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> R
         **{name: arrays[name] for name in ARRAYS},
         **texts,
     )
+    _check_shapes(model)
+    return model
 
 
 def _check_array(arrays: dict[str, Any], name: str) -> None:

@@ -24,8 +24,10 @@ class Motion(Protocol):
     def set_targets(self, targets: dict[str, float]) -> None:
         """Set-points by name; those not named are back where the model has them."""
 
-    def tip_pose(self, index: int) -> Array:
-        """(4, 4) world pose of an end effector by the model's own state, whatever the links show."""
+    @property
+    def tips(self) -> tuple[Array, Array]:
+        """(e, 4, 4) world poses and (e, 6) body twists of the end effectors by the model's own state, whatever the
+        links show."""
 
     @property
     def displacement(self) -> Array:
@@ -98,9 +100,12 @@ class LinearMotion:
             for i in range(len(model.end_effectors)):
                 self.core.set_tip_offset(i, shift[6 * i : 6 * i + 6])
 
-    def tip_pose(self, index: int) -> Array:
-        pose: Array = self.model.end_effector_poses[index] @ spatial.exp(self.displacement[6 * index : 6 * index + 6])
-        return pose
+    @property
+    def tips(self) -> tuple[Array, Array]:
+        n = 6 * len(self.model.end_effectors)
+        xi, rates = self.displacement[:n].reshape(-1, 6), (self.model.basis @ self.core.v)[:n].reshape(-1, 6)
+        twists = (spatial.right_jacobian(xi) @ rates[..., None])[..., 0]
+        return self.model.end_effector_poses @ spatial.exp(xi), twists
 
     @property
     def displacement(self) -> Array:

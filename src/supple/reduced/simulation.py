@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.engine import equilibrium
 from supple.engine.assembly import finite_target, loads
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import by_joint
 from supple.mechanism.record import Array, array
+from supple.reduced.blending import BlendedModel, BlendedMotion, blend
+from supple.reduced.build import reduce
 from supple.reduced.joints import Separation, separation
-from supple.reduced.model import Model
+from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import RECONSTRUCTIONS
 
 RANGE = 0.15
@@ -59,7 +62,8 @@ class ReducedSimulation:
             raise MechanismError("threads must be at least 1, corrections not negative")
         self.model, self.dt, self.reconstruction = model, dt, reconstruction
         self.mechanism = model.mechanism
-        self._motion = model.motion(dt, reconstruction, corrections, threads)
+        self._options = dt, reconstruction, corrections, threads
+        self._motion = model.motion(*self._options)
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
@@ -115,6 +119,30 @@ class ReducedSimulation:
                 time=self.time,
             )
 
+    def grow(self, fade: float = 0.2) -> ReducedModel:
+        """Adds a linear model made where the end effectors are now, so that the simulation is right about here.
+
+        The engine settles under the wrenches that hold the end effectors here by the present model, with the present
+        set-points; the new model comes in over `fade` seconds, without a jump. A linear model becomes a blended one.
+        """
+        if not isinstance(self.model, ReducedModel | BlendedModel):
+            raise MechanismError(f"a {type(self.model).__name__} is right everywhere: it does not grow")
+        many = self.model if isinstance(self.model, BlendedModel) else blend([self.model])
+        tips, twists = self._motion.tips
+        held = many.at(tips).wrenches.reshape(-1, 2, 3)
+        world = (tips[:, None, :3, :3] @ held[..., None]).reshape(-1, 6)
+        wrenches = dict(zip(self.model.end_effectors, world, strict=True))
+        found = equilibrium(self.mechanism, wrenches, targets=self._targets)
+        new = reduce(self.mechanism, self.model.end_effectors, at=found, mass=many.models[0].mass_kind)
+        many.add(new, fade)
+        if many is not self.model:
+            motion = BlendedMotion(many, self.dt, self._options[-1], fade)
+            self._origin = replace(self._origin, state=motion.state)
+            motion.place(tips, twists, self.time)
+            self.model, self._motion, self.reconstruction = many, motion, "twist"
+            self._act(self.save())
+        return new
+
     # looking at it
 
     @property
@@ -137,7 +165,8 @@ class ReducedSimulation:
 
     def end_effector_pose(self, name: str) -> Array:
         """(4, 4) world pose of an end effector by the model's own state, whatever the links show."""
-        return self._motion.tip_pose(self.model.index(name))
+        pose: Array = self._motion.tips[0][self.model.index(name)]
+        return pose
 
     @property
     def velocities(self) -> Array:
@@ -188,6 +217,10 @@ class ReducedSimulation:
     def restore(self, saved: ReducedState) -> None:
         """Back to a saved state, with the loads, handles and targets of then."""
         self._motion.set_state(saved.state, saved.time)
+        self._act(saved)
+
+    def _act(self, saved: ReducedState) -> None:
+        """The loads, handles and targets of a saved state."""
         for name in self._wrenches.keys() - saved.wrenches.keys():
             self._set_wrench(name, np.zeros(6), True)
         for name, (wrench, world) in saved.wrenches.items():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock, Timer
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PATIENCE = 2.0
 """Seconds before a bar appears."""
@@ -17,6 +20,9 @@ class Bar:
     """Appears on the terminal's stderr once its block has run for `patience` seconds, and goes with it."""
 
     def __init__(self, text: str, patience: float = PATIENCE, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
         console = Console(file=sys.stderr) if console is None else console
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -45,3 +51,18 @@ class Bar:
         with self._lock:
             self._over = True
             self._bar.stop()
+
+
+@contextmanager
+def telling(text: str, progress: Callable[[float], None] | None) -> Iterator[Callable[[float], None]]:
+    """Whom to tell the fraction done: the caller's function, or else a bar (none without the package rich)."""
+    if progress is not None:
+        yield progress
+        return
+    try:
+        bar = Bar(text)
+    except ImportError:
+        yield lambda fraction: None
+        return
+    with bar:
+        yield bar.reach

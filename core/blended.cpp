@@ -1,0 +1,407 @@
+#include "blended.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace supple {
+
+namespace {
+
+constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
+constexpr double agreement = 0.5;   // blended eigenvectors shorter than this are not made longer than twice
+constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
+
+Eigen::Vector4d quaternion(const Mat3& R) {
+    const Eigen::Quaterniond q(R);
+    return {q.w(), q.x(), q.y(), q.z()};
+}
+
+// Mean of poses by dual quaternions: sum a_i q_i and sum a_i p_i q_i, whatever their order.
+class Mean {
+   public:
+    void add(double weight, const Pose& pose) {
+        Eigen::Quaterniond q(pose.R);
+        if (real_.coeffs().dot(q.coeffs()) < 0) q.coeffs() = -q.coeffs();
+        real_.coeffs() += weight * q.coeffs();
+        const Eigen::Quaterniond p(0, pose.p.x(), pose.p.y(), pose.p.z());
+        moved_.coeffs() += weight * (p * q).coeffs();
+    }
+    Pose pose() const {
+        const Vec3 p = (moved_ * real_.conjugate()).vec() / real_.squaredNorm();
+        return {real_.normalized().toRotationMatrix(), p};
+    }
+
+   private:
+    Eigen::Quaterniond real_{0, 0, 0, 0}, moved_{0, 0, 0, 0};
+};
+
+}  // namespace
+
+// --- links ----------------------------------------------------------------------------------------------------------
+
+void BlendedLinks::add(const double* rest, const double* maps, int m) {
+    const int count = (n_ + lanes - 1) / lanes;
+    Model model{m, std::vector<Block>(count), std::vector<double>(static_cast<std::size_t>(count) * m * 6 * lanes)};
+    for (int i = 0; i < count * lanes; ++i) {
+        const int from = std::min(i, n_ - 1), l = i % lanes;
+        Block& block = model.blocks[i / lanes];
+        Mat3 R;
+        for (int r = 0; r < 3; ++r) {
+            for (int c = 0; c < 3; ++c) block.rotation[3 * r + c][l] = R(r, c) = rest[16 * from + 4 * r + c];
+            block.place[r][l] = rest[16 * from + 4 * r + 3];
+        }
+        const Eigen::Vector4d q = quaternion(R);
+        for (int k = 0; k < 4; ++k) block.turn[k][l] = q[k];
+        for (int k = 0; k < 6; ++k) {
+            block.offset[k][l] = 0;
+            for (int j = 0; j < m; ++j)
+                model.maps[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] =
+                    maps[(6 * from + k) * m + j];
+        }
+    }
+    models_.push_back(std::move(model));
+}
+
+void BlendedLinks::set_offsets(int model, const double* twists) {
+    std::vector<Block>& blocks = models_[model].blocks;
+    for (int i = 0; i < static_cast<int>(blocks.size()) * lanes; ++i)
+        for (int k = 0; k < 6; ++k) blocks[i / lanes].offset[k][i % lanes] = twists[6 * std::min(i, n_ - 1) + k];
+}
+
+void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
+    const int count = (n_ + lanes - 1) / lanes;
+    team_.run([&](int thread, int threads) {
+        for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(use, i, poses);
+    });
+}
+
+void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) const {
+    alignas(64) double Q[4][lanes] = {}, D[4][lanes] = {};  // sums of a q and a p q
+    for (const Use& each : use) {
+        const Model& model = models_[each.model];
+        const Block& block = model.blocks[index];
+        alignas(64) double x[6][lanes], s[lanes], quarter[lanes], c[lanes], half[lanes], third[lanes];
+        for (int k = 0; k < 6; ++k)
+            for (int l = 0; l < lanes; ++l) x[k][l] = block.offset[k][l];
+        const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * lanes;
+        for (int j = 0; j < model.m; ++j, map += 6 * lanes) {
+            const double y = each.y[j];
+            for (int k = 0; k < 6; ++k)
+                for (int l = 0; l < lanes; ++l) x[k][l] += map[k * lanes + l] * y;
+        }
+        double largest = 0;
+        for (int l = 0; l < lanes; ++l) {
+            s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
+            quarter[l] = 0.25 * s[l];
+            largest = std::max(largest, s[l]);
+        }
+        // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
+        if (largest <= 10.0) {
+            stumpff_lanes<0, 11>(quarter, c);
+            stumpff_lanes<1, 11>(quarter, half);
+            stumpff_lanes<3>(s, third);
+            for (int l = 0; l < lanes; ++l) half[l] *= 0.5;
+        } else {
+            for (int l = 0; l < lanes; ++l) {
+                const Stumpff small = stumpff(quarter[l]), whole = stumpff(s[l]);
+                c[l] = small[0];
+                half[l] = 0.5 * small[1];
+                third[l] = whole[3];
+            }
+        }
+        for (int l = 0; l < lanes; ++l) {
+            // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
+            const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
+            const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
+            const double b = 2 * half[l] * half[l];
+            const double tx = vx + b * cx + third[l] * (wy * cz - wz * cy);
+            const double ty = vy + b * cy + third[l] * (wz * cx - wx * cz);
+            const double tz = vz + b * cz + third[l] * (wx * cy - wy * cx);
+            const double ex = half[l] * wx, ey = half[l] * wy, ez = half[l] * wz, ew = c[l];
+            const double rw = block.turn[0][l], rx = block.turn[1][l], ry = block.turn[2][l], rz = block.turn[3][l];
+            const double qw = rw * ew - rx * ex - ry * ey - rz * ez, qx = rw * ex + rx * ew + ry * ez - rz * ey;
+            const double qy = rw * ey - rx * ez + ry * ew + rz * ex, qz = rw * ez + rx * ey - ry * ex + rz * ew;
+            const auto& R = block.rotation;
+            const double px = block.place[0][l] + R[0][l] * tx + R[1][l] * ty + R[2][l] * tz;
+            const double py = block.place[1][l] + R[3][l] * tx + R[4][l] * ty + R[5][l] * tz;
+            const double pz = block.place[2][l] + R[6][l] * tx + R[7][l] * ty + R[8][l] * tz;
+            const double same = Q[0][l] * qw + Q[1][l] * qx + Q[2][l] * qy + Q[3][l] * qz;
+            const double a = same < 0 ? -each.weight : each.weight;
+            Q[0][l] += a * qw;
+            Q[1][l] += a * qx;
+            Q[2][l] += a * qy;
+            Q[3][l] += a * qz;
+            D[0][l] -= a * (px * qx + py * qy + pz * qz);
+            D[1][l] += a * (px * qw + py * qz - pz * qy);
+            D[2][l] += a * (py * qw + pz * qx - px * qz);
+            D[3][l] += a * (pz * qw + px * qy - py * qx);
+        }
+    }
+    alignas(64) double out[12][lanes];
+    for (int l = 0; l < lanes; ++l) {
+        const double w = Q[0][l], x = Q[1][l], y = Q[2][l], z = Q[3][l];
+        const double scale = 1 / (w * w + x * x + y * y + z * z), two = 2 * scale;
+        const double xx = two * x * x, yy = two * y * y, zz = two * z * z;
+        const double xy = two * x * y, xz = two * x * z, yz = two * y * z;
+        const double wx = two * w * x, wy = two * w * y, wz = two * w * z;
+        out[0][l] = 1 - yy - zz;
+        out[1][l] = xy - wz;
+        out[2][l] = xz + wy;
+        out[4][l] = xy + wz;
+        out[5][l] = 1 - xx - zz;
+        out[6][l] = yz - wx;
+        out[8][l] = xz - wy;
+        out[9][l] = yz + wx;
+        out[10][l] = 1 - xx - yy;
+        // vector part of D conj(Q)
+        const double dw = D[0][l], dx = D[1][l], dy = D[2][l], dz = D[3][l];
+        out[3][l] = scale * (dx * w - dw * x - dy * z + dz * y);
+        out[7][l] = scale * (dy * w - dw * y - dz * x + dx * z);
+        out[11][l] = scale * (dz * w - dw * z - dx * y + dy * x);
+    }
+    const int first = index * lanes, count = std::min(lanes, n_ - first);
+    for (int l = 0; l < count; ++l) {
+        double* pose = poses + 16 * static_cast<std::size_t>(first + l);
+        for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
+    }
+}
+
+// --- the model ------------------------------------------------------------------------------------------------------
+
+void Blended::add(Sample sample) {
+    sample.tips = sample.home;
+    sample.y = Vector::Zero(sample.cobasis.rows());
+    samples.push_back(std::move(sample));
+}
+
+void Blended::prepare() {
+    n_ = 6 * static_cast<int>(tips.size());
+    distances_.resize(samples.size());
+    order_.resize(samples.size());
+    weights.resize(samples.size());
+    used.reserve(samples.size());
+    means.resize(tips.size());
+    xi.resize(n_);
+    touch();
+}
+
+void Blended::move_sample(int i, const Vector& twists) {
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
+    touch();
+}
+
+// Eq. 25: distances over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the
+// same when small and smooth at half turns); weights (1/d - 1/R)^p, R just beyond the last neighbour.
+void Blended::weigh() {
+    const int k = static_cast<int>(samples.size());
+    const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
+    int nearest = 0;
+    for (int i = 0; i < k; ++i) {
+        double d = 0;
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Pose& home = samples[i].tips[e];
+            const double away = (home.p - tips[e].pose.p).squaredNorm();
+            // |R - R_i|^2 = 8 sin^2(angle/2)
+            const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
+            d += std::sqrt(length * away + turn * turned);
+        }
+        const double there = samples[i].presence;  // what is not wholly here counts as further away
+        distances_[i] = d + (1 / (there * there) - 1);
+        if (distances_[i] < distances_[nearest]) nearest = i;
+    }
+    weights.setZero();
+    const double closest = distances_[nearest];
+    double sum = 0;
+    if (closest < 1e-100) {
+        weights[nearest] = sum = 1;
+    } else {
+        double reach = 0;  // 1/R
+        if (neighbours > 0 && k > neighbours) {
+            order_ = distances_;
+            std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end());
+            reach = 1 / (wider * order_[neighbours - 1]);
+        }
+        const double most = 1 / closest - reach;
+        for (int i = 0; i < k; ++i) {
+            const double near = (1 / distances_[i] - reach) / most;
+            if (near > 0) sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
+        }
+    }
+    used.clear();
+    for (int i = 0; i < k; ++i)
+        if ((weights[i] /= sum) > 0) used.push_back({i, weights[i], samples[i].y.data()});
+}
+
+// Algorithm 3: frames and cores are averaged apart, columns made unit again.
+void Blended::mix(Kind kind, Matrix& into) {
+    const auto& first = samples[used[0].model].parts[kind];
+    frame_ = used[0].weight * first.frame;
+    core_ = used[0].weight * first.core;
+    for (std::size_t u = 1; u < used.size(); ++u) {
+        const auto& part = samples[used[u].model].parts[kind];
+        frame_ += used[u].weight * part.frame;
+        core_ += used[u].weight * part.core;
+    }
+    for (int j = 0; j < frame_.cols(); ++j) frame_.col(j) /= std::max(frame_.col(j).norm(), agreement);
+    half_.noalias() = frame_ * core_;
+    into.noalias() = half_ * frame_.transpose();
+}
+
+// P: the directions in which the blended compliance is not zero.
+void Blended::admissible() {
+    active_.clear();
+    const double most = core_.diagonal().maxCoeff();
+    for (int j = 0; j < core_.cols(); ++j)
+        if (core_(j, j) > nothing * most) active_.push_back(j);
+    const int r = static_cast<int>(active_.size());
+    if (r == n_) {
+        basis.setIdentity(n_, n_);
+        return;
+    }
+    basis.resize(n_, r);
+    for (int j = 0; j < r; ++j) {  // Gram and Schmidt, twice
+        basis.col(j) = frame_.col(active_[j]);
+        for (int again = 0; again < 2; ++again) {
+            for (int i = 0; i < j; ++i) basis.col(j) -= basis.col(i).dot(basis.col(j)) * basis.col(i);
+            basis.col(j).normalize();
+        }
+    }
+}
+
+void Blended::blend() {
+    if (!stale_) return;
+    stale_ = false;
+    weigh();
+    mix(compliance, full_[0]);
+    admissible();
+    mix(mobility, full_[1]);
+    if (damped) mix(yielding, full_[2]);
+    Vector wrench = Vector::Zero(n_), each = Vector::Zero(n_);
+    for (const auto& use : used) {
+        wrench += use.weight * samples[use.model].wrench;
+        each += use.weight * samples[use.model].settled;
+    }
+    each += full_[0] * wrench;
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        Mean mean;
+        for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
+        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : mean.pose();
+        xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
+    }
+    if (basis.cols() == n_) {
+        soft = full_[0];
+        light = full_[1];
+        if (damped) slack = full_[2];
+        settled = 0.5 * each;
+    } else {
+        soft.noalias() = basis.transpose() * full_[0] * basis;
+        light.noalias() = basis.transpose() * full_[1] * basis;
+        if (damped) slack.noalias() = basis.transpose() * full_[2] * basis;
+        settled.noalias() = 0.5 * (basis.transpose() * each);
+    }
+}
+
+void Blended::ask() {
+    for (const auto& use : used) {
+        Sample& sample = samples[use.model];
+        Vector asked(n_);
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 own = log(tips[e].pose.seen_from(sample.tips[e]));
+            asked.segment<6>(6 * e) = 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
+        }
+        sample.y.noalias() = sample.cobasis * asked;
+    }
+}
+
+Vector Blended::pulled() const {
+    Vector result(n_);
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Tip& tip = tips[e];
+        Vec6 w = tip.wrench;
+        if (tip.world) w = stack(tip.pose.R.transpose() * w.head<3>(), tip.pose.R.transpose() * w.tail<3>());
+        const Vec6 twist = unscaled(xi.segment<6>(6 * e));
+        const Vec6 on = right_jacobian(twist).transpose() * w;
+        result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
+    }
+    return result;
+}
+
+Vector Blended::holding() const {
+    const Vector z = basis.transpose() * xi + settled;
+    Vector result = basis * soft.llt().solve(z);
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        Vec6 on = result.segment<6>(6 * e);
+        on.head<3>() /= radius;
+        result.segment<6>(6 * e) = right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))).transpose() * on;
+    }
+    return result;
+}
+
+bool Blended::step() {
+    blend();
+    const int r = static_cast<int>(basis.cols());
+    Vector rates(n_);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        rates.segment<6>(6 * e) =
+            scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
+    const Vector z = basis.transpose() * xi, v = basis.transpose() * rates;
+    const Matrix I = Matrix::Identity(r, r);
+    const Matrix mass = light.llt().solve(I), stiffness = soft.llt().solve(I);
+    Matrix system = mass + h * h * stiffness;
+    if (damped) system += h * slack.llt().solve(I);
+    Vector right = mass * v + h * (basis.transpose() * pulled() - stiffness * (z + settled));
+    for (std::size_t e = 0; e < tips.size(); ++e) {  // handles are springs on points of the tips, taken at the end of the step
+        const Tip& tip = tips[e];
+        if (!tip.held) continue;
+        Eigen::Matrix<double, 3, 6> point;
+        point.leftCols<3>() = tip.pose.R;
+        point.rightCols<3>() = -tip.pose.R * skew(tip.point);
+        Eigen::Matrix<double, 3, 6> by = point * right_jacobian(unscaled(xi.segment<6>(6 * e)));
+        by.leftCols<3>() *= radius;
+        const Matrix J = by * basis.middleRows(6 * e, 6);
+        right += h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
+        system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
+    }
+    const Vector fresh = system.llt().solve(right);
+    if (!fresh.allFinite()) return false;
+    const Vector moved = basis * (z + h * fresh), speed = basis * fresh;
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Vec6 twist = unscaled(moved.segment<6>(6 * e));
+        tips[e].pose = means[e] * exp(twist);
+        tips[e].velocity = right_jacobian(twist) * unscaled(speed.segment<6>(6 * e));
+    }
+    for (Sample& sample : samples)
+        if (sample.presence < 1) sample.presence = std::min(1.0, sample.presence + h / fading);
+    time += h;
+    touch();
+    return true;
+}
+
+// Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.
+double Blended::settle(int iterations, double tolerance) {
+    double share = 0.5, last = INFINITY, size = INFINITY;
+    for (Tip& tip : tips) tip.velocity.setZero();
+    for (int k = 0; k < iterations; ++k) {
+        blend();
+        const Vector goal = basis * (soft * (basis.transpose() * pulled()) - settled);
+        Vector move(n_);
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Pose there = means[e] * exp(unscaled(goal.segment<6>(6 * e)));
+            move.segment<6>(6 * e) = scaled(log(there.seen_from(tips[e].pose)));
+        }
+        size = move.norm();
+        if (!std::isfinite(size)) return INFINITY;
+        if (size > 0.95 * last) share = std::max(0.7 * share, 0.02);
+        last = size;
+        if (size > 0.5) move *= 0.5 / size;
+        for (std::size_t e = 0; e < tips.size(); ++e)
+            tips[e].pose = tips[e].pose * exp((size < tolerance ? 1.0 : share) * unscaled(move.segment<6>(6 * e)));
+        touch();
+        if (size < tolerance) break;
+    }
+    blend();
+    return size;
+}
+
+}  // namespace supple

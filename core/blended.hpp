@@ -1,0 +1,123 @@
+// Many linear models of one mechanism, blended by where its end effectors stand (FORK-1S, section 7).
+//
+// The state is the end effectors' true poses H and velocities phi. Every step finds the weights alpha of the models in
+// use (eq. 25 with local support), the mean Hbar of their poses, and their compliance, inverse mass and inverse damping
+// blended by eigenstructure (algorithm 3); then xi = log(Hbar^-1 H) makes one step of backward Euler in the
+// admissible space (eq. 24, algorithm 5).
+//
+// The half-way rule. With w and w_i the loads now and at the samples, and K's curvature kappa, the mean of the tangents
+// errs by -kappa/2 (sum alpha_i w_i^2 - w^2), the tangent at the mean by as much the other way, if sum alpha_i w_i = w:
+// their mean has no second-order error. So every model is asked half-way between its own displacement
+// log(H_i^-1 H) and the common one, xi; and the equilibrium wrenches enter as (Cbar bbar + sum alpha_i C_i b_i) / 2.
+//
+// Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
+#pragma once
+
+#include <vector>
+
+#include "reduced.hpp"
+
+namespace supple {
+
+// A symmetric matrix (n, n) as frame * core * frame^T, columns matched across all models.
+struct Eigenframe {
+    Matrix frame;  // (n, c)
+    Matrix core;   // (c, c)
+};
+
+// Links of many models: the weighted mean of what each shows, by dual quaternions.
+class BlendedLinks {
+   public:
+    struct Use {  // a model in use, its weight and the coordinates it is asked at
+        int model;
+        double weight;
+        const double* y;
+    };
+    BlendedLinks(int n, int threads) : n_(n), team_(threads) {}
+    void add(const double* rest, const double* maps, int m);  // (n, 4, 4), (n, 6, m)
+    void set_offsets(int model, const double* twists);        // (n, 6)
+    void update(const std::vector<Use>& use, double* poses);
+    int count() const { return n_; }
+
+   private:
+    struct Block {
+        alignas(64) double offset[6][lanes];
+        alignas(64) double turn[4][lanes];   // quaternion, w first
+        alignas(64) double place[3][lanes];
+        alignas(64) double rotation[9][lanes];
+    };
+    struct Model {
+        int m;
+        std::vector<Block> blocks;
+        std::vector<double> maps;  // per block: m x 6 x lanes
+    };
+    void run(const std::vector<Use>& use, int index, double* poses) const;
+
+    int n_;
+    std::vector<Model> models_;
+    Team team_;
+};
+
+class Blended {
+   public:
+    enum Kind { compliance, mobility, yielding };  // C, M^-1, D^-1
+    struct Sample {
+        std::vector<Pose> home;   // end effectors where the model was made
+        Eigenframe parts[3];      // scaled
+        Vector wrench, settled;   // b and C b, scaled
+        Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
+        double presence = 1;      // from 0 to 1 while a new model comes in
+        std::vector<Pose> tips;   // home, moved by set-points
+        Vector y;                 // where the model is asked
+    };
+    struct Tip {
+        Pose pose;
+        Vec6 velocity = Vec6::Zero();  // body twist
+        Vec6 wrench = Vec6::Zero();
+        bool world = true, held = false;
+        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+        double stiffness = 0, damping = 0;
+    };
+
+    std::vector<Sample> samples;
+    std::vector<Tip> tips;
+    double h = 0, time = 0, radius = 1, power = 4;
+    double fading = 1;    // s, until a new model has come in
+    int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
+    bool damped = false;
+
+    void prepare();
+    void add(Sample sample);
+    void move_sample(int i, const Vector& twists);  // by set-points
+    bool step();                     // false: not finite, the state is that of the last good step
+    double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
+    void blend();                    // everything below, at the present poses; nothing if nothing has moved since
+    void touch() { stale_ = true; }  // to be called when poses or samples were changed from outside
+
+    Vector weights;                  // (k,) of the last blend
+    std::vector<BlendedLinks::Use> used;
+    std::vector<Pose> means;         // Hbar
+    Matrix basis;                    // (n, r) P, orthonormal columns of scaled twists
+    Matrix soft, light, slack;       // (r, r) blended compliance, inverse mass and inverse damping
+    Vector settled;                  // (r,)
+    Vector xi;                       // (n,) from the means, scaled
+    Vector holding() const;          // (n,) wrench that holds the tips where they are, in their own axes
+    void ask();                      // where each model in use is asked
+
+   private:
+    void weigh();
+    void mix(Kind kind, Matrix& into);
+    void admissible();
+    Vector pulled() const;           // (n,) scaled, what the applied wrenches do on xi
+    void to_pose(int e, const Vec6& twist);
+    Vec6 scaled(const Vec6& twist) const { return stack(twist.head<3>() / radius, twist.tail<3>()); }
+    Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
+
+    int n_ = 0;
+    bool stale_ = true;
+    std::vector<double> distances_, order_;
+    Matrix frame_, core_, half_, full_[3];
+    std::vector<int> active_;
+};
+
+}  // namespace supple

@@ -1,0 +1,433 @@
+"""Many linear models of one mechanism, blended over a wide range of motion (FORK-1S, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core, spatial
+from supple.engine.assembly import equations
+from supple.errors import MechanismError
+from supple.mechanism import Poses
+from supple.mechanism.record import Array, array
+from supple.reduced.eigenframes import Eigenframe, eigenframe
+from supple.reduced.joints import Separation, separation
+from supple.reduced.model import Model, ReducedModel
+
+if TYPE_CHECKING:
+    from supple.reduced.exploring import Exploration
+    from supple.reduced.motion import Motion
+
+SUPPORTS = ("local", "global")
+NEIGHBOURS = 4
+"""With local support, weights vanish at 1.2 times the distance of this neighbour."""
+SAME = 1e-9
+"""Distance of linearisation points (lengths over the radius, angles over pi) below which they are one."""
+UNDAMPED = 1e-9
+"""Damping over stiffness, s, that stands for none where inverse damping is blended."""
+
+
+def blend(models: Iterable[ReducedModel], *, power: float = 4.0, support: str = "local") -> BlendedModel:
+    """One model out of many of the same mechanism and end effectors, made at different equilibria.
+
+    Their weights (eq. 25) are Shepard's, of this `power` of the distance between end effectors. With
+    `support="local"` the weight of a model vanishes just beyond the fourth neighbour, so that a step costs the few
+    models in use however many there are; `"global"` lets all of them count everywhere, as published.
+    Of models with added modes the end-effector part is blended.
+    """
+    chosen = list(models) if isinstance(models, Iterable) else models
+    if not isinstance(chosen, list) or not all(isinstance(model, ReducedModel) for model in chosen):
+        raise MechanismError("blend takes a list of reduced models (from supple.reduce)")
+    if not chosen:
+        raise MechanismError("there is nothing to blend: give at least one model")
+    if not (isinstance(power, int | float) and np.isfinite(power) and power >= 1):
+        raise MechanismError(f"power must be a number of at least 1, got {power!r}")
+    if support not in SUPPORTS:
+        raise MechanismError(f"support is one of {SUPPORTS}, got {support!r}")
+    many = BlendedModel(chosen[0], float(power), support)
+    for model in chosen[1:]:
+        many.add(model)
+    return many
+
+
+@dataclass(frozen=True)
+class Blend:
+    """A blended model at certain poses of its end effectors; twists and wrenches in their own axes."""
+
+    weights: Array
+    """(k,) of the models; they add up to 1."""
+    compliance: Array
+    """(6e, 6e): displacement per unit load."""
+    mass: Array
+    """(6e, 6e): zero in inadmissible directions."""
+    damping: Array
+    """(6e, 6e)"""
+    wrenches: Array
+    """(6e,) that hold the end effectors where they are; N and N m."""
+    reference_poses: Array
+    """(e, 4, 4) the mean of the poses where the models in use were made."""
+    poses: Poses
+    """World poses of every body."""
+    energy: float
+    """Stored in springs and by gravity, J, from where the first model was made."""
+
+    @property
+    def separation(self) -> Separation:
+        """How far the joints have come apart."""
+        return separation(self.poses.mechanism, self.poses.array)
+
+
+class BlendedModel(Model):
+    """A collection of linear models of one mechanism; `add` extends it, also while simulations of it run."""
+
+    def __init__(self, first: ReducedModel, power: float, support: str) -> None:
+        if first.free_base is not None:
+            raise MechanismError(f"'{first.mechanism.name}' floats: its models are made at one pose and do not blend")
+        self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
+        self.power, self.support = power, support
+        self.models: tuple[ReducedModel, ...] = ()
+        """The linear models, in the order they were added."""
+        self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
+        self._samples: list[Sample] = []
+        self.exploration: Exploration | None = None
+        """What `supple.explore` found out, if it made the collection."""
+        self._looking: BlendedMotion | None = None
+        self._motions: WeakSet[BlendedMotion] = WeakSet()
+        self._equations = equations(self.mechanism)
+        self.add(first)
+
+    @property
+    def acting(self) -> dict[str, tuple[Array, bool]]:
+        """The loads of the first model's equilibrium."""
+        return self.models[0].acting
+
+    @property
+    def neighbours(self) -> int:
+        """How many models count for the reach of the weights; 0 for all."""
+        return NEIGHBOURS if self.support == "local" else 0
+
+    def add(self, model: ReducedModel, fade: float = 0.0) -> None:
+        """One more model. In simulations that are running it comes in over `fade` seconds."""
+        self._check(model)
+        if not (np.isfinite(fade) and fade >= 0):
+            raise MechanismError(f"fade must be a time in seconds, 0 or more, got {fade!r}")
+        distances = self.distances(model.end_effector_poses)
+        nearest = int(np.argmin(distances)) if len(distances) else -1
+        if nearest >= 0 and distances[nearest] < SAME:
+            raise MechanismError(
+                f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
+            )
+        like = self._samples[nearest] if nearest >= 0 else None
+        sample = _sample(model, self._lengths, self._stored(model), like)
+        self._samples.append(sample)
+        self.models = (*self.models, model)
+        for motion in self._motions:
+            motion.take(sample, fade)
+
+    def _check(self, model: ReducedModel) -> None:
+        if not isinstance(model, ReducedModel):
+            raise MechanismError(f"a reduced model is needed (from supple.reduce), got {type(model).__name__}")
+        mine, other = self.mechanism, model.mechanism
+        if other is not mine and other != mine:
+            ratio = other.radius / mine.radius if mine.radius and other.radius else 1.0
+            units = f" (it is {ratio:.4g} times as large: are its units others?)" if not 0.5 < ratio < 2 else ""
+            raise MechanismError(
+                f"only models of one mechanism blend: this one is of '{other.name}'{units}, the others of '{mine.name}'"
+            )
+        if model.end_effectors != self.end_effectors:
+            raise MechanismError(
+                f"only models of the same end effectors blend: this one has {', '.join(model.end_effectors)}, "
+                f"the others {', '.join(self.end_effectors)} (in this order)"
+            )
+        if self.models and model.mass_kind != self.models[0].mass_kind:
+            raise MechanismError(f"models with mass={self.models[0].mass_kind!r} and {model.mass_kind!r} do not blend")
+
+    def _stored(self, model: ReducedModel) -> float:
+        """Energy in springs and by gravity where a model was made, J."""
+        eqs = self._equations
+        if model.at is None:
+            eqs.set_targets(*eqs.at_reference())
+            eqs.core.set_state(model.q, *eqs.zero_state()[1:])
+        else:
+            eqs.set_targets(model.at.acting.rest, model.at.acting.targets)
+            eqs.core.set_state(*model.at.state)
+        eqs.core.evaluate(False)
+        return float(sum(eqs.core.energies[1:]))
+
+    def distances(self, poses: ArrayLike) -> Array:
+        """(k,) distance of every model from poses (e, 4, 4) of the end effectors (eq. 25): lengths over the radius,
+        angles over pi, added up over the end effectors."""
+        here = self._tips(poses)
+        there = np.array([model.end_effector_poses for model in self.models]).reshape(-1, *here.shape)
+        away = ((there[..., :3, 3] - here[:, :3, 3]) ** 2).sum(axis=-1) / self._lengths[0] ** 2
+        turned = ((there[..., :3, :3] - here[:, :3, :3]) ** 2).sum(axis=(-1, -2)) / 2
+        distances: Array = np.sqrt(away + turned / np.pi**2).sum(axis=-1)
+        return distances
+
+    def _tips(self, poses: ArrayLike) -> Array:
+        return array(poses, (len(self.end_effectors), 4, 4), "poses of the end effectors")
+
+    def at(self, poses: ArrayLike) -> Blend:
+        """The blended model with its end effectors at poses (e, 4, 4)."""
+        tips = self._tips(poses)
+        if self._looking is None:
+            self._looking = BlendedMotion(self, 1.0, 1)
+        self._looking.place(tips)
+        return self._looking.look()
+
+    def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
+        if reconstruction != "twist":
+            raise MechanismError(
+                'blended models show their links with reconstruction="twist"; joints that never come apart are '
+                "those of supple.condense(mech, end_effectors)"
+            )
+        return BlendedMotion(self, dt, threads)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the collection, with its mechanism, as `.npz` (no pickle)."""
+        from supple.reduced.files import save_blended
+
+        save_blended(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> BlendedModel:
+        """Reads a collection that `save` wrote."""
+        from supple.reduced.files import load_blended
+
+        return load_blended(path)
+
+    def __repr__(self) -> str:
+        return f"BlendedModel('{self.mechanism.name}': {', '.join(self.end_effectors)}; {len(self.models)} models)"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a blend needs of one model, twists scaled by the radius."""
+
+    model: ReducedModel
+    compliance: Eigenframe
+    mobility: Eigenframe
+    yielding: Eigenframe
+    """Inverse damping."""
+    wrench: Array
+    settled: Array
+    """C b: how far the equilibrium wrenches alone have moved the end effectors, by this model."""
+    damped: bool
+    energy: float
+
+    @property
+    def parts(self) -> tuple[Eigenframe, Eigenframe, Eigenframe]:
+        return self.compliance, self.mobility, self.yielding
+
+
+def _sample(model: ReducedModel, lengths: Array, energy: float, like: Sample | None) -> Sample:
+    n = len(lengths)
+    units = np.outer(lengths, lengths)
+    basis = model.basis[:n, : model.rank]
+    mass, damping, stiffness = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping, model.stiffness))
+    compliance, mobility, yielding = (
+        eigenframe(inverse / units, None if like is None else like.parts[i])
+        for i, inverse in enumerate(
+            (
+                model.compliance[:n, :n],
+                _inverse(model, basis, mass),
+                _inverse(model, basis, damping + UNDAMPED * stiffness),
+            )
+        )
+    )
+    return Sample(
+        model,
+        compliance,
+        mobility,
+        yielding,
+        wrench=model.wrenches * lengths,
+        settled=model.compliance[:n, :n] @ model.wrenches / lengths,
+        damped=bool(damping.any()),
+        energy=energy,
+    )
+
+
+def _inverse(model: ReducedModel, basis: Array, matrix: Array) -> Array:
+    try:
+        inverse: Array = basis @ np.linalg.inv((matrix + matrix.T) / 2) @ basis.T
+    except np.linalg.LinAlgError:
+        inverse = np.full((len(basis),) * 2, np.nan)
+    if not np.isfinite(inverse).all():
+        raise MechanismError(f"an end effector of '{model.mechanism.name}' has no mass, so its models do not blend")
+    return inverse
+
+
+class BlendedMotion:
+    """A blended model in motion (algorithm 5). Its state is the end effectors' poses and velocities.
+
+    The last model comes in over `fade` seconds.
+    """
+
+    def __init__(self, model: BlendedModel, dt: float, threads: int, fade: float = 0.0) -> None:
+        self.model, self.bodies = model, len(model.mechanism.bodies)
+        self._lengths = model._lengths
+        sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
+        self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, dt, threads)
+        self._targets: dict[str, float] = {}
+        self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
+        self._turns: list[Array] = []
+        for sample in model._samples:
+            self.take(sample, fade if sample is model._samples[-1] else 0.0)
+        model._motions.add(self)
+        self.place(model.models[0].end_effector_poses)
+
+    def take(self, sample: Sample, fade: float) -> None:
+        """One more model, coming in over `fade` seconds."""
+        model, n = sample.model, len(self._lengths)
+        basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
+        links = model.motion_map[..., :n] @ basis
+        arrays = sample.wrench, sample.settled, cobasis, model.rest_poses.array, links
+        self.core.add(
+            np.ascontiguousarray(model.end_effector_poses),
+            [np.ascontiguousarray(part.frame) for part in sample.parts],
+            [np.ascontiguousarray(part.core) for part in sample.parts],
+            *(np.ascontiguousarray(each) for each in arrays),
+            sample.damped,
+            fade,
+        )
+        self._turns.append(np.zeros(len(model.q)))
+        if self._targets:
+            self._push_targets([len(self._turns) - 1])
+
+    def place(self, tips: Array, twists: Array | None = None, time: float = 0.0) -> None:
+        """End effectors to poses (e, 4, 4), with body twists (e, 6) or at rest."""
+        rows = np.zeros((len(tips), 22))
+        rows[:, :16] = tips.reshape(-1, 16)
+        rows[:, 16:] = 0.0 if twists is None else twists
+        self.core.set_state(rows, time)
+
+    def settle(self, iterations: int = 400, tolerance: float = 1e-9) -> float:
+        """Moves the end effectors to rest under the wrenches that act; returns the size of the last move."""
+        return float(self.core.settle(iterations, tolerance))
+
+    def look(self) -> Blend:
+        """Everything the blend says at the present poses."""
+        core, lengths = self.core, self._lengths
+        core.update()
+        units = np.outer(lengths, lengths)
+        basis = core.basis
+        mass, drag, stiffness = (
+            basis @ np.linalg.inv(small) @ basis.T / units for small in (core.light, core.slack, core.soft)
+        )
+        weights = core.weights
+        return Blend(
+            weights=weights,
+            compliance=basis @ core.soft @ basis.T * units,
+            mass=mass,
+            damping=drag - UNDAMPED * stiffness,
+            wrenches=core.holding,
+            reference_poses=core.means,
+            poses=Poses(self.model.mechanism, core.poses),
+            energy=sum(weights[i] * self._energy(i) for i in map(int, np.flatnonzero(weights)))
+            - self.model._samples[0].energy,
+        )
+
+    def _energy(self, i: int) -> float:
+        """Energy of one model, by its own linear law."""
+        sample = self.model._samples[i]
+        xi = self._own(i)
+        stiffness = sample.model.stiffness[: len(xi), : len(xi)]
+        return float(sample.energy + sample.model.wrenches @ xi + 0.5 * xi @ stiffness @ xi)
+
+    def _own(self, i: int) -> Array:
+        """(6e,) displacement of the end effectors from where a model was made."""
+        away = spatial.inverse(self.model.models[i].end_effector_poses) @ self.tips[0]
+        xi: Array = spatial.log(away).ravel()
+        return xi
+
+    @property
+    def tips(self) -> tuple[Array, Array]:
+        rows = self.core.state
+        return rows[:, :16].reshape(-1, 4, 4), rows[:, 16:]
+
+    def set_targets(self, targets: dict[str, float]) -> None:
+        self._targets = dict(targets)
+        self._push_targets(range(len(self._turns)))
+
+    def _push_targets(self, which: Iterable[int]) -> None:
+        for i in which:
+            model = self.model.models[i]
+            n = len(self._lengths)
+            tips, links, turns = np.zeros(n), np.zeros((self.bodies, 6)), np.zeros(len(model.q))
+            for name, value in self._targets.items():
+                if (i, name) not in self._effects:
+                    self._effects[i, name] = model.target_effect(name)
+                change = value - model.rest_target(name)
+                moved, twists, increments = self._effects[i, name]
+                tips += change * moved[:n]
+                links += change * twists
+                turns += change * increments
+            self.core.set_offsets(i, tips, links)
+            self._turns[i] = turns
+
+    @property
+    def displacement(self) -> Array:
+        return self._own(0)
+
+    @property
+    def reach(self) -> float:
+        return float(np.linalg.norm(self.displacement / self._lengths))
+
+    @property
+    def velocities(self) -> Array:
+        """By central differences of the shown poses along the end effectors' velocities."""
+        time, (tips, speeds) = self.core.time, self.tips
+        small = 1e-6 / max(float(np.abs(speeds / self._lengths.reshape(-1, 6)).max()), 1e-6)
+        shown = []
+        for sign in (-1, 1):
+            self.place(tips @ spatial.exp(sign * small * speeds), speeds, time)
+            self.core.update()
+            shown.append(np.array(self.core.poses))
+        self.place(tips, speeds, time)
+        velocities: Array = spatial.log(spatial.inverse(shown[0]) @ shown[1]) / (2 * small)
+        return velocities
+
+    @property
+    def coordinates(self) -> Array:
+        """The mean of what the models in use say, turns of ball joints by quaternions."""
+        self.core.blend()
+        common = spatial.log(spatial.inverse(self.core.means) @ self.tips[0]).ravel()
+        weights, models = self.core.weights, self.model.models
+        used = [int(i) for i in np.flatnonzero(weights)]
+        asked = {}
+        for i in used:
+            model = models[i]
+            half = 0.5 * (self._own(i) + common)
+            asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._turns[i])
+        q: Array = sum(weights[i] * asked[i] for i in used)
+        start = 0
+        for joint in self.model.mechanism.joints:
+            for size in joint.blocks:
+                if size == 3:
+                    part = slice(start, start + 3)
+                    turns = spatial.quat_wxyz_from_matrix(spatial.so3_exp(np.array([asked[i][part] for i in used])))
+                    turns *= np.where(turns @ turns[0] < 0, -1.0, 1.0)[:, None]
+                    q[part] = spatial.so3_log(spatial.matrix_from_quat_wxyz(weights[used] @ turns))
+                start += size
+        return q
+
+    @property
+    def gaps(self) -> Array:
+        return np.zeros((0, 6))
+
+    @property
+    def state(self) -> tuple[Array, ...]:
+        return self.core.state, self.core.presence
+
+    def set_state(self, state: tuple[Array, ...], time: float) -> None:
+        rows, presence = state
+        if rows.shape != (len(self.model.end_effectors), 22):
+            raise MechanismError("this state was saved by a simulation of another model")
+        self.core.set_state(rows, time)
+        self.core.set_presence(presence)
