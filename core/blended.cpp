@@ -10,6 +10,7 @@ namespace {
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
 constexpr double agreement = 0.5;   // blended eigenvectors shorter than this are not made longer than twice
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
+constexpr double same = 1e-6;       // what is left of a direction that others already have
 
 Eigen::Vector4d quaternion(const Mat3& R) {
     const Eigen::Quaterniond q(R);
@@ -170,6 +171,7 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
 
 void Blended::add(Sample sample) {
     sample.tips = sample.home;
+    for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
     samples.push_back(std::move(sample));
 }
@@ -206,8 +208,8 @@ void Blended::weigh() {
             const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
             d += std::sqrt(length * away + turn * turned);
         }
-        const double there = samples[i].presence;  // what is not wholly here counts as further away
-        distances_[i] = d + (1 / (there * there) - 1);
+        const double missing = 1 - samples[i].presence;  // what is not wholly here counts as further away, and less
+        distances_[i] = d + missing * missing;
         if (distances_[i] < distances_[nearest]) nearest = i;
     }
     weights.setZero();
@@ -224,7 +226,7 @@ void Blended::weigh() {
         }
         const double most = 1 / closest - reach;
         for (int i = 0; i < k; ++i) {
-            const double near = (1 / distances_[i] - reach) / most;
+            const double near = samples[i].presence * (1 / distances_[i] - reach) / most;
             if (near > 0) sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
         }
     }
@@ -233,17 +235,21 @@ void Blended::weigh() {
         if ((weights[i] /= sum) > 0) used.push_back({i, weights[i], samples[i].y.data()});
 }
 
-// Algorithm 3: frames and cores are averaged apart, columns made unit again.
+// Algorithm 3: frames and cores are averaged apart, columns made unit again. A direction that some of the models do not
+// have is that of the others; its eigenvalue is averaged with their zeros.
 void Blended::mix(Kind kind, Matrix& into) {
     const auto& first = samples[used[0].model].parts[kind];
     frame_ = used[0].weight * first.frame;
     core_ = used[0].weight * first.core;
+    there_ = used[0].weight * first.there;
     for (std::size_t u = 1; u < used.size(); ++u) {
         const auto& part = samples[used[u].model].parts[kind];
         frame_ += used[u].weight * part.frame;
         core_ += used[u].weight * part.core;
+        there_ += used[u].weight * part.there;
     }
-    for (int j = 0; j < frame_.cols(); ++j) frame_.col(j) /= std::max(frame_.col(j).norm(), agreement);
+    for (int j = 0; j < frame_.cols(); ++j)
+        if (there_[j] > 0) frame_.col(j) /= std::max(frame_.col(j).norm(), agreement * there_[j]);
     half_.noalias() = frame_ * core_;
     into.noalias() = half_ * frame_.transpose();
 }
@@ -254,19 +260,24 @@ void Blended::admissible() {
     const double most = core_.diagonal().maxCoeff();
     for (int j = 0; j < core_.cols(); ++j)
         if (core_(j, j) > nothing * most) active_.push_back(j);
-    const int r = static_cast<int>(active_.size());
-    if (r == n_) {
+    if (static_cast<int>(active_.size()) == n_) {
         basis.setIdentity(n_, n_);
         return;
     }
-    basis.resize(n_, r);
-    for (int j = 0; j < r; ++j) {  // Gram and Schmidt, twice
-        basis.col(j) = frame_.col(active_[j]);
+    basis.resize(n_, active_.size());
+    int r = 0;
+    for (int j : active_) {  // Gram and Schmidt, twice
+        auto column = basis.col(r);
+        column = frame_.col(j).normalized();
+        double left = 1;
         for (int again = 0; again < 2; ++again) {
-            for (int i = 0; i < j; ++i) basis.col(j) -= basis.col(i).dot(basis.col(j)) * basis.col(i);
-            basis.col(j).normalize();
+            for (int i = 0; i < r; ++i) column -= basis.col(i).dot(column) * basis.col(i);
+            left *= column.norm();
+            column.normalize();
         }
+        if (left > same) ++r;
     }
+    basis.conservativeResize(n_, r);
 }
 
 void Blended::blend() {

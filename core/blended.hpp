@@ -21,8 +21,9 @@ namespace supple {
 
 // A symmetric matrix (n, n) as frame * core * frame^T, columns matched across all models.
 struct Eigenframe {
-    Matrix frame;  // (n, c)
+    Matrix frame;  // (n, c), zero columns where the model has no such direction
     Matrix core;   // (c, c)
+    Vector there;  // (c,) 1 where it has, 0 elsewhere
 };
 
 // Links of many models: the weighted mean of what each shows, by dual quaternions.
@@ -117,6 +118,7 @@ class Blended {
     bool stale_ = true;
     std::vector<double> distances_, order_;
     Matrix frame_, core_, half_, full_[3];
+    Vector there_;
     std::vector<int> active_;
 };
 

@@ -40,12 +40,12 @@ class BlendedCore {
         Blended::Sample sample;
         for (std::size_t e = 0; e < model.tips.size(); ++e) sample.home.push_back(pose(home.data() + 16 * e));
         for (std::size_t k = 0; k < 3; ++k)
-            sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n)};
+            sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n), {}};
         sample.wrench = vector(wrench);
         sample.settled = vector(settled);
         sample.cobasis = matrix(cobasis, m);
         if (fade > 0) {  // seconds until it has come in
-            sample.presence = 1e-3;
+            sample.presence = 0;
             model.fading = fade;
         }
         model.damped = model.damped || damped;

@@ -123,8 +123,8 @@ class BlendedModel(Model):
             raise MechanismError(
                 f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
             )
-        like = self._samples[nearest] if nearest >= 0 else None
-        sample = _sample(model, self._lengths, self._stored(model), like)
+        neighbours = [self._samples[i] for i in np.argsort(distances, kind="stable")]
+        sample = _sample(model, self._lengths, self._stored(model), neighbours)
         self._samples.append(sample)
         self.models = (*self.models, model)
         for motion in self._motions:
@@ -226,13 +226,13 @@ class Sample:
         return self.compliance, self.mobility, self.yielding
 
 
-def _sample(model: ReducedModel, lengths: Array, energy: float, like: Sample | None) -> Sample:
+def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample]) -> Sample:
     n = len(lengths)
     units = np.outer(lengths, lengths)
     basis = model.basis[:n, : model.rank]
     mass, damping, stiffness = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping, model.stiffness))
     compliance, mobility, yielding = (
-        eigenframe(inverse / units, None if like is None else like.parts[i])
+        eigenframe(inverse / units, [other.parts[i] for other in neighbours])
         for i, inverse in enumerate(
             (
                 model.compliance[:n, :n],
