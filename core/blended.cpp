@@ -237,21 +237,34 @@ void Blended::weigh() {
 
 // Algorithm 3: frames and cores are averaged apart, columns made unit again. A direction that some of the models do not
 // have is that of the others; its eigenvalue is averaged with their zeros.
+template <int n>
 void Blended::mix(Kind kind, Matrix& into) {
-    const auto& first = samples[used[0].model].parts[kind];
-    frame_ = used[0].weight * first.frame;
-    core_ = used[0].weight * first.core;
-    there_ = used[0].weight * first.there;
-    for (std::size_t u = 1; u < used.size(); ++u) {
-        const auto& part = samples[used[u].model].parts[kind];
-        frame_ += used[u].weight * part.frame;
-        core_ += used[u].weight * part.core;
-        there_ += used[u].weight * part.there;
+    using Square = Eigen::Map<Eigen::Matrix<double, n, n>, Eigen::Aligned16>;
+    using Given = Eigen::Map<const Eigen::Matrix<double, n, n>>;
+    using Column = Eigen::Map<Eigen::Matrix<double, n, 1>>;
+    for (Matrix* each : {&frame_, &core_, &half_, &into}) each->resize(n_, n_);
+    there_.resize(n_);
+    Square frame(frame_.data(), n_, n_), core(core_.data(), n_, n_), half(half_.data(), n_, n_);
+    Square result(into.data(), n_, n_);
+    Column there(there_.data(), n_);
+    frame.setZero();
+    core.setZero();
+    there.setZero();
+    for (const auto& use : used) {
+        const Eigenframe& part = samples[use.model].parts[kind];
+        frame += use.weight * Given(part.frame.data(), n_, n_);
+        core += use.weight * Given(part.core.data(), n_, n_);
+        there += use.weight * Eigen::Map<const Eigen::Matrix<double, n, 1>>(part.there.data(), n_);
     }
-    for (int j = 0; j < frame_.cols(); ++j)
-        if (there_[j] > 0) frame_.col(j) /= std::max(frame_.col(j).norm(), agreement * there_[j]);
-    half_.noalias() = frame_ * core_;
-    into.noalias() = half_ * frame_.transpose();
+    for (int j = 0; j < n_; ++j)
+        if (there[j] > 0) frame.col(j) /= std::max(frame.col(j).norm(), agreement * there[j]);
+    half.noalias() = frame * core;
+    result.noalias() = half * frame.transpose();
+}
+
+void Blended::mix(Kind kind, Matrix& into) {
+    if (n_ == 6) return mix<6>(kind, into);
+    mix<Eigen::Dynamic>(kind, into);
 }
 
 // P: the directions in which the blended compliance is not zero.
@@ -349,20 +362,18 @@ Vector Blended::holding() const {
     return result;
 }
 
-bool Blended::step() {
-    blend();
+// (M + h D + h^2 K) v' = M v + h (f - K z - K c), with handles as springs on points of the tips at the end of the step.
+template <int n>
+bool Blended::solve(const Vector& z, const Vector& v, const Vector& push) {
+    using Square = Eigen::Matrix<double, n, n>;
+    using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols());
-    Vector rates(n_);
-    for (std::size_t e = 0; e < tips.size(); ++e)
-        rates.segment<6>(6 * e) =
-            scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
-    const Vector z = basis.transpose() * xi, v = basis.transpose() * rates;
-    const Matrix I = Matrix::Identity(r, r);
-    const Matrix mass = light.llt().solve(I), stiffness = soft.llt().solve(I);
-    Matrix system = mass + h * h * stiffness;
-    if (damped) system += h * slack.llt().solve(I);
-    Vector right = mass * v + h * (basis.transpose() * pulled() - stiffness * (z + settled));
-    for (std::size_t e = 0; e < tips.size(); ++e) {  // handles are springs on points of the tips, taken at the end of the step
+    const Square I = Square::Identity(r, r);
+    const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
+    Square system = mass + h * h * stiffness;
+    if (damped) system += h * Square(slack).llt().solve(I);
+    Column right = mass * v + h * (push - stiffness * (z + settled));
+    for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
         Eigen::Matrix<double, 3, 6> point;
@@ -370,15 +381,24 @@ bool Blended::step() {
         point.rightCols<3>() = -tip.pose.R * skew(tip.point);
         Eigen::Matrix<double, 3, 6> by = point * right_jacobian(unscaled(xi.segment<6>(6 * e)));
         by.leftCols<3>() *= radius;
-        const Matrix J = by * basis.middleRows(6 * e, 6);
+        const Eigen::Matrix<double, 3, n> J = by * basis.middleRows(6 * e, 6);
         right += h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
-    const Vector fresh = system.llt().solve(right);
-    if (!fresh.allFinite()) return false;
-    const Vector moved = basis * (z + h * fresh), speed = basis * fresh;
+    fresh_ = system.llt().solve(right);
+    return fresh_.allFinite();
+}
+
+bool Blended::step() {
+    blend();
+    Vector rates(n_);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        rates.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
+    const Vector z = basis.transpose() * xi, v = basis.transpose() * rates, push = basis.transpose() * pulled();
+    if (!(basis.cols() == 6 ? solve<6>(z, v, push) : solve<Eigen::Dynamic>(z, v, push))) return false;
+    const Vector there = basis * (z + h * fresh_), speed = basis * fresh_;
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 twist = unscaled(moved.segment<6>(6 * e));
+        const Vec6 twist = unscaled(there.segment<6>(6 * e));
         tips[e].pose = means[e] * exp(twist);
         tips[e].velocity = right_jacobian(twist) * unscaled(speed.segment<6>(6 * e));
     }

@@ -107,7 +107,11 @@ class Blended {
 
    private:
     void weigh();
+    template <int n>
     void mix(Kind kind, Matrix& into);
+    void mix(Kind kind, Matrix& into);
+    template <int n>
+    bool solve(const Vector& z, const Vector& v, const Vector& push);
     void admissible();
     Vector pulled() const;           // (n,) scaled, what the applied wrenches do on xi
     void to_pose(int e, const Vec6& twist);
@@ -118,7 +122,7 @@ class Blended {
     bool stale_ = true;
     std::vector<double> distances_, order_;
     Matrix frame_, core_, half_, full_[3];
-    Vector there_;
+    Vector there_, fresh_;
     std::vector<int> active_;
 };
 
