@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, cpu_count
 from os.path import exists
 
@@ -23,7 +23,7 @@ from supple import spatial
 from supple.engine import Equilibrium, equilibrium
 from supple.engine.assembly import check_mechanism
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
-from supple.mechanism import Mechanism
+from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.progress import telling
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
@@ -194,9 +194,13 @@ class _Search:
 
     def _rays(self, count: int) -> list[list[Point]]:
         jobs = [_Ray(self.rest, direction, self.reach) for direction in self._directions(count)]
-        rays = list(self.pool.map(_pull, jobs))
+        rays = [[self._ours(point) for point in ray] for ray in self.pool.map(_pull, jobs)]
         self.pulled += sum(len(ray) for ray in rays)
         return [ray for ray in rays if ray]
+
+    def _ours(self, point: Point) -> Point:
+        """A worker's point with our mechanism instead of the worker's copy."""
+        return replace(point, equilibrium=_rebound(point.equilibrium, self.mech))
 
     def pull(self, count: int) -> None:
         """Points in new directions."""
@@ -243,7 +247,9 @@ class _Search:
                 return
             jobs = [(self.points[i].equilibrium, self.names) for i in chosen]
             for i, model in zip(chosen, self.pool.map(_linearise, jobs), strict=True):
-                self.many.add(model)
+                at = self.points[i].equilibrium
+                poses = Poses(self.mech, model.rest_poses.array)
+                self.many.add(replace(model, mechanism=self.mech, rest_poses=poses, at=at))
                 self.made.add(i)
             if self.checkpoint is not None:
                 self.many.save(self.checkpoint)
@@ -316,6 +322,11 @@ def _pull(ray: _Ray) -> list[Point]:
                 break
         scale = min(2.5 * low, 0.9 * low * ray.reach / displacement + 0.1 * low) if high == np.inf else (low + high) / 2
     return points
+
+
+def _rebound(found: Equilibrium, mech: Mechanism) -> Equilibrium:
+    """An equilibrium of an equal mechanism as one of this very mechanism."""
+    return replace(found, mechanism=mech, poses=Poses(mech, found.poses.array))
 
 
 def _linearise(job: tuple[Equilibrium, list[str]]) -> ReducedModel:
