@@ -4,6 +4,7 @@
 NB_MODULE(SUPPLE_MODULE, module) {
     bind_blended(module);
     bind_engine(module);
+    bind_linkage(module);
     bind_reduced(module);
     bind_spatial(module);
 }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from supple.errors import ImportWarning as ImportWarning
     from supple.errors import MechanismError as MechanismError
     from supple.errors import RangeWarning as RangeWarning
+    from supple.linkage import AdaptiveLinkage as AdaptiveLinkage
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
     from supple.mechanism import jacobian as jacobian
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
 _HOME = {
+    "AdaptiveLinkage": "supple.linkage",
     "Builder": "supple.mechanism",
     "ConvergenceError": "supple.errors",
     "ExportWarning": "supple.errors",

@@ -1,0 +1,162 @@
+// Adaptive quasi-statics of huge trees of rigid bodies (Redon and Lin 2006; "eq." below means theirs).
+//
+// The bodies are joined pairwise by their joints into ever larger sub-assemblies, as a balanced binary tree whose
+// leaves are bodies. A sub-assembly is known by its handles, the bodies at which the rest holds it: their accelerations
+// are a = Phi f + b in the forces f on them (eq. 1), and the sum of squared joint accelerations inside is
+// |R f + r|^2 + rho^2 (eq. 8, kept as an orthogonal factor: no cancellation). Both come from those of the two parts, so
+// what does not move need not be looked at again, and a traversal from the root stops where little is left below.
+//
+// How the tree is split (heavy paths) leaves one or two handles everywhere: the top, by which a sub-assembly hangs on
+// the rest, and a bottom. The one that the next joint takes hold of is the first, the other the second; everything
+// about a handle is in the axes of its body and about its origin, so it holds wherever the assembly goes (5.1).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "system.hpp"
+
+namespace supple {
+
+class Linkage {
+   public:
+    enum class Measure { absolute_linkage, relative_linkage, absolute_joint, relative_joint };
+
+    struct TreeJoint {  // of a body to its parent: pose of the body in the parent T = inner X(q) outer, or inner X^-1 outer
+        Pose inner, outer;
+        int first = 0, count = 0;  // its axes
+        bool reversed = false;     // described from the body to its parent: X^-1
+    };
+    struct Axis {
+        Vec6 twist = Vec6::Zero();
+        int block = 1;  // 3 for each axis of a rotation vector
+        double stiffness = 0, rest = 0, armature = 0;
+        int curve = -1;
+    };
+    struct Outcome {
+        int computed = 0;        // joints whose acceleration was computed
+        double bound = 0;        // of the error, by the measure asked for
+        double total = 0;        // norm of all joint accelerations, from the root (adaptive passes only)
+    };
+
+    // the description, to be filled in before prepare()
+    std::vector<int> parent;  // of each body, -1 for the world
+    std::vector<TreeJoint> joints;
+    std::vector<Axis> axes;
+    std::vector<Curve> curves;
+    std::vector<Mat6> inertia;
+    Vec3 gravity = Vec3::Zero();
+    std::vector<double> q;
+
+    void prepare();
+
+    // what acts; any time
+    void set_load(int index, const Load& load);
+    void set_force(int axis, double force);
+    void set_rest(int axis, double rest);
+    void set_gravity(const Vec3& acceleration);
+    void set_coordinates(const double* values);
+
+    // Accelerations of those joints that matter (algorithm of 4.3), then if dt > 0 a step from rest,
+    // q += 1/2 qdd dt^2. Stops when the bound is at most `error`, or after `seconds`, or after `most` joints.
+    // `complete`: all joints, without total accelerations (the divide-and-conquer algorithm alone).
+    Outcome advance(double dt, double error, Measure measure, bool complete,
+                    double seconds = std::numeric_limits<double>::infinity(), int most = -1);
+    // The joint accelerations for given joint forces alone, without loads and gravity: M^-1 tau.
+    bool respond(const double* forces, double* accelerations);
+    int failure() const { return singular_; }  // joint that has no inverse, -2: not finite, -1: none; nothing has moved then
+
+    Pose pose(int body) const;              // in O(depth)
+    void write_poses(std::vector<Pose>& poses) const;
+    bool rebuild(bool totals);              // all coefficients anew
+
+    const std::vector<int>& moved() const { return moved_; }
+    const std::vector<double>& accelerations() const { return acceleration_; }
+    int depth() const;
+    std::size_t bytes() const;
+
+    enum Kind : std::int8_t { joined, rooted, united };  // by a joint; on the world; separate trees
+    static constexpr int none = std::numeric_limits<int>::min();
+    struct Node {
+        int left = none, right = none;  // children: a node, or ~leaf
+        int up = -1;
+        int joint = -1;             // body whose joint it is; -1 where parts of one body, or separate trees, are united
+        int height = 0;
+        int rows = 0;               // of the total acceleration that a joining adds to the triangle
+        Kind kind = joined;
+        std::int8_t handles = 0;
+        std::int8_t left_handles = 1;
+        std::int8_t right_keeps = 0;  // 0: its handle is used up; 1: it stays; 2: another one stays
+        bool top_first = false;
+        std::size_t motion = 0, total = 0;
+    };
+    const std::vector<Node>& nodes() const { return nodes_; }
+    const std::vector<double>& motion_pool() const { return motion_; }
+    const std::vector<double>& total_pool() const { return total_; }
+    const std::vector<double>& node_totals() const { return node_total_; }
+
+   private:
+    struct Leaf {
+        int body = 0, up = -1;
+        bool on_left = false, main = true;  // main: carries the loads of its body
+    };
+    enum Mark : std::uint8_t { clean, biased, moved_mark };
+
+    std::vector<Node> nodes_;  // children before parents
+    std::vector<Leaf> leaves_;
+    std::vector<int> main_leaf_, joint_node_;
+    std::vector<Mat6> leaf_inverse_;
+    std::vector<Vec6> leaf_bias_, body_wrench_;
+    std::vector<double> motion_, total_;
+    std::vector<Pose> across_, offset_, bottom_;  // of a joint: T; of a node: right top and bottom, in its top
+    std::vector<Vec6> subspace_;                  // of an axis, in the parent's frame
+    std::vector<double> force_, drive_;           // of an axis: applied; applied and spring
+    std::vector<Load> loads_;
+    std::vector<char> load_active_;
+
+    // scratch
+    std::vector<std::uint8_t> mark_;
+    std::vector<std::vector<int>> dirty_;  // by height
+    std::vector<Vec6> handle_force_;       // two a node
+    std::vector<double> node_total_;
+    std::vector<std::pair<double, int>> queue_;
+    std::vector<int> moved_, visited_;
+    std::vector<double> acceleration_;
+    std::vector<int> stamp_;
+    std::vector<std::vector<int>> wanted_;
+    std::vector<Pose> world_;
+    int now_ = 0, singular_ = -1;
+    bool all_dirty_ = true, totals_current_ = false;
+
+    // the tree
+    struct Builder;
+    void lay_out();
+
+    // coefficients
+    struct Half {  // a child: its blocks, or a leaf's
+        const double *ff, *fs, *ss, *bf, *bs, *R, *r;
+        double rho;
+    };
+    Half half(int child) const;
+    bool update(int node, bool moved, bool totals);
+    template <int A, int B>
+    bool join(const Node& n, bool moved, bool totals);
+    bool attach(const Node& n, bool moved, bool totals);
+    template <int A, int B>
+    void join_total(const Node& n, const Half& a, const Half& b, bool moved);
+    void place_joint(int body);
+    void drive(int joint);
+    void redrive(int axis);
+    void place_node(int node);
+    void mark(int node, Mark how);
+    bool refresh(bool totals);
+    void take_loads();
+
+    // accelerations
+    void descend(int node);
+    double total(int node) const;
+    void integrate(double dt, bool all);
+};
+
+}  // namespace supple

@@ -1,0 +1,229 @@
+// The assembly tree of a linkage: which parts are joined first.
+//
+// The bodies of a tree fall into heavy paths, each from a body down to a leaf, always into the largest subtree. A
+// body first takes up the smaller subtrees that hang on it; then the bodies of a path are joined in pairs of about
+// equal weight. So an assembly on a path has its two ends as handles, any other has one, and the depth is
+// logarithmic for every tree. A body that carries many subtrees is cut into equal shares, to be united two by two.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+#include "linkage.hpp"
+
+namespace supple {
+
+namespace {
+
+// Where to cut a row of weights so that both sides weigh about the same: the first index of the right side.
+std::size_t middle(const std::vector<double>& sums, std::size_t begin, std::size_t end) {
+    const double half = (sums[begin] + sums[end]) / 2;
+    const auto at = std::upper_bound(sums.begin() + begin + 1, sums.begin() + end - 1, half);
+    std::size_t cut = at - sums.begin();
+    if (cut > begin + 1 && half - sums[cut - 1] < sums[cut] - half) --cut;
+    return cut;
+}
+
+std::vector<double> running(const std::vector<double>& weights) {
+    std::vector<double> sums(weights.size() + 1, 0.0);
+    std::partial_sum(weights.begin(), weights.end(), sums.begin() + 1);
+    return sums;
+}
+
+}  // namespace
+
+struct Linkage::Builder {
+    static constexpr std::size_t few = 3;  // subtrees that a body takes up one after the other
+
+    Linkage& linkage;
+    std::vector<std::vector<int>> children;
+    std::vector<int> size, shares;
+
+    explicit Builder(Linkage& l) : linkage(l) {
+        const int n = static_cast<int>(l.parent.size());
+        children.resize(n);
+        size.assign(n, 1);
+        shares.assign(n, 0);
+        std::vector<int> order;
+        for (int b = 0; b < n; ++b) (l.parent[b] < 0 ? order : children[l.parent[b]]).push_back(b);
+        const std::vector<int> roots = order;
+        for (std::size_t i = 0; i < order.size(); ++i)
+            order.insert(order.end(), children[order[i]].begin(), children[order[i]].end());
+        if (static_cast<int>(order.size()) < n) throw std::invalid_argument("the bodies do not form a tree");
+        for (auto b = order.rbegin(); b != order.rend(); ++b)
+            if (l.parent[*b] >= 0) size[l.parent[*b]] += size[*b];
+        for (auto& list : children)  // ascending: the last one goes on the heavy path
+            std::stable_sort(list.begin(), list.end(), [this](int a, int b) { return size[a] < size[b]; });
+        std::vector<int> tops;
+        for (const int b : roots) {
+            Node node;
+            node.right = path(b);
+            node.joint = b;
+            node.kind = rooted;
+            tops.push_back(add(node));
+        }
+        std::vector<double> weights;
+        for (const int b : roots) weights.push_back(size[b]);
+        unite(tops, running(weights), 0, tops.size(), [](Node& node) { node.kind = united; });
+    }
+
+    int add(const Node& node) {
+        linkage.nodes_.push_back(node);
+        return static_cast<int>(linkage.nodes_.size()) - 1;
+    }
+
+    // Two by two, in pairs of about equal weight.
+    int unite(const std::vector<int>& parts, const std::vector<double>& sums, std::size_t begin, std::size_t end,
+              const std::function<void(Node&)>& how) {
+        if (end - begin == 1) return parts[begin];
+        const std::size_t cut = middle(sums, begin, end);
+        Node node;
+        node.left = unite(parts, sums, begin, cut, how);
+        node.right = unite(parts, sums, cut, end, how);
+        how(node);
+        return add(node);
+    }
+
+    int leaf(int body) {
+        linkage.leaves_.push_back({body, -1, false, shares[body]++ == 0});
+        return ~(static_cast<int>(linkage.leaves_.size()) - 1);
+    }
+
+    // A body with the subtrees that hang on it: one handle.
+    int laden(int body, std::size_t begin, std::size_t end) {
+        const std::vector<int>& hanging = children[body];
+        if (end - begin > few) {
+            std::vector<double> weights;
+            for (std::size_t i = begin; i < end; ++i) weights.push_back(size[hanging[i]]);
+            const std::size_t cut = begin + middle(running(weights), 0, end - begin);
+            Node node;
+            node.left = laden(body, begin, cut);
+            node.right = laden(body, cut, end);
+            node.handles = 1;
+            return add(node);
+        }
+        int whole = leaf(body);
+        for (std::size_t i = begin; i < end; ++i) {
+            Node node;
+            node.left = whole;
+            node.right = path(hanging[i]);
+            node.joint = hanging[i];
+            node.handles = 1;
+            whole = add(node);
+        }
+        return whole;
+    }
+
+    int path(int top) {
+        std::vector<int> bodies{top};
+        while (!children[bodies.back()].empty()) bodies.push_back(children[bodies.back()].back());
+        std::vector<double> weights(bodies.size());
+        for (std::size_t i = 0; i < bodies.size(); ++i)
+            weights[i] = size[bodies[i]] - (i + 1 < bodies.size() ? size[bodies[i + 1]] : 0);
+        return segment(bodies, running(weights), 0, bodies.size());
+    }
+
+    int segment(const std::vector<int>& bodies, const std::vector<double>& sums, std::size_t begin, std::size_t end) {
+        if (end - begin == 1) {
+            const std::vector<int>& hanging = children[bodies[begin]];
+            return laden(bodies[begin], 0, hanging.size() - (hanging.empty() ? 0 : 1));
+        }
+        const std::size_t cut = middle(sums, begin, end);
+        Node node;
+        node.left = segment(bodies, sums, begin, cut);
+        node.right = segment(bodies, sums, cut, end);
+        node.joint = bodies[cut];
+        node.left_handles = cut - begin > 1 ? 2 : 1;
+        node.right_keeps = end == bodies.size() ? 0 : end - cut > 1 ? 2 : 1;
+        node.handles = node.right_keeps ? 2 : 1;
+        return add(node);
+    }
+};
+
+void Linkage::prepare() {
+    const Builder builder(*this);
+    const int bodies = static_cast<int>(parent.size());
+    main_leaf_.assign(bodies, -1);
+    joint_node_.assign(bodies, -1);
+    leaf_inverse_.resize(leaves_.size());
+    for (std::size_t l = 0; l < leaves_.size(); ++l) {
+        const int body = leaves_[l].body;
+        if (leaves_[l].main) main_leaf_[body] = static_cast<int>(l);
+        leaf_inverse_[l] = builder.shares[body] * inertia[body].inverse();
+        leaf_inverse_[l] = (leaf_inverse_[l] + leaf_inverse_[l].transpose().eval()) / 2;
+    }
+    lay_out();
+}
+
+// Heights, ways up, and where each node's coefficients stand.
+void Linkage::lay_out() {
+    const std::size_t count = nodes_.size();
+    std::size_t motion = 0, total = 0;
+    const auto rounded = [](std::size_t size) { return (size + 7) / 8 * 8; };
+    for (std::size_t i = 0; i < count; ++i) {
+        Node& n = nodes_[i];
+        if (n.joint >= 0) joint_node_[n.joint] = static_cast<int>(i);
+        const std::size_t k = n.joint < 0 ? 0 : joints[n.joint].count, h = n.handles;
+        for (const int child : {n.left, n.right}) {
+            if (child == none) continue;
+            if (child < 0) {
+                leaves_[~child].up = static_cast<int>(i);
+                leaves_[~child].on_left = child == n.left;
+                n.height = std::max(n.height, 1);
+            } else {
+                nodes_[child].up = static_cast<int>(i);
+                nodes_[child].top_first = nodes_[child].handles == 1 || child == n.right;
+                n.height = std::max(n.height, nodes_[child].height + 1);
+                n.rows += 6;
+            }
+        }
+        n.rows += static_cast<int>(k);
+        n.motion = motion;
+        n.total = total;
+        if (n.kind == joined) {
+            motion += rounded((h == 2 ? 108 : 36) + 6 * h + 36 * h + 6 + 6 * h * k + k + 36 + 6 * k + k * k);
+            total += rounded(36 * h * h + 6 * h + 1 + 6 * h + 6 * h * ((n.rows + 3) / 4 * 4));
+        } else {
+            motion += n.kind == rooted ? rounded(6 + k + 36 + 6 * k + k * k) : 0;
+            total += 1;
+        }
+    }
+    motion_.assign(motion, 0.0);
+    total_.assign(total, 0.0);
+    leaf_bias_.assign(leaves_.size(), Vec6::Zero());
+    const std::size_t bodies = parent.size();
+    body_wrench_.assign(bodies, Vec6::Zero());
+    across_.resize(bodies);
+    subspace_.resize(axes.size());
+    force_.assign(axes.size(), 0.0);
+    drive_.assign(axes.size(), 0.0);
+    acceleration_.assign(axes.size(), 0.0);
+    offset_.resize(count);
+    bottom_.resize(count);
+    world_.resize(count);
+    mark_.assign(count, clean);
+    stamp_.assign(count, 0);
+    handle_force_.assign(2 * count, Vec6::Zero());
+    node_total_.assign(count, 0.0);
+    dirty_.resize(nodes_.back().height + 1);
+    wanted_.resize(nodes_.back().height + 1);
+    queue_.reserve(count);
+    moved_.reserve(bodies);
+    visited_.reserve(count);
+    for (std::size_t b = 0; b < bodies; ++b) {
+        place_joint(static_cast<int>(b));
+        drive(static_cast<int>(b));
+    }
+    for (std::size_t i = 0; i < count; ++i) place_node(static_cast<int>(i));
+}
+
+int Linkage::depth() const { return nodes_.back().height; }
+
+std::size_t Linkage::bytes() const {
+    const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
+    return of(nodes_) + of(leaves_) + of(leaf_inverse_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(total_) +
+           of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_force_) + of(node_total_) +
+           of(joints) + of(axes) + of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
+}
+
+}  // namespace supple

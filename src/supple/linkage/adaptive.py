@@ -1,0 +1,369 @@
+"""A linkage that moves quasi-statically, of which only those joints are computed that matter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core, spatial
+from supple.engine.assembly import Load, check_mechanism, finite_target, load
+from supple.engine.dynamics import positive_seconds
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
+from supple.linkage.loops import LoopClosures
+from supple.linkage.stability import largest_frequency, safe_frequency
+from supple.mechanism import Mechanism
+from supple.mechanism.record import Array, array
+from supple.mechanism.tree import Tree
+
+MEASURES = ("absolute_linkage", "relative_linkage", "absolute_joint", "relative_joint")
+
+
+@dataclass(frozen=True)
+class LinkageStep:
+    """What one pass computed."""
+
+    computed: int
+    """Number of joints whose acceleration was computed; the others were left at rest."""
+    error_bound: float
+    """The error of the joint accelerations, by the linkage's measure, is at most this."""
+    moved: NDArray[np.intp]
+    """(computed,) indices of those joints, those that came first in the traversal first."""
+    gap: float
+    """Largest gap of a loop before the step, m and rad; 0 without loops."""
+
+
+class LivePoses(Sequence[Array]):
+    """World poses (4, 4) of the bodies as they are now, by name or index, each found in O(log n) when asked for.
+
+    `poses.array` (bodies, 4, 4) is a copy of all.
+    """
+
+    def __init__(self, linkage: AdaptiveLinkage) -> None:
+        self._linkage = linkage
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self.array[key]
+        body, frame = self._linkage._frame(key)
+        pose = self._linkage._core.pose(body) if body >= 0 else np.eye(4)
+        return pose if frame is None else pose @ frame
+
+    @property
+    def array(self) -> Array:
+        poses: Array = self._linkage._core.poses()
+        return poses
+
+    def __len__(self) -> int:
+        return len(self._linkage.tree.parent)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+class AdaptiveLinkage:
+    """Quasi-statics of an acyclic linkage within a stated error (Redon and Lin, CAD 2006).
+
+    Each step starts from rest: joint accelerations under loads, gravity, joint forces and springs, then
+    q += 1/2 qdd dt^2. Only the joints with the largest share are computed, until the error of the accelerations is
+    at most `error` by the `measure`:
+
+    - `absolute_linkage`, `relative_linkage`: norm of all missing joint accelerations; relative to that of all
+    - `absolute_joint`, `relative_joint`: the largest missing one; relative to the largest
+
+    rad/s^2 and m/s^2 count alike, a joint of several axes by its norm. `error=0` computes every joint. Springs act
+    (also those with curves), armatures count, dampers and limits do not; motors and couplings are refused.
+    `loops="penalty"` cuts loops open and pulls them together by forces, so they gape a little under load.
+    """
+
+    def __init__(
+        self,
+        mech: Mechanism | Tree,
+        error: float = 0.0,
+        measure: str = "relative_joint",
+        *,
+        loops: str | None = None,
+    ) -> None:
+        self.error, self.measure = _checked_error(error), measure
+        if measure not in MEASURES:
+            raise MechanismError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
+        if loops not in (None, "penalty"):
+            raise MechanismError(f"loops must be None or 'penalty', got {loops!r}")
+        self.mechanism: Mechanism | None = None
+        if not isinstance(mech, Tree):
+            check_mechanism(mech)
+            _check_supported(mech, loops)
+            self.mechanism = mech
+        self.tree = mech if isinstance(mech, Tree) else Tree.of(mech)
+        inertia = _checked_inertias(self.tree)
+        self._order, self._joints = _numbering(self.mechanism, self.tree)
+        self._core = _make_core(self.tree, inertia)
+        self._loads: dict[Any, tuple[int, Load]] = {}
+        self._closures = LoopClosures(self.mechanism) if self.mechanism is not None else None
+        self._stable: dict[float, bool] = {}
+        self.time = 0.0
+        """s."""
+
+    @classmethod
+    def from_arrays(
+        cls, *, error: float = 0.0, measure: str = "relative_joint", **arrays: Any
+    ) -> AdaptiveLinkage:
+        """A linkage from the arrays of a `supple.mechanism.tree.Tree`: parent, pose_parent, pose_child, twists,
+        mass, centre, inertia, and the optional ones. Bodies and joints go by index."""
+        return cls(Tree(**arrays), error, measure)
+
+    # acting on it
+
+    def apply(self, body: str | int, wrench: ArrayLike, frame: str = "world") -> None:
+        """A wrench (6,), force (N) then torque (N m), on a body or site at its origin, until changed."""
+        index, pose_body_frame = self._frame(body)
+        values = array(wrench, (6,), f"wrench on {body!r} (force, then torque)")
+        if frame not in ("world", "body"):
+            raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+        if index < 0:
+            raise MechanismError(f"{body!r} is fixed to the world; a wrench on it does nothing")
+        point = np.zeros(3)
+        if pose_body_frame is not None:
+            acting = load(self._described(), str(body), values, frame)
+            point, values = acting.point, acting.wrench
+        self._put(body if isinstance(body, str) else index, index, point, values, frame == "world")
+
+    def set_joint_force(self, joint: str | int, force: ArrayLike) -> None:
+        """An active torque (N m) or force (N) on a joint's axes (k,), until changed; of a rotation vector, a torque
+        in the joint's axes on the child."""
+        first, count = self._axes(joint)
+        values = array(np.atleast_1d(np.asarray(force)), (count,), f"force of joint {joint!r} ({count} axes)")
+        for i, value in enumerate(values.tolist()):
+            self._core.set_force(first + i, value)
+
+    def set_target(self, joint: str | int, value: ArrayLike) -> None:
+        """Rest position (rad or m) of a joint's springs (k,)."""
+        first, count = self._axes(joint)
+        values = array(np.atleast_1d(np.asarray(value)), (count,), f"target of joint {joint!r} ({count} axes)")
+        held = self.tree.stiffness[first : first + count] > 0
+        if not all(h or first + i in self.tree.curves for i, h in enumerate(held)):
+            raise MechanismError(f"joint {joint!r} has no spring to set a target for")
+        for i, each in enumerate(values.tolist()):
+            self._core.set_rest(first + i, each)
+
+    def set_gravity(self, gravity: ArrayLike) -> None:
+        """(3,) m/s^2 in world axes."""
+        self._core.set_gravity(array(gravity, (3,), "gravity"))
+
+    def step(self, dt: float, budget: float | None = None) -> LinkageStep:
+        """One step of `dt` seconds from rest. With a `budget` (s of computing) the refinement ends when that is
+        used up, should it come before `error`; the result states the bound that was reached."""
+        dt = positive_seconds(dt)
+        self._check_stable(dt)
+        result = self._advance(dt, budget, dt)
+        self.time += dt
+        return result
+
+    def accelerate(self, budget: float | None = None) -> LinkageStep:
+        """The joint accelerations of the present state, without moving: `accelerations` holds them."""
+        return self._advance(0.0, budget, None)
+
+    def _advance(self, dt: float, budget: float | None, loop_dt: float | None) -> LinkageStep:
+        seconds = np.inf if budget is None else positive_seconds(budget)
+        error = _checked_error(self.error)
+        gap = 0.0
+        if self._closures is not None and self._closures.any and loop_dt is not None:
+            gap = self._pull_loops(loop_dt)
+        computed, bound, _, failure = self._core.advance(
+            dt, error, MEASURES.index(self.measure), error == 0 and budget is None, seconds, -1
+        )
+        if failure >= 0:
+            raise ConvergenceError(
+                f"the axes of the joint of '{self.tree.body_name(failure)}' do not move independently in this "
+                "position; give it an armature, or a rotation vector (ball joint) instead of a sequence of axes",
+                time=self.time,
+            )
+        if failure == -2:
+            raise ConvergenceError(
+                "the joint accelerations are not finite: loads, springs or positions are too large; "
+                "the state is that before the step",
+                time=self.time,
+            )
+        return LinkageStep(computed, bound, self._joints[self._core.moved().astype(np.intp)], gap)
+
+    def _pull_loops(self, dt: float) -> float:
+        assert self._closures is not None
+        gap, wrenches = self._closures.pull(self.poses, dt)
+        for key, body, wrench in wrenches:
+            self._put(key, body, np.zeros(3), wrench, False)
+        return gap
+
+    def _put(self, key: Any, body: int, point: Array, wrench: Array, world: bool) -> None:
+        index = self._loads[key][0] if key in self._loads else len(self._loads)
+        acting = Load(str(key), body, point, wrench, world)
+        self._loads[key] = index, acting
+        self._core.set_load(index, body, np.ascontiguousarray(point), np.ascontiguousarray(wrench), world)
+
+    # looking at it
+
+    @property
+    def poses(self) -> LivePoses:
+        """World poses of the bodies: `poses["tip"]` in O(log n), `poses.array` of all."""
+        return LivePoses(self)
+
+    @property
+    def coordinates(self) -> Array:
+        """(dof,) joint coordinates, rad and m: in the order of `mechanism.coordinates`, or of the tree's axes."""
+        return self._ordered(self._core.q())
+
+    @coordinates.setter
+    def coordinates(self, q: ArrayLike) -> None:
+        values = array(q, (len(self._order),), f"coordinates of '{self.tree.name}'")
+        inner = np.empty_like(values)
+        inner[:] = values[self._order]
+        self._core.set_coordinates(inner)
+
+    @property
+    def accelerations(self) -> Array:
+        """(dof,) joint accelerations of the last pass, rad/s^2 and m/s^2; 0 where they were not computed. Of a
+        rotation vector, the angular acceleration in the joint's axes on the child."""
+        return self._ordered(self._core.accelerations())
+
+    @property
+    def depth(self) -> int:
+        """Levels of the assembly tree."""
+        return int(self._core.depth)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the compiled assembly tree takes."""
+        return int(self._core.bytes)
+
+    def __repr__(self) -> str:
+        joints = int((self.tree.axes > 0).sum())
+        return f"AdaptiveLinkage('{self.tree.name}': {joints} joints, depth {self.depth}, {self.measure} {self.error:g})"
+
+    # helpers
+
+    def _ordered(self, values: Array) -> Array:
+        result = np.empty_like(values)
+        result[self._order] = values
+        return result
+
+    def _described(self) -> Mechanism:
+        assert self.mechanism is not None
+        return self.mechanism
+
+    def _frame(self, body: str | int) -> tuple[int, Array | None]:
+        """Index of a body (-1: the world), and the pose on it of the site that was named."""
+        if isinstance(body, str):
+            if self.mechanism is None:
+                if self.tree.names is not None and body in self.tree.names:
+                    return self.tree.names.index(body), None
+                raise MechanismError(f"there is no body named {body!r}; bodies of '{self.tree.name}' go by index")
+            if body == "world":
+                return -1, None
+            index, pose = self.mechanism.frame(body)
+            return index, None if index >= 0 and self.mechanism.bodies[index].name == body else pose
+        n = len(self.tree.parent)
+        if isinstance(body, bool) or not isinstance(body, int | np.integer) or not -n <= body < n:
+            raise MechanismError(f"there is no body {body!r}; '{self.tree.name}' has bodies 0 to {n - 1}")
+        return int(body) % n, None
+
+    def _axes(self, joint: str | int) -> tuple[int, int]:
+        """First axis of a joint in the tree's row of axes, and their number."""
+        index: int
+        if isinstance(joint, str):
+            if self.mechanism is None:
+                raise MechanismError(f"there is no joint named {joint!r}; joints of '{self.tree.name}' go by index")
+            index = self.mechanism.joint_index(joint)
+        elif isinstance(joint, bool) or not isinstance(joint, int | np.integer):
+            raise MechanismError(f"a joint is a name or an index, got {joint!r}")
+        else:
+            index = int(joint)
+        held = np.flatnonzero(self._joints == index)
+        if len(held) == 0:
+            raise MechanismError(f"there is no joint {joint!r} in the tree of '{self.tree.name}'")
+        body = int(held[0])
+        return int(self.tree.axes[:body].sum()), int(self.tree.axes[body])
+
+    def _check_stable(self, dt: float) -> None:
+        """Warns, once for each dt, where the springs make q += 1/2 qdd dt^2 grow without bound: dt > 2 / omega."""
+        if dt in self._stable:
+            return
+        self._stable[dt] = True
+        if not self.tree.stiffness.any() and not self.tree.curves:
+            return
+        safe = 2 / safe_frequency(self.tree)
+        if dt <= safe:
+            return
+        limit = 2 / largest_frequency(self.tree, self._core)
+        if dt > limit:
+            self._stable[dt] = False
+            warnings.warn(
+                f"dt = {dt:g} s is too long for the springs of '{self.tree.name}': the explicit step is unstable above "
+                f"{limit:.3g} s (and surely stable up to {safe:.3g} s)",
+                RangeWarning,
+                stacklevel=3,
+            )
+
+
+def _checked_error(error: object) -> float:
+    if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0 <= error < np.inf:
+        raise MechanismError(f"error must be a number, 0 (every joint is computed) or more, got {error!r}")
+    return float(error)
+
+
+def _check_supported(mech: Mechanism, loops: str | None) -> None:
+    cut = [mech.joints[j].name for j in mech.topology.loops]
+    if cut and loops is None:
+        raise MechanismError(
+            f"'{mech.name}' has loops, closed by {listed(cut)}; an adaptive linkage is a tree. "
+            "loops='penalty' cuts them there and pulls them together by forces"
+        )
+    parts = [*(m.name for m in mech.motors), *(c.name for c in mech.couplings)]
+    if parts:
+        raise MechanismError(
+            f"an adaptive linkage takes no motors and couplings ('{mech.name}' has {listed(parts)}); "
+            "use joint springs with set_target instead"
+        )
+
+
+def _checked_inertias(tree: Tree) -> Array:
+    """(n, 6, 6) spatial inertias; every body needs mass and inertia about every axis."""
+    moments = np.linalg.eigvalsh(tree.inertia)
+    empty = (tree.mass <= 0) | (moments[:, 0] <= 1e-14 * np.abs(moments[:, 2])) | (moments[:, 2] <= 0)
+    if empty.any():
+        names = [tree.body_name(int(i)) for i in np.flatnonzero(empty)]
+        raise MechanismError(
+            f"{listed(names)} of '{tree.name}': an adaptive linkage needs mass and inertia (about all axes) in every "
+            "body; give them some, or fix them to a neighbour and leave them out"
+        )
+    inertia: Array = spatial.spatial_inertia(tree.mass, tree.centre, tree.inertia)
+    return inertia
+
+
+def _numbering(mech: Mechanism | None, tree: Tree) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the tree's axes stand among the mechanism's coordinates, and which joint each body hangs on."""
+    if mech is None:
+        return np.arange(len(tree.twists)), np.arange(len(tree.parent))
+    columns = [mech.topology.columns[j] for j in mech.topology.joint]
+    order = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(c.start, c.stop) for c in columns)])
+    return order.astype(np.intp), mech.topology.joint.astype(np.intp)
+
+
+def _make_core(tree: Tree, inertia: Array) -> Any:
+    whole = [np.ascontiguousarray(part, dtype=np.int64) for part in (tree.parent, tree.axes, tree.reversed)]
+    core = _core.LinkageCore(
+        *whole,
+        *(np.ascontiguousarray(part) for part in (tree.pose_parent, tree.pose_child, inertia, tree.twists)),
+        np.ascontiguousarray(tree.blocks, dtype=np.int64),
+        np.ascontiguousarray(tree.reference),
+    )
+    core.set_springs(*(np.ascontiguousarray(part) for part in (tree.stiffness, tree.rest, tree.armature)))
+    for axis, curve in tree.curves.items():
+        core.add_curve(axis, *(np.ascontiguousarray(part) for part in curve.pieces))
+    core.prepare(np.ascontiguousarray(tree.gravity))
+    return core
