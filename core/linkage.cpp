@@ -13,7 +13,7 @@ using Map6 = Eigen::Map<const Mat6>;
 using MapVec = Eigen::Map<const Vec6>;
 using Pack = Eigen::Array<double, 4, 1>;
 
-constexpr double rounding = 1e-14;  // of a sum of at most 13 products, generously
+constexpr double rounding = 4e-15;  // of a sum of at most 13 products, generously
 const Pose identity_pose;
 
 template <class To>

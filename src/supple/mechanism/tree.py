@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,6 +91,14 @@ class Tree(Record):
             gravity=array(self.gravity, (3,), "gravity"),
         )
         self._check(n)
+
+    @classmethod
+    def placed(cls, parent: ArrayLike, poses: Array, frames: Array, **rest: Any) -> Tree:
+        """From world poses (n, 4, 4) of the bodies and of their joints' frames, at the coordinates 0."""
+        above = np.asarray(parent)
+        base = np.where(above[:, None, None] < 0, np.eye(4), poses[above])
+        pose_parent, pose_child = spatial.inverse(base) @ frames, spatial.inverse(poses) @ frames
+        return cls(above, pose_parent, pose_child, **rest)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, mech: Mechanism) -> Tree:

@@ -3,13 +3,18 @@
 Every link weighs 1 kg, has the inertia diag(0.01, 0.01, 0.002) kg m^2 about its middle and its frame at
 its start, z along the link (a rung of the ladder: in its middle, so that a load on the top rung acts
 there). Every hinge has a spring of `stiffness` N m/rad and a damper of `damping` N m s/rad. There is no
-gravity unless `gravity` (3,), m/s^2 in world axes, gives one.
+gravity unless `gravity` (3,), m/s^2 in world axes, gives one. Other than these are the bicycle chain, and the two huge
+linkages, millipede and molecule, which are trees of plain arrays (`supple.mechanism.tree.Tree`) for
+`supple.AdaptiveLinkage`.
 """
 
+from supple.mechanism.library.bicycle_chain import bicycle_chain
 from supple.mechanism.library.helix import helix
 from supple.mechanism.library.ladder import ladder
 from supple.mechanism.library.loop import loop
+from supple.mechanism.library.millipede import millipede
+from supple.mechanism.library.molecule import molecule
 from supple.mechanism.library.robot_arm import robot_arm
 from supple.mechanism.library.y import y
 
-__all__ = ["helix", "ladder", "loop", "robot_arm", "y"]
+__all__ = ["bicycle_chain", "helix", "ladder", "loop", "millipede", "molecule", "robot_arm", "y"]
