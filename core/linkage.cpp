@@ -391,7 +391,7 @@ bool Linkage::update(int i, bool moved, bool totals) {
     const Node& n = nodes_[i];
     if (n.kind == rooted) return attach(n, moved, totals);
     if (n.kind == united) {
-        total_[n.total] = std::hypot(total_[nodes_[n.left].total], total_[nodes_[n.right].total]);
+        if (totals) total_[n.total] = std::hypot(total_[nodes_[n.left].total], total_[nodes_[n.right].total]);
         return true;
     }
     if (n.left_handles == 1)
@@ -751,25 +751,25 @@ void Linkage::integrate(double dt, bool all) {
 }
 
 bool Linkage::respond(const double* forces, double* accelerations) {
+    if (!refresh(totals_current_)) return false;
     const auto loads = leaf_bias_;
-    const auto driven = drive_;
+    const auto driven = drive_, before = acceleration_;
     const Vec3 weight = gravity;
+    const auto push = [this] {
+        for (std::size_t i = 0; i < nodes_.size(); ++i) update(static_cast<int>(i), false, false);
+    };
     std::fill(leaf_bias_.begin(), leaf_bias_.end(), Vec6::Zero());
     std::copy(forces, forces + drive_.size(), drive_.begin());
     gravity.setZero();
-    bool fine = true;
-    for (std::size_t i = 0; fine && i < nodes_.size(); ++i) fine = update(static_cast<int>(i), true, false);
-    if (fine) {
-        const auto before = acceleration_;
-        for (std::size_t i = nodes_.size(); i-- > 0;) descend(static_cast<int>(i));
-        std::copy(acceleration_.begin(), acceleration_.end(), accelerations);
-        acceleration_ = before;
-    }
+    push();
+    for (std::size_t i = nodes_.size(); i-- > 0;) descend(static_cast<int>(i));
+    std::copy(acceleration_.begin(), acceleration_.end(), accelerations);
+    acceleration_ = before;
     leaf_bias_ = loads;
     drive_ = driven;
     gravity = weight;
-    all_dirty_ = true;
-    return fine;
+    push();
+    return true;
 }
 
 Pose Linkage::pose(int body) const {

@@ -92,6 +92,7 @@ class Linkage {
         std::size_t motion = 0, total = 0;
     };
     const std::vector<Node>& nodes() const { return nodes_; }
+    std::vector<int> leaf_bodies() const;
     const std::vector<double>& motion_pool() const { return motion_; }
     const std::vector<double>& total_pool() const { return total_; }
     const std::vector<double>& node_totals() const { return node_total_; }

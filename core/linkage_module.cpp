@@ -163,6 +163,7 @@ void bind_linkage(nb::module_& module) {
         .def("respond", &LinkageCore::respond)
         .def("rebuild", [](LinkageCore& c, bool totals) { return c.linkage.rebuild(totals); })
         .def("tree", &LinkageCore::tree)
+        .def("leaf_bodies", [](const LinkageCore& c) { return numbers(c.linkage.leaf_bodies()); })
         .def("coefficients", &LinkageCore::coefficients)
         .def("node_totals", [copy](const LinkageCore& c) { return copy(c.linkage.node_totals()); })
         .def("moved", [](const LinkageCore& c) { return numbers(c.linkage.moved()); })

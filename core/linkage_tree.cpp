@@ -219,6 +219,12 @@ void Linkage::lay_out() {
 
 int Linkage::depth() const { return nodes_.back().height; }
 
+std::vector<int> Linkage::leaf_bodies() const {
+    std::vector<int> bodies;
+    for (const Leaf& leaf : leaves_) bodies.push_back(leaf.body);
+    return bodies;
+}
+
 std::size_t Linkage::bytes() const {
     const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
     return of(nodes_) + of(leaves_) + of(leaf_inverse_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(total_) +

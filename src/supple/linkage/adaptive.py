@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
-from supple.engine.assembly import Load, check_mechanism, finite_target, load
+from supple.engine.assembly import check_mechanism, load
 from supple.engine.dynamics import positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.linkage.loops import LoopClosures
-from supple.linkage.stability import largest_frequency, safe_frequency
+from supple.linkage.stability import largest_frequency
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array, array
 from supple.mechanism.tree import Tree
@@ -105,9 +105,10 @@ class AdaptiveLinkage:
         inertia = _checked_inertias(self.tree)
         self._order, self._joints = _numbering(self.mechanism, self.tree)
         self._core = _make_core(self.tree, inertia)
-        self._loads: dict[Any, tuple[int, Load]] = {}
+        self._loads: dict[Any, int] = {}
         self._closures = LoopClosures(self.mechanism) if self.mechanism is not None else None
-        self._stable: dict[float, bool] = {}
+        self._omega: float | None = None
+        self._seen_dt: set[float] = set()
         self.time = 0.0
         """s."""
 
@@ -201,9 +202,7 @@ class AdaptiveLinkage:
         return gap
 
     def _put(self, key: Any, body: int, point: Array, wrench: Array, world: bool) -> None:
-        index = self._loads[key][0] if key in self._loads else len(self._loads)
-        acting = Load(str(key), body, point, wrench, world)
-        self._loads[key] = index, acting
+        index = self._loads.setdefault(key, len(self._loads))
         self._core.set_load(index, body, np.ascontiguousarray(point), np.ascontiguousarray(wrench), world)
 
     # looking at it
@@ -221,9 +220,7 @@ class AdaptiveLinkage:
     @coordinates.setter
     def coordinates(self, q: ArrayLike) -> None:
         values = array(q, (len(self._order),), f"coordinates of '{self.tree.name}'")
-        inner = np.empty_like(values)
-        inner[:] = values[self._order]
-        self._core.set_coordinates(inner)
+        self._core.set_coordinates(values[self._order])
 
     @property
     def accelerations(self) -> Array:
@@ -243,7 +240,7 @@ class AdaptiveLinkage:
 
     def __repr__(self) -> str:
         joints = int((self.tree.axes > 0).sum())
-        return f"AdaptiveLinkage('{self.tree.name}': {joints} joints, depth {self.depth}, {self.measure} {self.error:g})"
+        return f"AdaptiveLinkage('{self.tree.name}': {joints} joints, {self.measure} error {self.error:g})"
 
     # helpers
 
@@ -291,20 +288,15 @@ class AdaptiveLinkage:
 
     def _check_stable(self, dt: float) -> None:
         """Warns, once for each dt, where the springs make q += 1/2 qdd dt^2 grow without bound: dt > 2 / omega."""
-        if dt in self._stable:
+        if dt in self._seen_dt:
             return
-        self._stable[dt] = True
-        if not self.tree.stiffness.any() and not self.tree.curves:
-            return
-        safe = 2 / safe_frequency(self.tree)
-        if dt <= safe:
-            return
-        limit = 2 / largest_frequency(self.tree, self._core)
-        if dt > limit:
-            self._stable[dt] = False
+        self._seen_dt.add(dt)
+        if self._omega is None:
+            self._omega = largest_frequency(self.tree, self._core)
+        if dt * self._omega > 2:
             warnings.warn(
-                f"dt = {dt:g} s is too long for the springs of '{self.tree.name}': the explicit step is unstable above "
-                f"{limit:.3g} s (and surely stable up to {safe:.3g} s)",
+                f"dt = {dt:g} s is too long for the springs of '{self.tree.name}': above {2 / self._omega:.3g} s the "
+                "explicit step is unstable; take a shorter one, or softer springs",
                 RangeWarning,
                 stacklevel=3,
             )

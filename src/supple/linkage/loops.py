@@ -40,7 +40,7 @@ class LoopClosures:
         for i, joint in enumerate(self._joints):
             frames = list(self._frames(joint, poses))
             across = spatial.inverse(frames[0][1]) @ frames[1][1]
-            self._q[i], gap = joint.coordinates(across, self._q[i])
+            self._q[i], gap = _nearest(joint, across, self._q[i])
             gaps.append(float(np.abs(gap).max()))
             wrench = self._answer(joint, self._q[i], gap, frames, dt)
             for end, (body, frame) in enumerate(frames):
@@ -81,3 +81,13 @@ class LoopClosures:
         if free.size:
             answer -= hold @ pull
         return answer
+
+
+def _nearest(joint: Joint, across: Array, q: Array) -> tuple[Array, Array]:
+    """Coordinates (k,) whose displacement comes nearest to one (4, 4), and the twist (6,) left over: Gauss and Newton
+    twice, since a step moves little (`Joint.coordinates` goes on to rounding)."""
+    for _ in range(2 if len(q) else 0):
+        left = spatial.log(spatial.inverse(joint.displacement(q)) @ across)
+        q = q + np.linalg.lstsq(joint.twist_jacobian(q), left, rcond=None)[0]
+    gap: Array = spatial.log(spatial.inverse(joint.displacement(q)) @ across)
+    return q, gap

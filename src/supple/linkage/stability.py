@@ -7,59 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from supple import spatial
 from supple.mechanism.record import Array
 from supple.mechanism.tree import Tree
 
-ITERATIONS = 40
+ITERATIONS = 30
 
 
-def slopes(tree: Tree) -> Array:
-    """(axes,) the steepest stiffness of each axis' spring, N m/rad or N/m."""
+def steepest(tree: Tree) -> Array:
+    """(axes,) the largest stiffness that each axis' spring has anywhere, N m/rad or N/m."""
     result = tree.stiffness.copy()
     for axis, curve in tree.curves.items():
-        _, c = curve.pieces
-        ends = np.abs(c[:, 1]).max()
-        result[axis] += max(ends, np.abs(curve.slope(np.linspace(*curve.deflection[[0, -1]], 200))).max())
+        inside = np.linspace(curve.deflection[0], curve.deflection[-1], 200)
+        result[axis] += curve.slope(inside).max(initial=0.0)
     return result
 
 
-def safe_frequency(tree: Tree) -> float:
-    """A number, rad/s, that omega does not exceed in any position.
-
-    Without the joints' constraints a spring of stiffness k between two bodies acts on each alone; with x^T K x <=
-    2 sum k (s^T xi)^2 over the two bodies' twists, body by body omega^2 <= sum over its springs of 2 k s^T I^-1 s, where s
-    reads the coordinate from the relative twist. Constraints only lower the highest frequency.
-    """
-    stiffness = slopes(tree)
-    owner = np.repeat(np.arange(len(tree.parent)), tree.axes)
-    inertia = spatial.spatial_inertia(tree.mass, tree.centre, tree.inertia)
-    inverse = np.linalg.inv(inertia)
-    # s = S / |S|^2 about the joint's frame: it reads q exactly where the joint is intact
-    reader = tree.twists / (tree.twists**2).sum(axis=1, keepdims=True)
-    several = np.flatnonzero(tree.axes[owner] > 1)
-    for body in np.unique(owner[several]):
-        part = np.flatnonzero(owner == body)
-        reader[part] = np.linalg.pinv(tree.twists[part]).T
-    sums = np.zeros(len(tree.parent))
-    ends = ((owner, tree.pose_child, ~tree.reversed), (tree.parent[owner], tree.pose_parent, ~tree.reversed))
-    for bodies, frames, _ in ends:
-        there = bodies >= 0
-        local = np.linalg.inv(spatial.adjoint(frames[owner[there]]))
-        read = np.einsum("nij,ni->nj", local, reader[there])
-        size = np.einsum("ni,nij,nj->n", read, inverse[bodies[there]], read)
-        np.add.at(sums, bodies[there], 2 * stiffness[there] * size)
-    return float(np.sqrt(sums.max()))
-
-
 def largest_frequency(tree: Tree, core: Any) -> float:
-    """omega here and now, rad/s, from below: power iteration on M^-1 K."""
-    stiffness = slopes(tree)
-    q: Array = np.random.default_rng(0).normal(size=len(stiffness)) * (stiffness > 0)
-    value = 0.0
-    for _ in range(ITERATIONS):
-        q /= np.sqrt(q @ (stiffness * q))  # in the energy norm M^-1 K is symmetric
-        bent = core.respond(stiffness * q)
-        value = float(q @ (stiffness * bent))
-        q = bent
-    return float(np.sqrt(max(value, 1e-300)))
+    """omega in the present position, rad/s, from below; 0 without springs.
+
+    Lanczos' method on M^-1 K, which is symmetric in the product x^T K y; each multiplication by M^-1 is one pass over
+    the assembly tree.
+    """
+    stiffness = steepest(tree)
+    held = stiffness > 0
+    if not held.any():
+        return 0.0
+    steps = min(ITERATIONS, int(held.sum()))
+    start = np.random.default_rng(0).normal(size=len(stiffness)) * held
+    basis = [start / np.sqrt(start @ (stiffness * start))]
+    small = np.zeros((steps, steps))
+    for j in range(steps):
+        pushed = core.respond(stiffness * basis[j]) * held
+        for _ in range(2):  # against all earlier ones, twice, so that rounding brings nothing back
+            for i, vector in enumerate(basis):
+                part = vector @ (stiffness * pushed)
+                small[i, j] += part
+                pushed = pushed - part * vector
+        size = float(np.sqrt(pushed @ (stiffness * pushed)))
+        if j + 1 == steps or size < 1e-12 * abs(small[0, 0]):
+            small = small[: j + 1, : j + 1]
+            break
+        basis.append(pushed / size)
+    return float(np.sqrt(np.linalg.eigvalsh(small, UPLO="U")[-1]))

@@ -98,7 +98,7 @@ class Tree(Record):
         above = np.asarray(parent)
         base = np.where(above[:, None, None] < 0, np.eye(4), poses[above])
         pose_parent, pose_child = spatial.inverse(base) @ frames, spatial.inverse(poses) @ frames
-        return cls(above, pose_parent, pose_child, **rest)  # type: ignore[arg-type]
+        return cls(above, pose_parent, pose_child, **rest)
 
     @classmethod
     def of(cls, mech: Mechanism) -> Tree:
@@ -140,24 +140,31 @@ class Tree(Record):
 
     def mechanism(self) -> Mechanism:
         """The same linkage as a `Mechanism`: joint_i holds body i. For some thousand bodies at most."""
-        starts = np.concatenate([[0], np.cumsum(self.axes)])
         bodies: dict[int, Body] = {}
-        joints = []
-        for i in range(len(self.parent)):
-            part = slice(int(starts[i]), int(starts[i + 1]))
-            ends = ["world" if self.parent[i] < 0 else self.body_name(self.parent[i]), self.body_name(i)]
-            per_axis = {f: getattr(self, f)[part] for f in ("stiffness", "rest", "armature", "reference")}
-            frames, curves = (self.pose_parent[i], self.pose_child[i]), tuple(map(self.curves.get, range(starts[-1])))
-            blocks = _blocks(self.blocks[part])
-            if self.reversed[i]:
-                ends.reverse()
-            joints.append(Joint(f"joint_{i}", *ends, *frames, self.twists[part], blocks, curves=curves[part], **per_axis))
+        joints = [self._joint(i, first) for i, first in enumerate((np.cumsum(self.axes) - self.axes).tolist())]
         for i in self._parents_first():
             frame, joint = np.eye(4) if self.parent[i] < 0 else bodies[int(self.parent[i])].pose, joints[i]
             across = joint.pose_parent @ joint.displacement(joint.reference) @ spatial.inverse(joint.pose_child)
             pose = frame @ (spatial.inverse(across) if self.reversed[i] else across)
             bodies[i] = Body(self.body_name(i), pose, float(self.mass[i]), self.centre[i], self.inertia[i])
         return Mechanism(self.name, tuple(bodies[i] for i in range(len(bodies))), tuple(joints), gravity=self.gravity)
+
+    def _joint(self, i: int, first: int) -> Joint:
+        above = "world" if self.parent[i] < 0 else self.body_name(int(self.parent[i]))
+        own, part = self.body_name(i), slice(first, first + int(self.axes[i]))
+        return Joint(
+            f"joint_{i}",
+            *((own, above) if self.reversed[i] else (above, own)),
+            pose_parent=self.pose_parent[i],
+            pose_child=self.pose_child[i],
+            twists=self.twists[part],
+            blocks=_blocks(self.blocks[part]),
+            stiffness=self.stiffness[part],
+            rest=self.rest[part],
+            armature=self.armature[part],
+            reference=self.reference[part],
+            curves=tuple(self.curves.get(a) for a in range(part.start, part.stop)),
+        )
 
     def body_name(self, i: int) -> str:
         return self.names[i] if self.names is not None else f"body_{i}"

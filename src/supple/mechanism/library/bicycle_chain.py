@@ -33,7 +33,7 @@ def bicycle_chain(
         middle = spatial.translation(np.array([PITCH / 2, 0, 0]))
         moments = MASS / 12 * (size @ size - size**2)
         at = np.array([PITCH * i, 0, 0])
-        plate = Shape("box", size / 2, middle)  # type: ignore[arg-type]
+        plate = Shape("box", size / 2, middle)
         b.body(name, spatial.translation(at), MASS, middle[:3, 3], moments, [plate])
         b.hinge(f"pin_{i + 1}", previous, name, at, "y", stiffness=stiffness, damping=damping)
         previous = name
