@@ -80,7 +80,7 @@ class Twin:
             if joint >= 0 and self.parent[joint] < 0:
                 ground = Assembly([-1], {-1}, np.zeros((6, 6)), np.array([*-self.mech.gravity, 0, 0, 0]), *nothing())
                 self.join(ground, part(right), int(joint), 0, left_is_node=False)
-            elif left < 0 and handles == 0 or joint < 0 and handles == 0:
+            elif joint < 0 and handles == 0:
                 a, b = part(left), part(right)
                 self.nodes.append(Assembly([], a.bodies | b.bodies, *nothing(0), a.eta + b.eta))
                 self.joinings.append(Joining((np.zeros((0, 0)), np.zeros(0)), [(np.zeros((0, 0)), np.zeros(0))] * 2))
@@ -165,7 +165,8 @@ def nothing(size=6):
 
 def select(handles, kept, own):
     """(6 handles, 6 kept): which force on the whole acts on which handle of a part."""
-    return np.kron(np.array([[float(h == k and k in own) for k in kept] for h in handles]).reshape(-1, len(kept)), np.eye(6))
+    chosen = np.array([[float(h == k and k in own) for k in kept] for h in handles])
+    return np.kron(chosen.reshape(len(handles), len(kept)), np.eye(6))
 
 
 def unit(handles, at):
