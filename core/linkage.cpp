@@ -15,6 +15,7 @@ using Pack = Eigen::Array<double, 4, 1>;
 
 constexpr double rounding = 4e-15;  // of a sum of at most 13 products, generously
 const Pose identity_pose;
+constexpr double none_left = 0;
 
 template <class To>
 Eigen::Map<To> to(double* at) {
@@ -63,21 +64,22 @@ SUPPLE_INLINE bool invert(const Mat6& a, Mat6& inverse) {
     return fine;
 }
 
-// Where a node's coefficients of motion stand: h handles, k axes.
+// Where a node's coefficients stand, with h handles and k axes: what its parent needs and what changes of the forces
+// alone need (`at`), and what the way down needs (`down`).
 struct Motion {
-    double *ff, *fs, *ss, *bias, *G, *gamma, *u, *q0, *W, *U, *M;
-    Motion(double* at, int h, int k) {
+    double *ff, *fs, *ss, *bias, *W, *U, *M, *G, *gamma, *u, *q0;
+    Motion(double* at, double* down, int h, int k) {
         ff = at;
         fs = at + 36;
         ss = at + 72;
         bias = at + (h == 2 ? 108 : 36 * h);
-        G = bias + 6 * h;      // h blocks: force through the joint per force on a handle
-        gamma = G + 36 * h;    // force through the joint without any
-        u = gamma + 6;         // k rows of 6 h: less acceleration of the joint per force on a handle
-        q0 = u + 6 * h * k;    // acceleration without any
-        W = q0 + k;
-        U = W + 36;            // k rows of 6
-        M = U + 6 * k;         // (k, k) inverse inertia of the joint
+        W = bias + 6 * h;
+        U = W + 36;          // k rows of 6
+        M = U + 6 * k;       // (k, k) inverse inertia of the joint
+        G = down;            // h blocks: force through the joint per force on a handle
+        gamma = G + 36 * h;  // force through the joint without any
+        u = gamma + 6;       // k rows of 6 h: less acceleration of the joint per force on a handle
+        q0 = u + 6 * h * k;  // acceleration without any
     }
 };
 
@@ -161,12 +163,12 @@ void reflect_constants(const Total& total, double* c, int m, double squares) {
 
 Linkage::Half Linkage::half(int child) const {
     if (child < 0)
-        return {leaf_inverse_[~child].data(), nullptr, nullptr, leaf_bias_[~child].data(), nullptr, nullptr, nullptr, 0};
+        return {leaf_inverse_[~child].data(), nullptr, nullptr, leaf_bias_[~child].data(), nullptr, nullptr, nullptr, &none_left};
     const Node& n = nodes_[child];
     const int k = n.joint < 0 ? 0 : joints[n.joint].count;
-    const Motion m(const_cast<double*>(motion_.data()) + n.motion, n.handles, k);
+    const Motion m(const_cast<Linkage*>(this)->assembly(n), nullptr, n.handles, k);
     const Total t(const_cast<double*>(total_.data()) + n.total, 6 * n.handles);
-    return {m.ff, m.fs, m.ss, m.bias, m.bias + 6, t.R, t.r, *t.rho};
+    return {m.ff, m.fs, m.ss, m.bias, m.bias + 6, t.R, t.r, t.rho};
 }
 
 namespace {
@@ -224,7 +226,7 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
     constexpr int H = B ? 2 : 1;
     const int k = n.joint < 0 ? 0 : joints[n.joint].count, first = k ? joints[n.joint].first : 0;
     const Half a = half(n.left), b = half(n.right);
-    const Motion m(motion_.data() + n.motion, H, k);
+    const Motion m(assembly(n), descent_.data() + n.descent, H, k);
     const Pose& T = n.joint < 0 ? identity_pose : across_[n.joint];
     const int t = H == 1 || n.top_first ? 0 : 1, o = 1 - t;
 
@@ -298,7 +300,7 @@ void Linkage::join_total(const Node& n, const Half& a, const Half& b, bool moved
     using RowsB = Eigen::Map<const Eigen::Matrix<double, NB, NB, Eigen::RowMajor>>;
     using Rows = Eigen::Matrix<double, 18, N, Eigen::RowMajor>;
     const int k = n.joint < 0 ? 0 : joints[n.joint].count;
-    const Motion m(motion_.data() + n.motion, H, k);
+    const Motion m(assembly(n), descent_.data() + n.descent, H, k);
     const Total total(total_.data() + n.total, N);
     const Pose& T = n.joint < 0 ? identity_pose : across_[n.joint];
     const int t = H == 1 || n.top_first ? 0 : 6, o = 6 - t;
@@ -356,14 +358,14 @@ void Linkage::join_total(const Node& n, const Half& a, const Half& b, bool moved
         rows += 6;
     }
     for (int i = 0; i < k; ++i) c[rows + i] = m.q0[i];
-    reflect_constants<N>(total, c, rows + k, a.rho * a.rho + b.rho * b.rho);
+    reflect_constants<N>(total, c, rows + k, *a.rho * *a.rho + *b.rho * *b.rho);
 }
 
 // A whole tree on the world (eqs. 6 and 7), which falls upwards instead of everything else falling down.
 bool Linkage::attach(const Node& n, bool moved, bool totals) {
     const int k = joints[n.joint].count, first = joints[n.joint].first;
     const Half b = half(n.right);
-    const Motion m(motion_.data() + n.motion, 0, k);
+    const Motion m(assembly(n), descent_.data() + n.descent, 0, k);
     const Pose& T = across_[n.joint];
     if (moved) {
         const Mat6 Ad = adjoint(T);
@@ -371,7 +373,7 @@ bool Linkage::attach(const Node& n, bool moved, bool totals) {
     }
     const Vec6 beta = stack(-gravity, Vec3::Zero()) - transform_twist(T, MapVec(b.bf));
     Vec6 gamma = Map6(m.W) * beta;
-    double squares = b.rho * b.rho;
+    double squares = totals ? *b.rho * *b.rho : 0.0;
     for (int i = 0; i < k; ++i) {
         gamma += drive_[first + i] * MapVec(m.U + 6 * i);
         double q0 = -MapVec(m.U + 6 * i).dot(beta);
@@ -555,6 +557,21 @@ void Linkage::take_loads() {
     }
 }
 
+// All forces on the way down, without keeping what an adaptive pass would need: where everything has moved, the
+// coefficients of the parts stay in a few places near the processor.
+bool Linkage::sweep() {
+    if (!all_dirty_) return refresh(totals_current_);
+    take_loads();
+    fleeting_ = true;
+    bool fine = true;
+    for (std::size_t i = 0; fine && i < nodes_.size(); ++i) {
+        fine = update(static_cast<int>(i), true, false);
+        if (!fine) singular_ = nodes_[i].joint;
+    }
+    fleeting_ = false;
+    return fine;
+}
+
 // Brings the coefficients up to date, level by level, of those nodes only whose parts have moved or are pushed anew.
 bool Linkage::refresh(bool totals) {
     take_loads();
@@ -594,7 +611,7 @@ void Linkage::descend(int i) {
     const Node& n = nodes_[i];
     if (n.kind == united) return;
     const int k = n.joint < 0 ? 0 : joints[n.joint].count, h = n.handles, first = k ? joints[n.joint].first : 0;
-    const Motion m(motion_.data() + n.motion, h, k);
+    const Motion m(nullptr, descent_.data() + n.descent, h, k);
     const Pose& T = n.joint < 0 ? identity_pose : across_[n.joint];
     const Vec6* f = &handle_force_[2 * i];
     Vec6 phi = MapVec(m.gamma);
@@ -649,7 +666,7 @@ Linkage::Outcome Linkage::advance(double dt, double error, Measure measure, bool
     const auto start = Clock::now();
     Outcome outcome;
     singular_ = -1;
-    if (!refresh(!complete)) return outcome;
+    if (!(complete ? sweep() : refresh(true))) return outcome;
     for (const int b : moved_)
         for (int a = joints[b].first; a < joints[b].first + joints[b].count; ++a) acceleration_[a] = 0;
     moved_.clear();

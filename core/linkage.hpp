@@ -89,11 +89,13 @@ class Linkage {
         std::int8_t left_handles = 1;
         std::int8_t right_keeps = 0;  // 0: its handle is used up; 1: it stays; 2: another one stays
         bool top_first = false;
-        std::size_t motion = 0, total = 0;
+        int slot = 0;  // of its coefficients during a sweep
+        std::size_t motion = 0, descent = 0, total = 0;
     };
     const std::vector<Node>& nodes() const { return nodes_; }
     std::vector<int> leaf_bodies() const;
     const std::vector<double>& motion_pool() const { return motion_; }
+    const std::vector<double>& descent_pool() const { return descent_; }
     const std::vector<double>& total_pool() const { return total_; }
     const std::vector<double>& node_totals() const { return node_total_; }
 
@@ -109,7 +111,10 @@ class Linkage {
     std::vector<int> main_leaf_, joint_node_;
     std::vector<Mat6> leaf_inverse_;
     std::vector<Vec6> leaf_bias_, body_wrench_;
-    std::vector<double> motion_, total_;
+    std::vector<double> motion_, descent_, total_, slots_;
+    bool fleeting_ = false;  // coefficients of parts live in slots_
+    static constexpr std::size_t slot_size = 240;
+    double* assembly(const Node& n) { return fleeting_ ? slots_.data() + slot_size * n.slot : motion_.data() + n.motion; }
     std::vector<Pose> across_, offset_, bottom_;  // of a joint: T; of a node: right top and bottom, in its top
     std::vector<Vec6> subspace_;                  // of an axis, in the parent's frame
     std::vector<double> force_, drive_;           // of an axis: applied; applied and spring
@@ -136,8 +141,7 @@ class Linkage {
 
     // coefficients
     struct Half {  // a child: its blocks, or a leaf's
-        const double *ff, *fs, *ss, *bf, *bs, *R, *r;
-        double rho;
+        const double *ff, *fs, *ss, *bf, *bs, *R, *r, *rho;
     };
     Half half(int child) const;
     bool update(int node, bool moved, bool totals);
@@ -152,6 +156,7 @@ class Linkage {
     void place_node(int node);
     void mark(int node, Mark how);
     bool refresh(bool totals);
+    bool sweep();
     void take_loads();
 
     // accelerations

@@ -128,7 +128,8 @@ class LinkageCore {
     }
     NumpyArray coefficients() const {
         std::vector<double> all = linkage.motion_pool();
-        all.insert(all.end(), linkage.total_pool().begin(), linkage.total_pool().end());
+        for (const auto* pool : {&linkage.descent_pool(), &linkage.total_pool()})
+            all.insert(all.end(), pool->begin(), pool->end());
         const std::size_t n = all.size();
         return numpy(std::move(all), {n});
     }

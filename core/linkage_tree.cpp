@@ -158,7 +158,9 @@ void Linkage::prepare() {
 // Heights, ways up, and where each node's coefficients stand.
 void Linkage::lay_out() {
     const std::size_t count = nodes_.size();
-    std::size_t motion = 0, total = 0;
+    std::size_t motion = 0, descent = 0, total = 0;
+    std::vector<int> idle;  // slots that nobody needs any more
+    int slots = 0;
     const auto rounded = [](std::size_t size) { return (size + 7) / 8 * 8; };
     for (std::size_t i = 0; i < count; ++i) {
         Node& n = nodes_[i];
@@ -177,18 +179,24 @@ void Linkage::lay_out() {
                 n.rows += 6;
             }
         }
+        if (idle.empty()) idle.push_back(slots++);
+        n.slot = idle.back();
+        idle.pop_back();
+        for (const int child : {n.left, n.right})
+            if (child >= 0) idle.push_back(nodes_[child].slot);
         n.rows += static_cast<int>(k);
         n.motion = motion;
+        n.descent = descent;
         n.total = total;
-        if (n.kind == joined) {
-            motion += rounded((h == 2 ? 108 : 36) + 6 * h + 36 * h + 6 + 6 * h * k + k + 36 + 6 * k + k * k);
-            total += rounded(36 * h * h + 6 * h + 1 + 6 * h + 6 * h * ((n.rows + 3) / 4 * 4));
-        } else {
-            motion += n.kind == rooted ? rounded(6 + k + 36 + 6 * k + k * k) : 0;
-            total += 1;
+        if (n.kind != united) {
+            motion += rounded((h == 2 ? 108 : 36 * h) + 6 * h + 36 + 6 * k + k * k);
+            descent += rounded(36 * h + 6 + 6 * h * k + k);
         }
+        total += n.kind == joined ? rounded(36 * h * h + 6 * h + 1 + 6 * h + 6 * h * ((n.rows + 3) / 4 * 4)) : 1;
     }
     motion_.assign(motion, 0.0);
+    descent_.assign(descent, 0.0);
+    slots_.assign(slot_size * slots, 0.0);
     total_.assign(total, 0.0);
     leaf_bias_.assign(leaves_.size(), Vec6::Zero());
     const std::size_t bodies = parent.size();
@@ -227,7 +235,7 @@ std::vector<int> Linkage::leaf_bodies() const {
 
 std::size_t Linkage::bytes() const {
     const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-    return of(nodes_) + of(leaves_) + of(leaf_inverse_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(total_) +
+    return of(nodes_) + of(leaves_) + of(leaf_inverse_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(descent_) + of(total_) +
            of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_force_) + of(node_total_) +
            of(joints) + of(axes) + of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
 }
