@@ -243,7 +243,7 @@ def test_what_it_cannot_represent_is_refused():
     b.body("a", np.eye(4), 1.0, inertia=(1, 1, 1))
     b.hinge("h", "world", "a", (0, 0, 0), "z")
     b.motor("m", "h")
-    with pytest.raises(supple.MechanismError, match="no motors and couplings.*'m'"):
+    with pytest.raises(supple.MechanismError, match=r"no motors and couplings.*'m'"):
         AdaptiveLinkage(b.build())
 
 
@@ -258,7 +258,7 @@ def test_bodies_without_mass_or_inertia_are_named(mass, inertia):
         b.body("leaf", np.eye(4), mass, inertia=(1, 1, 0))
     b.hinge("h", "world", "stem", (0, 0, 0), "z")
     b.hinge("i", "stem", "leaf", (0, 0, 0), "z")
-    with pytest.raises(supple.MechanismError, match="'leaf'.*mass and inertia"):
+    with pytest.raises(supple.MechanismError, match=r"'leaf'.*mass and inertia"):
         AdaptiveLinkage(b.build())
 
 
@@ -269,7 +269,7 @@ def test_a_force_on_a_missing_body(body):
     chain.apply("tip", [0, 1.0, 0, 0, 0, 0])
     chain.step(1e-4)
     before = chain.coordinates
-    with pytest.raises(supple.MechanismError, match="no body|there is no"):
+    with pytest.raises(supple.MechanismError, match=r"no body|there is no"):
         chain.apply(body, np.zeros(6))
     np.testing.assert_array_equal(chain.coordinates, before)
     with pytest.raises(supple.MechanismError, match="fixed to the world"):

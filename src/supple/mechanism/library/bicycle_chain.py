@@ -22,7 +22,8 @@ def bicycle_chain(
     """Links of half an inch along x, each pinned about y to the one before, the first to the world; the last is `tip`.
 
     A link weighs 2.6 g and is a box between its pins, in turn narrow and wide; its frame is at its first pin, x along
-    the link. The pins have no springs unless `stiffness` (N m/rad) says so.
+    the link. The site `end` is where the tip's next pin would be. There are no springs unless `stiffness` (N m/rad)
+    says so.
     """
     n = count(links, 1, "links of the bicycle chain")
     b = Builder("bicycle_chain", gravity)
@@ -37,4 +38,5 @@ def bicycle_chain(
         b.body(name, spatial.translation(at), MASS, middle[:3, 3], moments, [plate])
         b.hinge(f"pin_{i + 1}", previous, name, at, "y", stiffness=stiffness, damping=damping)
         previous = name
+    b.site("end", "tip", np.array([PITCH * n, 0, 0]))
     return b.build()
