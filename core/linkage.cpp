@@ -236,7 +236,7 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
         seen.noalias() = Ad * Map6(b.ff);
         sum = Map6(a.ff);
         sum.noalias() += seen * Ad.transpose();
-        if (!hold(sum, &subspace_[first], &axes[first], k, m)) return false;
+        if (!hold(sum, subspace_.data() + first, axes.data() + first, k, m)) return false;
         const Map6 W(m.W);
         const Map6 D_t(A == 1 ? a.ff : a.fs);
         Mat6 G_t;
@@ -369,7 +369,7 @@ bool Linkage::attach(const Node& n, bool moved, bool totals) {
     const Pose& T = across_[n.joint];
     if (moved) {
         const Mat6 Ad = adjoint(T);
-        if (!hold(Ad * Map6(b.ff) * Ad.transpose(), &subspace_[first], &axes[first], k, m)) return false;
+        if (!hold(Ad * Map6(b.ff) * Ad.transpose(), subspace_.data() + first, axes.data() + first, k, m)) return false;
     }
     const Vec6 beta = stack(-gravity, Vec3::Zero()) - transform_twist(T, MapVec(b.bf));
     Vec6 gamma = Map6(m.W) * beta;
@@ -688,14 +688,12 @@ Linkage::Outcome Linkage::advance(double dt, double error, Measure measure, bool
 
     if (complete) {
         for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0; --i) visit(i);
-        outcome.total = std::sqrt(squares);
     } else {
         const int top = static_cast<int>(nodes_.size()) - 1;
         const double whole = total(top);
         double sum = whole, peak = whole;
         queue_.assign(1, {whole, top});
         node_total_[top] = whole;
-        outcome.total = std::sqrt(whole);
         const bool by_joint = measure == Measure::absolute_joint || measure == Measure::relative_joint;
         const auto bound = [&]() -> double {  // of the error, if the traversal stopped here
             if (queue_.empty() || queue_.front().first == 0) return 0;

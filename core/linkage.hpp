@@ -35,9 +35,8 @@ class Linkage {
         int curve = -1;
     };
     struct Outcome {
-        int computed = 0;        // joints whose acceleration was computed
-        double bound = 0;        // of the error, by the measure asked for
-        double total = 0;        // norm of all joint accelerations, from the root (adaptive passes only)
+        int computed = 0;  // joints whose acceleration was computed
+        double bound = 0;  // of the error, by the measure asked for
     };
 
     // the description, to be filled in before prepare()
@@ -119,7 +118,7 @@ class Linkage {
     std::vector<Vec6> subspace_;                  // of an axis, in the parent's frame
     std::vector<double> force_, drive_;           // of an axis: applied; applied and spring
     std::vector<Load> loads_;
-    std::vector<char> load_active_;
+    std::vector<char> load_active_;  // 0 no, 1 yes, 2 to be taken off
 
     // scratch
     std::vector<std::uint8_t> mark_;

@@ -87,13 +87,13 @@ class LinkageCore {
         linkage.set_load(index, {body, Vec3(point.data()), Eigen::Map<const Vec6>(wrench.data()), world});
     }
 
-    // joints computed, bound, norm of all accelerations, failure
-    std::tuple<int, double, double, int> advance(double dt, double error, int measure, bool complete, double seconds,
-                                                 int most) {
+    // joints computed, bound, failure
+    std::tuple<int, double, int> advance(double dt, double error, int measure, bool complete, double seconds,
+                                         int most) {
         nb::gil_scoped_release release;
         const Linkage::Outcome o =
             linkage.advance(dt, error, static_cast<Linkage::Measure>(measure), complete, seconds, most);
-        return {o.computed, o.bound, o.total, linkage.failure()};
+        return {o.computed, o.bound, linkage.failure()};
     }
 
     NumpyArray pose_of(int body) const {

@@ -44,18 +44,19 @@ def least(steps, repeat):
 chain.error = 2.0**-9
 chain.apply(foot, [0, 0, 0.1, 0, 0, 0])
 lines = [links(chain.poses.array)]
-for _ in range(3000):
-    info = chain.step(dt)
+for _ in range(400):
+    info = chain.step(1e-2)
 lines.append(links(chain.poses.array))
 print(f"2^-9: {info.computed} of {len(tree.parent)} joints a step, bound {info.error_bound:.2g}")
 figure = plt.figure(figsize=(10, 4.2), constrained_layout=True)
-views = ((1, 45, 1.2, "90 of the 3,000 links of the spine"), (2, 9, 1.35, "the leg that is pulled"))
+views = ((1, 45, 1.5, "90 of the 3,000 links of the spine"), (2, 9, 1.5, "the leg that is pulled"))
 for place, reach, zoom, title in views:
-    panel = figure.add_subplot(1, 2, place, projection="3d")
+    panel = figure.add_subplot(1, 2, place, projection="3d", computed_zorder=False)
     spine = np.abs(np.arange(3 * legs) - 3 * (legs // 2) - 1) <= reach
     chosen = np.concatenate([spine, np.repeat(spine[1::3], 10)])
-    for segments, colour in zip(lines, ("#c9d1d9", "#2e5e8c"), strict=True):
-        panel.add_collection(Line3DCollection(segments[chosen], colors=colour, lw=3 if reach < 20 else 1))
+    width = 3 if reach < 20 else 1
+    for segments, colour, wider in zip(lines, ("#c9d1d9", "#2e5e8c"), (2, 1), strict=True):
+        panel.add_collection(Line3DCollection(segments[chosen], colors=colour, lw=wider * width))
     tip = lines[1][foot, 1]
     panel.quiver(*tip, 0, 0, 0.15, color="#d1495b", lw=2, arrow_length_ratio=0.25)
     corners = np.concatenate([segments[chosen].reshape(-1, 3) for segments in lines])

@@ -214,6 +214,27 @@ def test_loops_can_be_closed_by_penalty_forces():
     assert 0 < max(gaps) < 0.01
 
 
+def test_nothing_moves_where_all_joints_are_fixed():
+    b = supple.Builder("rigid")
+    b.body("a", np.eye(4), 1.0, inertia=(1, 1, 1))
+    b.body("b", np.eye(4), 1.0, inertia=(1, 1, 1))
+    b.fixed("f", "world", "a")
+    b.fixed("g", "a", "b")
+    chain = AdaptiveLinkage(b.build(), error=0.1)
+    chain.apply("b", np.ones(6))
+    info = chain.step(0.1)
+    assert (info.computed, info.error_bound, len(info.moved)) == (0, 0.0, 0)
+
+
+def test_a_body_has_one_load_by_name_or_index():
+    chains = [AdaptiveLinkage(supple.library.helix(5)) for _ in range(2)]
+    chains[0].apply(4, [9.0, 9, 9, 9, 9, 9])
+    for chain in chains:
+        chain.apply("tip", [1.0, 2, 3, 0, 0, 0])
+        chain.accelerate()
+    np.testing.assert_array_equal(chains[0].accelerations, chains[1].accelerations)
+
+
 # bad input
 
 
@@ -302,7 +323,10 @@ def test_other_bad_arguments_leave_the_state_alone():
     chain.error = -1.0
     with pytest.raises(supple.MechanismError, match="error must be"):
         chain.step(1e-3)
-    chain.error = 1e-3
+    chain.error, chain.measure = 1e-3, "largest"
+    with pytest.raises(supple.MechanismError, match="measure must be"):
+        chain.step(1e-3)
+    chain.measure = "absolute_joint"
     np.testing.assert_array_equal(chain.coordinates, before)
     with pytest.raises(supple.MechanismError, match="no spring"):
         AdaptiveLinkage(supple.library.bicycle_chain()).set_target("pin_1", 0.1)
@@ -319,11 +343,12 @@ def test_what_overflows_raises_and_moves_nothing():
     assert np.isfinite(chain.step(1e-4).error_bound)
 
 
-def test_aligned_axes_are_named():
+@pytest.mark.parametrize("stiffness", [0.0, 1.0])
+def test_aligned_axes_are_named(stiffness):
     b = supple.Builder("gimbal")
     b.body("a", np.eye(4), 1.0, inertia=(1, 1, 1))
     turns = np.concatenate([np.zeros((3, 3)), [[0, 0, 1], [0, 1, 0], [0, 0, 1]]], axis=1)
-    b.joint("wrist", "world", "a", np.eye(4), turns)
+    b.joint("wrist", "world", "a", np.eye(4), turns, stiffness=stiffness)
     chain = AdaptiveLinkage(b.build())
     with pytest.raises(supple.ConvergenceError, match=r"'a' do not move independently"):
         chain.step(1e-3)

@@ -128,7 +128,7 @@ def test_total_accelerations_are_sums_of_squares(seed):
     rng = np.random.default_rng(seed)
     mech, loads = random_linkage(rng, int(rng.integers(100, 300)))
     chain = loaded(mech, loads)
-    assert chain._core.advance(0.0, 0.0, 0, False, np.inf, -1)[3] == -1  # by the queue, down to the last joint
+    assert chain._core.advance(0.0, 0.0, 0, False, np.inf, -1)[2] == -1  # by the queue, down to the last joint
     true, found = squares_below(chain), chain._core.node_totals()
     assert np.abs(found - true).max() <= 1e-10 * true[-1]
     assert (found >= true * (1 - 1e-13)).all()
@@ -181,7 +181,7 @@ def test_the_error_falls_as_refinement_goes_on(measure):
     exact, columns = chain.accelerations, joint_columns(mech)
     bounds, errors = [], []
     for most in range(len(columns) + 1):
-        _, bound, _, _ = chain._core.advance(0.0, 0.0, MEASURES.index(measure), False, np.inf, most)
+        _, bound, _ = chain._core.advance(0.0, 0.0, MEASURES.index(measure), False, np.inf, most)
         bounds.append(bound)
         errors.append(true_error(measure, exact, chain.accelerations, columns))
         assert errors[-1] <= bound * (1 + 1e-9)

@@ -92,8 +92,7 @@ class AdaptiveLinkage:
         loops: str | None = None,
     ) -> None:
         self.error, self.measure = _checked_error(error), measure
-        if measure not in MEASURES:
-            raise MechanismError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
+        _measure_index(measure)
         if loops not in (None, "penalty"):
             raise MechanismError(f"loops must be None or 'penalty', got {loops!r}")
         self.mechanism: Mechanism | None = None
@@ -134,7 +133,7 @@ class AdaptiveLinkage:
         if pose_body_frame is not None:
             acting = load(self._described(), str(body), values, frame)
             point, values = acting.point, acting.wrench
-        self._put(body if isinstance(body, str) else index, index, point, values, frame == "world")
+        self._put(index if pose_body_frame is None else body, index, point, values, frame == "world")
 
     def set_joint_force(self, joint: str | int, force: ArrayLike) -> None:
         """An active torque (N m) or force (N) on a joint's axes (k,), until changed; of a rotation vector, a torque
@@ -168,7 +167,8 @@ class AdaptiveLinkage:
         return result
 
     def accelerate(self, budget: float | None = None) -> LinkageStep:
-        """The joint accelerations of the present state, without moving: `accelerations` holds them."""
+        """The joint accelerations of the present state, without moving: `accelerations` holds them. Loops are pulled
+        as in the last step."""
         return self._advance(0.0, budget, None)
 
     def _advance(self, dt: float, budget: float | None, loop_dt: float | None) -> LinkageStep:
@@ -177,8 +177,8 @@ class AdaptiveLinkage:
         gap = 0.0
         if self._closures is not None and self._closures.any and loop_dt is not None:
             gap = self._pull_loops(loop_dt)
-        computed, bound, _, failure = self._core.advance(
-            dt, error, MEASURES.index(self.measure), error == 0 and budget is None, seconds, -1
+        computed, bound, failure = self._core.advance(
+            dt, error, _measure_index(self.measure), error == 0 and budget is None, seconds, -1
         )
         if failure >= 0:
             raise ConvergenceError(
@@ -290,9 +290,12 @@ class AdaptiveLinkage:
         """Warns, once for each dt, where the springs make q += 1/2 qdd dt^2 grow without bound: dt > 2 / omega."""
         if dt in self._seen_dt:
             return
-        self._seen_dt.add(dt)
         if self._omega is None:
-            self._omega = largest_frequency(self.tree, self._core)
+            try:
+                self._omega = largest_frequency(self.tree, self._core)
+            except RuntimeError:  # a joint has no inverse here; the step will say which
+                return
+        self._seen_dt.add(dt)
         if dt * self._omega > 2:
             warnings.warn(
                 f"dt = {dt:g} s is too long for the springs of '{self.tree.name}': above {2 / self._omega:.3g} s the "
@@ -306,6 +309,12 @@ def _checked_error(error: object) -> float:
     if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0 <= error < np.inf:
         raise MechanismError(f"error must be a number, 0 (every joint is computed) or more, got {error!r}")
     return float(error)
+
+
+def _measure_index(measure: object) -> int:
+    if measure not in MEASURES:
+        raise MechanismError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
+    return MEASURES.index(measure)
 
 
 def _check_supported(mech: Mechanism, loops: str | None) -> None:
