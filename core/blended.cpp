@@ -362,9 +362,20 @@ Vector Blended::holding() const {
     return result;
 }
 
-// (M + h D + h^2 K) v' = M v + h (f - K z - K c), with handles as springs on points of the tips at the end of the step.
+// What a twist of xi (scaled) does to a point of an end effector, world axes.
+Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
+    const Pose& pose = tips[e].pose;
+    Eigen::Matrix<double, 3, 6> point;
+    point.leftCols<3>() = pose.R;
+    point.rightCols<3>() = -pose.R * skew(local);
+    Eigen::Matrix<double, 3, 6> by = point * right_jacobian(unscaled(xi.segment<6>(6 * e)));
+    by.leftCols<3>() *= radius;
+    return by;
+}
+
+// (M + h D + h^2 K) v' = M v + h (f - K (z + c)), with handles as springs on points of the tips at the end of the step.
 template <int n>
-bool Blended::solve(const Vector& z, const Vector& v, const Vector& push) {
+bool Blended::solve(const Vector& v, const Vector& push) {
     using Square = Eigen::Matrix<double, n, n>;
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols());
@@ -372,31 +383,35 @@ bool Blended::solve(const Vector& z, const Vector& v, const Vector& push) {
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
     Square system = mass + h * h * stiffness;
     if (damped) system += h * Square(slack).llt().solve(I);
-    Column right = mass * v + h * (push - stiffness * (z + settled));
+    Column right = mass * v + h * (push - stiffness * (z_ + settled));
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
-        Eigen::Matrix<double, 3, 6> point;
-        point.leftCols<3>() = tip.pose.R;
-        point.rightCols<3>() = -tip.pose.R * skew(tip.point);
-        Eigen::Matrix<double, 3, 6> by = point * right_jacobian(unscaled(xi.segment<6>(6 * e)));
-        by.leftCols<3>() *= radius;
-        const Eigen::Matrix<double, 3, n> J = by * basis.middleRows(6 * e, 6);
+        const Eigen::Matrix<double, 3, n> J = point_map(e, tip.point) * basis.middleRows(6 * e, 6);
         right += h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
-    fresh_ = system.llt().solve(right);
+    inverse_ = system.llt().solve(I);
+    fresh_.noalias() = inverse_ * right;
     return fresh_.allFinite();
 }
 
-bool Blended::step() {
+bool Blended::begin() {
     blend();
     Vector rates(n_);
     for (std::size_t e = 0; e < tips.size(); ++e)
         rates.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
-    const Vector z = basis.transpose() * xi, v = basis.transpose() * rates, push = basis.transpose() * pulled();
-    if (!(basis.cols() == 6 ? solve<6>(z, v, push) : solve<Eigen::Dynamic>(z, v, push))) return false;
-    const Vector there = basis * (z + h * fresh_), speed = basis * fresh_;
+    z_.noalias() = basis.transpose() * xi;
+    const Vector v = basis.transpose() * rates, push = basis.transpose() * pulled();
+    return basis.cols() == 6 ? solve<6>(v, push) : solve<Eigen::Dynamic>(v, push);
+}
+
+bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (!touches.empty()) {
+        fresh_.noalias() += turned_ * Eigen::Map<const Vector>(impulses, 3 * touches.size());
+        if (!fresh_.allFinite()) return false;
+    }
+    const Vector there = basis * (z_ + h * fresh_), speed = basis * fresh_;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(there.segment<6>(6 * e));
         tips[e].pose = means[e] * exp(twist);
@@ -407,6 +422,37 @@ bool Blended::step() {
     time += h;
     touch();
     return true;
+}
+
+bool Blended::step() { return begin() && finish({}, {}, nullptr); }
+
+Vec6 Blended::drift(int e) const {
+    const Vec6 twist = right_jacobian(unscaled(xi.segment<6>(6 * e))) *
+                       unscaled(Vec6(basis.middleRows(6 * e, 6) * fresh_));
+    return stack(tips[e].pose.R * twist.head<3>(), tips[e].pose.R * twist.tail<3>());
+}
+
+void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
+    const int n = 3 * static_cast<int>(touches.size());
+    rows_.resize(basis.cols(), n);
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const int e = touches[i].frame;
+        const Vec3 local = tips[e].pose.R.transpose() * (touches[i].point - tips[e].pose.p);
+        const Eigen::Matrix<double, 3, 6> by = touches[i].axes.transpose() * point_map(e, local);
+        rows_.middleCols<3>(3 * i).noalias() = basis.middleRows(6 * e, 6).transpose() * by.transpose();
+    }
+    turned_.noalias() = inverse_ * rows_;
+    Eigen::Map<Vector>(free, n).noalias() = rows_.transpose() * fresh_;
+    Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * turned_;
+}
+
+// Kinetic, and what the blended springs hold about where they would rest, at the last blend.
+double Blended::energy() const {
+    Vector rates(n_);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        rates.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
+    const Vector v = basis.transpose() * rates, z = basis.transpose() * xi + settled;
+    return 0.5 * v.dot(light.llt().solve(v)) + 0.5 * z.dot(soft.llt().solve(z));
 }
 
 // Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.

@@ -15,6 +15,7 @@
 
 #include <vector>
 
+#include "contact.hpp"
 #include "reduced.hpp"
 
 namespace supple {
@@ -59,7 +60,7 @@ class BlendedLinks {
     Team team_;
 };
 
-class Blended {
+class Blended : public Participant {
    public:
     enum Kind { compliance, mobility, yielding };  // C, M^-1, D^-1
     struct Sample {
@@ -91,6 +92,17 @@ class Blended {
     void add(Sample sample);
     void move_sample(int i, const Vector& twists);  // by set-points
     bool step();                     // false: not finite, the state is that of the last good step
+    // in a World: the end effectors are the frames; limits of joints are not kept
+    int frames() const override { return static_cast<int>(tips.size()); }
+    Pose frame(int i) const override { return tips[i].pose; }
+    Vec6 drift(int i) const override;
+    bool begin() override;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                 double* response) override;
+    bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
+    void abandon() override {}  // begin() leaves the state alone
+    double energy() const override;
+
     double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
     void touch() { stale_ = true; }  // to be called when poses or samples were changed from outside
@@ -111,7 +123,8 @@ class Blended {
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
     template <int n>
-    bool solve(const Vector& z, const Vector& v, const Vector& push);
+    bool solve(const Vector& v, const Vector& push);
+    Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     void admissible();
     Vector pulled() const;           // (n,) scaled, what the applied wrenches do on xi
     void to_pose(int e, const Vec6& twist);
@@ -122,7 +135,8 @@ class Blended {
     bool stale_ = true;
     std::vector<double> distances_, order_;
     Matrix frame_, core_, half_, full_[3];
-    Vector there_, fresh_;
+    Vector there_, fresh_, z_;   // columns' weights; rates and coordinates in the basis
+    Matrix inverse_, rows_, turned_;  // A^-1 of this step; G and A^-1 G in a World
     std::vector<int> active_;
 };
 

@@ -128,6 +128,8 @@ void bind_blended(nb::module_& module) {
                  t.stiffness = stiffness;
                  t.damping = damping;
              })
+        .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
+                     nb::rv_policy::reference_internal)
         .def("step", &BlendedCore::step)
         .def("settle", &BlendedCore::settle)
         .def("update", &BlendedCore::update)

@@ -317,6 +317,12 @@ void bind_engine(nb::module_& module) {
         .def("tangent", &Engine::tangent)
         .def("start", &Engine::start)
         .def("step", &Engine::step)
+        .def("schedule",
+             [](Engine& e, const std::vector<int>& driven, const Doubles& targets) {
+                 e.stepper->schedule(driven, doubles(targets));
+             })
+        .def_prop_ro("participant", [](Engine& e) -> Participant* { return e.stepper.get(); },
+                     nb::rv_policy::reference_internal)
         .def("history", &Engine::history)
         .def("set_history", &Engine::set_history)
         .def("motion_size",

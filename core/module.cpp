@@ -2,9 +2,11 @@
 #include "module.hpp"
 
 NB_MODULE(SUPPLE_MODULE, module) {
+    bind_world(module);  // first: the others hand out participants
     bind_blended(module);
     bind_engine(module);
     bind_linkage(module);
+    bind_floating(module);
     bind_reduced(module);
     bind_spatial(module);
 }

@@ -201,7 +201,7 @@ void Reduced::prepare() {
         y.setZero(mass.rows());
         v.setZero(mass.rows());
     }
-    for (Vector* each : {&right_, &fresh_, &stretch_, &pull_}) each->resize(mass.rows());
+    for (Vector* each : {&right_, &fresh_, &stretch_, &pull_}) each->setZero(mass.rows());
     any_handle_ = false;
     for (const Tip& tip : tips) any_handle_ = any_handle_ || tip.held;
 }
@@ -241,10 +241,14 @@ void Reduced::solve_with_handles() {
         right_ += h * tip.stiffness * (J.transpose() * (tip.target - pose.act(tip.point)));
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
-    fresh_ = system.partialPivLu().solve(right_);
+    handled_ = system.inverse();
+    fresh_.noalias() = handled_ * right_;
 }
 
-bool Reduced::step() {
+bool Reduced::begin() {
+    kept_y_ = y;
+    kept_v_ = v;
+    kept_time_ = time;
     stretch_ = target - y;
     right_.noalias() = mass * v;
     pull_.noalias() = stiffness * stretch_;
@@ -254,11 +258,75 @@ bool Reduced::step() {
         solve_with_handles();
     else
         fresh_.noalias() = inverse_ * right_;
+    return fresh_.allFinite();
+}
+
+bool Reduced::step() {
+    if (begin() && finish({}, {}, nullptr)) return true;
+    abandon();
+    return false;
+}
+
+void Reduced::abandon() {
+    y = kept_y_;
+    v = kept_v_;
+    time = kept_time_;
+}
+
+Vec6 Reduced::drift(int e) const {
+    const Vec6 xi = tips[e].map * y + tips[e].offset, twist = right_jacobian(xi) * (tips[e].map * fresh_);
+    const Mat3 R = tips[e].rest.R * so3_exp(xi.tail<3>());
+    return stack(R * twist.head<3>(), R * twist.tail<3>());
+}
+
+void Reduced::Bound::near(std::size_t row, const Vector& y, const Eigen::Ref<const Vector>& v, double h,
+                          std::vector<Limit>& out) const {
+    const double q = at + map.dot(y), reach = 0.05 + 2 * h * std::abs(map.dot(v));
+    if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
+    if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
+}
+
+void Reduced::limits(std::vector<Limit>& out) const {
+    for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i].near(i, y, fresh_, h, out);
+}
+
+void Reduced::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                      double* response) {
+    const int m = static_cast<int>(y.size()), k = static_cast<int>(touches.size());
+    const int n = 3 * k + static_cast<int>(limits.size());
+    rows_.resize(m, n);  // G, column by column: what an impulse on each row is on the coordinates
+    for (int i = 0; i < k; ++i) {
+        const Tip& tip = tips[touches[i].frame];
+        const Vec6 xi = tip.map * y + tip.offset;
+        const Pose pose = tip.rest * exp(xi);
+        const Mat6 jacobian = right_jacobian(xi);
+        const Vec3 local = pose.R.transpose() * (touches[i].point - pose.p);
+        Eigen::Matrix<double, 3, 6> point;
+        point.leftCols<3>().noalias() = touches[i].axes.transpose() * pose.R;
+        point.rightCols<3>() = -point.leftCols<3>() * skew(local);
+        const Eigen::Matrix<double, 3, 6> by_twist = point * jacobian;
+        rows_.middleCols<3>(3 * i).noalias() = tip.map.transpose() * by_twist.transpose();
+    }
+    for (int i = 3 * k; i < n; ++i) rows_.col(i) = limits[i - 3 * k].sign * bounds[limits[i - 3 * k].row].map;
+    moved_.noalias() = kept_inverse() * rows_;
+    Eigen::Map<Vector>(free, n).noalias() = rows_.transpose() * fresh_;
+    Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * moved_;
+}
+
+bool Reduced::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
+    const int n = static_cast<int>(3 * touches.size() + limits.size());
+    if (n) fresh_.noalias() += moved_ * Eigen::Map<const Vector>(impulses, n);
     if (!fresh_.allFinite()) return false;
     v = fresh_;
     y += h * v;
     time += h;
-    return true;
+    return y.allFinite();
+}
+
+// Of the model: kinetic, of its springs about where they are relaxed, and of the wrenches that it was made with.
+double Reduced::energy() const {
+    const Vector off = y - target;
+    return 0.5 * v.dot(mass * v) + 0.5 * off.dot(stiffness * off) + bias.dot(y);
 }
 
 // --- joints ---------------------------------------------------------------------------------------------------------

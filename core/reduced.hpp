@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "contact.hpp"
 #include "lanes.hpp"
 #include "spatial.hpp"
 #include "team.hpp"
@@ -82,7 +83,7 @@ class Tree {
     std::vector<double> sine_, versine_;
 };
 
-class Reduced {
+class Reduced : public Participant {
    public:
     struct Tip {
         Pose rest;
@@ -96,7 +97,16 @@ class Reduced {
         double stiffness = 0, damping = 0;
     };
 
+    struct Bound {  // lower <= at + map y <= upper
+        Vector map;
+        double at = 0, lower = 0, upper = 0;
+        // Adds the limits that a step at rates v might reach.
+        void near(std::size_t row, const Vector& y, const Eigen::Ref<const Vector>& v, double h,
+                  std::vector<Limit>& out) const;
+    };
+
     Matrix mass, damping, stiffness;
+    std::vector<Bound> bounds;  // of joint coordinates, kept in a World
     Vector bias;    // b in coordinates
     Vector target;  // where springs are relaxed, by set-points
     std::vector<Tip> tips;
@@ -107,11 +117,26 @@ class Reduced {
     bool step();  // false: not finite, the state is that of the last good step
     Pose tip_pose(int e) const;
 
+    // in a World: the end effectors are the frames
+    int frames() const override { return static_cast<int>(tips.size()); }
+    Pose frame(int i) const override { return tip_pose(i); }
+    Vec6 drift(int i) const override;
+    bool begin() override;
+    void limits(std::vector<Limit>& out) const override;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                 double* response) override;
+    bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
+    void abandon() override;
+    double energy() const override;
+
    private:
     void add_loads();
     void solve_with_handles();
-    Matrix inverse_, system_;
-    Vector right_, fresh_, stretch_, pull_;
+    Matrix inverse_, system_, handled_;          // A^-1, A, and A^-1 with this step's handles
+    Matrix rows_, moved_;                        // G^T and A^-1 G of a step in a World
+    Vector right_, fresh_, stretch_, pull_, kept_y_, kept_v_;
+    double kept_time_ = 0;
+    const Matrix& kept_inverse() const { return any_handle_ ? handled_ : inverse_; }
     bool any_handle_ = false;
 };
 

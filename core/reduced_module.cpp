@@ -167,6 +167,14 @@ void bind_reduced(nb::module_& module) {
                  t.damping = damping;
                  c.model.prepare();
              })
+        .def("add_bound",
+             [](ReducedCore& c, const Doubles& map, double at, double lower, double upper) {
+                 expect(map, c.model.bias.size());
+                 c.model.bounds.push_back({vector(map), at, lower, upper});
+             })
+        .def("set_bound_at", [](ReducedCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
+        .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
+                     nb::rv_policy::reference_internal)
         .def("follow_joints",
              [](ReducedCore& c, bool follow, int corrections) {
                  c.follow_joints = follow;

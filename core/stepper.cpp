@@ -75,21 +75,44 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
 }
 
 bool Stepper::advance(double h, int order) {
+    keep();
+    if (solve(h, order, false)) {
+        accept(h);
+        return true;
+    }
+    return order > 1 && hit_ && advance(h, 1);
+}
+
+void Stepper::keep() {
+    kept_.state = system_.state;
+    kept_.velocity = system_.velocity;
+    kept_.momentum = system_.momentum;
+    kept_.rate = system_.rate;
+    kept_.active = system_.active();
+}
+
+void Stepper::put_back() {
+    system_.state = kept_.state;
+    system_.evaluate(false);
+    system_.state = kept_.state;
+    system_.velocity = kept_.velocity;
+    system_.momentum = kept_.momentum;
+    system_.rate = kept_.rate;
+}
+
+bool Stepper::solve(double h, int order, bool from_here) {
     hit_ = false;
     shrinking_ = true;
     const Step step = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
-    const State before = system_.state;
-    const auto velocity = system_.velocity, momentum = system_.momentum;
-    const auto rate = system_.rate;
-
-    // start where the rates' own trend leads; after uneven steps, where constant rates lead
     x_.assign(system_.unknowns(), 0.0);
-    const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 1.5 : 1.0;
-    for (int axis = 0; axis < system_.axes(); ++axis)
-        x_[system_.axis_row(axis)] = h * (rate[axis] + trend * (rate[axis] - history.rate_before[axis]));
-    system_.retract(before, x_.data(), 1.0);
+    if (!from_here) {
+        // start where the rates' own trend leads; after uneven steps, where constant rates lead
+        const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 1.5 : 1.0;
+        for (int axis = 0; axis < system_.axes(); ++axis)
+            x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
+        system_.retract(kept_.state, x_.data(), 1.0);
+    }
 
-    const std::vector<int> touching = system_.active();
     double last = INFINITY;
     for (int k = 0; k < newton_limit; ++k) {
         const bool slow = k > 0 && !shrinking_;
@@ -113,18 +136,12 @@ bool Stepper::advance(double h, int order) {
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
         if (turned() > largest_turn) break;  // whole turns would go unnoticed
-        hit_ = system_.active() != touching;
+        hit_ = system_.active() != kept_.active;
         if (hit_ && order > 1) break;  // an impact: with one difference
-        accept(h);
         return true;
     }
-    system_.state = before;
-    system_.evaluate(false);
-    system_.state = before;
-    system_.velocity = velocity;
-    system_.momentum = momentum;
-    system_.rate = rate;
-    return order > 1 && hit_ && advance(h, 1);
+    put_back();
+    return false;
 }
 
 double Stepper::turned() const {
@@ -160,6 +177,91 @@ void Stepper::accept(double h) {
     for (std::size_t s = 0; s < system_.springs.size(); ++s)
         history.length[s] = system_.springs[s].of.value(state.q);
     time += h;
+}
+
+// --- in a World -------------------------------------------------------------------------------------------------------
+
+void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targets) {
+    driven_ = driven;
+    scheduled_ = std::move(targets);
+    next_ = 0;
+}
+
+bool Stepper::begin() {
+    keep();
+    kept_.finished = false;
+    kept_.targets.clear();
+    for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
+    if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
+    fresh = true;
+    if (solve(h_, 1, false)) return true;
+    set_targets(driven_, kept_.targets.data());
+    return false;
+}
+
+Vec6 Stepper::drift(int b) const {
+    const Pose &from = history.H[b], &to = system_.state.H[b];
+    return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
+}
+
+// A force f moves the points by J K^-1 J^T f with the step's factorised tangent K; as velocities per impulse, over h^2.
+void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
+    const int n = 3 * static_cast<int>(touches.size());
+    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
+    right_.assign(system_.unknowns(), 0.0);
+    for (int j = 0; j < n; ++j) {
+        const Touch& touch = touches[j / 3];
+        const Pose& H = system_.state.H[touch.frame];
+        const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
+        free[j] = along.dot(H.act(at) - touch.point) / h_;
+        Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
+        load = stack(f, at.cross(f));
+        system_.solve(right_.data(), x_.data(), false, false);
+        load.setZero();
+        for (std::size_t i = 0; i < touches.size(); ++i) {
+            const Eigen::Map<const Vec6> twist(x_.data() + 6 * touches[i].frame);
+            const Vec3 moved = twist.head<3>() + twist.tail<3>().cross(local(touches[i]));
+            const Vec3 seen = system_.state.H[touches[i].frame].R * moved / (h_ * h_);
+            all.block<3, 1>(3 * i, j) = touches[i].axes.transpose() * seen;
+        }
+    }
+}
+
+bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    const std::size_t before = system_.loads.size();
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h_;
+        if (force.isZero(0)) continue;
+        const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
+        system_.loads.push_back({touches[i].frame, at, stack(force, Vec3::Zero()), true});
+    }
+    const bool solved = system_.loads.size() == before || solve(h_, 1, true);
+    system_.loads.resize(before);
+    if (!solved) {
+        set_targets(driven_, kept_.targets.data());
+        return false;
+    }
+    kept_.history = history;
+    kept_.time = time;
+    kept_.finished = true;
+    accept(h_);
+    next_ += driven_.size();
+    return true;
+}
+
+void Stepper::abandon() {
+    if (kept_.finished) {
+        history = kept_.history;
+        time = kept_.time;
+        next_ -= driven_.size();
+    }
+    set_targets(driven_, kept_.targets.data());
+    put_back();
+}
+
+double Stepper::energy() const {
+    return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
 }
 
 }  // namespace supple

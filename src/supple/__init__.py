@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from supple.reduced import blend as blend
     from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
+    from supple.world import World as World
+    from supple.world import scenes as scenes
 
 # Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
 _HOME = {
@@ -43,6 +45,7 @@ _HOME = {
     "ReducedModel": "supple.reduced",
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
+    "World": "supple.world",
     "blend": "supple.reduced",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
@@ -54,6 +57,7 @@ _HOME = {
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
     "reduce": "supple.reduced",
+    "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -198,14 +199,33 @@ class Simulation:
 
     def set_target(self, name: str, value: float) -> None:
         """Set-point (rad or m) of a sprung joint, of a coupling or of a motor."""
-        if name in self._motors:
-            raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
-        self._eqs.set_target(name, value)
+        self.set_targets({name: value})
+
+    def set_targets(self, targets: Mapping[str, float]) -> None:
+        """Several set-points at once."""
+        for name in targets:
+            if name in self._motors:
+                raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
+        for name, value in targets.items():
+            self._eqs.set_target(name, value)
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` with the `time` reached if a step cannot be solved,
         however small; the state stays at the last good step."""
         check_count(n)
+        driven, targets = self._targets(n)
+        done = self._core.step(driven, targets, n)
+        self.reached(targets, done)
+        if done < n:
+            raise ConvergenceError(
+                f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
+                "violent there (a limit or motor that fights another, a force that is too large); the state is that "
+                "of the last good step",
+                time=self.time,
+            )
+
+    def _targets(self, n: int) -> tuple[list[int], Array]:
+        """Rows of the motors with a function of time, and what these prescribe (n, rows) at the ends of n steps."""
         driven = [self._eqs.row[name] for name in self._motors]
         times = list(accumulate([self.time, *[self.dt] * n]))  # as the core adds them up, so that every split agrees
         targets = np.zeros((n, len(driven)))
@@ -214,17 +234,25 @@ class Simulation:
             for k in np.flatnonzero(np.abs(np.diff(values)) > NOTICEABLE):
                 _check_jump(name, motor, times[k], times[k + 1])
             targets[:, i] = values[1:]
-        done = self._core.step(driven, targets, n)
-        for i, name in enumerate(self._motors):
-            if done:
-                self._eqs.targets[name] = float(targets[done - 1, i])
-        if done < n:
-            raise ConvergenceError(
-                f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
-                "violent there (a limit or motor that fights another, a force that is too large); the state is that "
-                "of the last good step",
-                time=self.time,
-            )
+        return driven, targets
+
+    # stepped by a World
+
+    @property
+    def participant(self) -> Any:
+        """The core's part in a `World`."""
+        return self._core.participant
+
+    def plan(self, n: int) -> Array:
+        """Hands the core what the motors prescribe (n, motors) in the next n steps of a `World`."""
+        driven, targets = self._targets(n)
+        self._core.schedule(driven, targets)
+        return targets
+
+    def reached(self, targets: Array, done: int) -> None:
+        """Takes note that `done` of the planned steps were made."""
+        if done:
+            self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
 
     # looking at it
 

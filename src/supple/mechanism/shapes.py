@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple.errors import MechanismError
 from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
@@ -73,9 +74,7 @@ class Shape(Record):
             raise MechanismError(f"size of {what} must be positive, got {size.tolist()}")
         if (self.mesh is None) == (self.kind == "mesh"):
             raise MechanismError(f"{what}: give `mesh` (the name of a mesh) with kind 'mesh' and with no other kind")
-        friction = array(self.friction, (3,), f"friction of {what}")
-        if (friction < 0).any():
-            raise MechanismError(f"friction of {what} must not be negative, got {friction.tolist()}")
+        friction = checked_friction(self.friction, what)
         for mask in (self.contact_type, self.contact_affinity):
             if not isinstance(mask, int) or not 0 <= mask < 2**32:
                 raise MechanismError(f"contact masks of {what} must be integers from 0 to 2^32 - 1, got {mask!r}")
@@ -90,6 +89,55 @@ class Shape(Record):
     def touches(self) -> bool:
         """Whether anything can touch this shape; otherwise it is only drawn."""
         return bool(self.contact_type or self.contact_affinity)
+
+
+@dataclass(frozen=True, eq=False)
+class HeightField(Record):
+    """Ground given by heights over a rectangle, fixed to the world. Each cell of the grid is two triangles that meet
+    on its diagonal from least x and y."""
+
+    heights: Array
+    """(rows, columns), metres: rows along y, columns along x, from least to most; at least 2 x 2."""
+    size: Array
+    """(2,) half lengths along x and y, metres."""
+    pose: Array
+    """(4, 4), from the field's frame (middle of the rectangle, z up) to the world."""
+    name: str | None = None
+    friction: Array = (1.0, 0.005, 0.0001)  # type: ignore[assignment]
+    """(3,): sliding (no unit), torsional (m), rolling (m)."""
+
+    def __post_init__(self) -> None:
+        what = f"height field '{self.name}'" if self.name else "a height field"
+        heights = array(self.heights, (-1, -1), f"heights of {what}")
+        if min(heights.shape) < 2:
+            raise MechanismError(f"{what} needs at least 2 x 2 heights, got {heights.shape[0]} x {heights.shape[1]}")
+        size = array(self.size, (2,), f"size of {what}")
+        if (size <= 0).any():
+            raise MechanismError(f"size of {what} must be positive, got {size.tolist()}")
+        friction = checked_friction(self.friction, what)
+        self._freeze(heights=heights, size=size, pose=checked_pose(self.pose, f"pose of {what}"), friction=friction)
+
+    def height(self, x: float, y: float) -> float:
+        """Height over a point of the field's own plane, metres; NaN outside it."""
+        rows, columns = self.heights.shape
+        u = (x + self.size[0]) / (2 * self.size[0]) * (columns - 1)
+        v = (y + self.size[1]) / (2 * self.size[1]) * (rows - 1)
+        if not (0 <= u <= columns - 1 and 0 <= v <= rows - 1):
+            return float("nan")
+        i, j = min(int(u), columns - 2), min(int(v), rows - 2)
+        low, high = self.heights[j], self.heights[j + 1]
+        s, t = u - i, v - j
+        if s >= t:
+            return float(low[i] + s * (low[i + 1] - low[i]) + t * (high[i + 1] - low[i + 1]))
+        return float(low[i] + s * (high[i + 1] - high[i]) + t * (high[i] - low[i]))
+
+
+def checked_friction(value: ArrayLike, what: str) -> Array:
+    """Coefficients (3,), not negative, or a clear error."""
+    friction = array(value, (3,), f"friction of {what}")
+    if (friction < 0).any():
+        raise MechanismError(f"friction of {what} must not be negative, got {friction.tolist()}")
+    return friction
 
 
 def extreme_points(shape: Shape, meshes: dict[str, Mesh]) -> Array:

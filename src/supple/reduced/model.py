@@ -193,9 +193,11 @@ class ReducedModel(Model):
         return [index[name] for name in self.linear.equations.axis]
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
+        from supple.reduced.floating_motion import FloatingMotion
         from supple.reduced.motion import LinearMotion
 
-        return LinearMotion(self, dt, reconstruction, corrections, threads)
+        kind = LinearMotion if self.free_base is None else FloatingMotion
+        return kind(self, dt, reconstruction, corrections, threads)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""

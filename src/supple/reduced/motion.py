@@ -8,6 +8,7 @@ import numpy as np
 
 from supple import _core, spatial
 from supple.errors import MechanismError
+from supple.mechanism.axes import axis_names
 from supple.mechanism.record import Array
 from supple.reduced.joints import add_joints
 from supple.reduced.model import ReducedModel
@@ -73,32 +74,50 @@ class LinearMotion:
         if self.joints:
             add_joints(self.core, model)
             self.core.follow_joints(True, corrections)
+        self._bounds = bounds(model)
+        for row, at, lower, upper in self._bounds:
+            self.core.add_bound(np.ascontiguousarray(row @ basis), at, lower, upper)
         self._effects: dict[str, tuple[Array, Array, Array]] = {}
         self._turns = np.zeros(len(model.q))
-        self._offsets = np.zeros((len(model.mechanism.bodies), 6))
-        self._shift = np.zeros(len(model.stiffness))
+        self.goal = np.zeros(basis.shape[1])
+        """(m,) where the set-points hold the model's coordinates."""
+        self.offsets = np.zeros((len(model.mechanism.bodies), 6))
+        """Twists of the links by set-points alone."""
+        self.shift = np.zeros(len(model.stiffness))
+        """(n,) displacement by motors where springs let nothing move."""
 
     def set_targets(self, targets: dict[str, float]) -> None:
         model = self.model
         for name in targets:
             if name not in self._effects:
-                self._effects[name] = model.target_effect(name)
+                moved, links, turns = model.target_effect(name)
+                own = links - model.motion_map @ moved, turns - model.coordinate_map @ moved
+                self._effects[name] = moved, *own
         displacement = np.zeros(len(model.stiffness))
         twists, increments = np.zeros((len(model.mechanism.bodies), 6)), np.zeros(len(model.q))
         for name, value in targets.items():
             change = value - model.rest_target(name)
             moved, links, turns = self._effects[name]
             displacement += change * moved
-            twists += change * (links - model.motion_map @ moved)
-            increments += change * (turns - model.coordinate_map @ moved)
-        self._turns, self._offsets = increments, twists
-        goal = model.cobasis @ displacement
-        self.core.set_offsets(twists, increments if self.joints else np.zeros(0), goal)
-        shift = displacement - model.basis @ goal  # motors move tips also where springs let nothing move
-        if not np.array_equal(shift, self._shift):
-            self._shift = shift
+            twists += change * links
+            increments += change * turns
+        self._turns, self.offsets = increments, twists
+        self.goal = model.cobasis @ displacement
+        self.core.set_offsets(twists, increments if self.joints else np.zeros(0), self.goal)
+        shift = displacement - model.basis @ self.goal  # motors move tips also where springs let nothing move
+        if not np.array_equal(shift, self.shift):
+            self.shift = shift
             for i in range(len(model.end_effectors)):
                 self.core.set_tip_offset(i, shift[6 * i : 6 * i + 6])
+
+        for i, at in enumerate(self.bounds_at):
+            self.core.set_bound_at(i, at)
+
+    @property
+    def bounds_at(self) -> list[float]:
+        """Where each limited coordinate stands at y = 0, with the present set-points."""
+        return [at + float(row @ self.shift) + turned for (row, at, _, _), turned in
+                zip(self._bounds, _limited(self.model, self._turns), strict=True)]  # fmt: skip
 
     @property
     def tips(self) -> tuple[Array, Array]:
@@ -109,7 +128,7 @@ class LinearMotion:
 
     @property
     def displacement(self) -> Array:
-        displacement: Array = self.model.basis @ self.core.y + self._shift
+        displacement: Array = self.model.basis @ self.core.y + self.shift
         return displacement
 
     @property
@@ -118,7 +137,7 @@ class LinearMotion:
 
     @property
     def velocities(self) -> Array:
-        twists = self._links @ self.core.y + self._offsets
+        twists = self._links @ self.core.y + self.offsets
         velocities: Array = (spatial.right_jacobian(twists) @ (self._links @ self.core.v)[..., None])[..., 0]
         return velocities
 
@@ -144,3 +163,30 @@ class LinearMotion:
         if len(y) != len(self.core.y):
             raise MechanismError("this state was saved by a simulation of another model")
         self.core.set_state(y, v, time)
+
+
+def bounds(model: ReducedModel) -> list[tuple[Array, float, float, float]]:
+    """What limits bound: how each limited coordinate or coupling answers to the model's displacement (n,), where it
+    stands in the model, and its limits; rad or m. Joint coordinates are linear in the displacement."""
+    rows = _limited(model, model.coordinate_map)
+    stands = _limited(model, model.q)
+    return [(np.asarray(row), float(at), lower, upper) for row, at, (lower, upper) in
+            zip(rows, stands, (limits for _, _, limits in _limits(model)), strict=True)]  # fmt: skip
+
+
+def _limited(model: ReducedModel, per_axis: Array) -> list[Any]:
+    """Numbers (axes, ...) of the coordinates, taken together as limits take them."""
+    return [coefficients @ per_axis[axes] for axes, coefficients, _ in _limits(model)]
+
+
+def _limits(model: ReducedModel) -> list[tuple[list[int], Array, tuple[float, float]]]:
+    mech = model.mechanism
+    index = {name: i for i, name in enumerate(axis_names(mech))}
+    found = []
+    for joint in mech.joints:
+        for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
+            found.append(([index[name]], np.ones(1), (float(lower), float(upper))))
+    for c in mech.couplings:
+        if not c.rigid:
+            found.append(([index[n] for n in c.coordinates], c.coefficients, (float(c.limits[0]), float(c.limits[1]))))
+    return [each for each in found if np.isfinite(each[2]).any()]

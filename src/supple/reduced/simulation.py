@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +16,17 @@ from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import by_joint
-from supple.mechanism.record import Array, array
+from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
+from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import RECONSTRUCTIONS
 
 RANGE = 0.15
 """Summed separation over the radius beyond which a linear model is out of its range."""
+BASES = ("coupled", "decoupled")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class ReducedState:
     wrenches: dict[str, tuple[Array, bool]]
     handles: dict[str, tuple[Array, Array, float, float]]
     targets: dict[str, float]
+    mount: Mount | None = None
 
 
 class ReducedSimulation:
@@ -42,6 +47,9 @@ class ReducedSimulation:
     `reconstruction="twist"` shows every link by its own linear map (parallel; joints separate a little),
     `"joints"` by joint coordinates with `corrections` chord corrections: joints of the spanning tree stay
     closed, tips and loops keep the small gaps that `gaps` reports. `threads` share the work of showing links.
+
+    A free base moves with the momentum of the whole mechanism, under gravity; `base="decoupled"` is the published
+    variant, in which base and end effectors feel each other through external forces only.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class ReducedSimulation:
         reconstruction: str = "twist",
         corrections: int = 5,
         threads: int = 1,
+        base: str = "coupled",
     ) -> None:
         if not isinstance(model, Model):
             raise MechanismError(f"a reduced model is needed (from supple.reduce), got {type(model).__name__}")
@@ -64,9 +73,14 @@ class ReducedSimulation:
         self.mechanism = model.mechanism
         self._options = dt, reconstruction, corrections, threads
         self._motion = model.motion(*self._options)
+        if base not in BASES:
+            raise MechanismError(f"base is one of {BASES}, got {base!r}")
+        if base == "decoupled":
+            self._floating.decouple()
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
+        self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
             self._set_wrench(name, wrench, world)
@@ -106,9 +120,41 @@ class ReducedSimulation:
 
     def set_target(self, name: str, value: float) -> None:
         """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; its effect is linear."""
-        value = finite_target(name, value)
-        self._motion.set_targets({**self._targets, name: value})
-        self._targets[name] = value
+        self.set_targets({name: value})
+
+    def set_targets(self, targets: Mapping[str, float]) -> None:
+        """Several set-points at once."""
+        aims = self._targets | {name: finite_target(name, value) for name, value in targets.items()}
+        self._motion.set_targets(aims)
+        self._targets = aims
+
+    @property
+    def _floating(self) -> FloatingMotion:
+        if not isinstance(self._motion, FloatingMotion):
+            raise MechanismError(f"the base of '{self.mechanism.name}' is fixed; this is for free bases only")
+        return self._motion
+
+    def set_base_velocity(self, twist: ArrayLike) -> None:
+        """Gives a free base a twist (6,), m/s and rad/s in its own frame; links keep their motion relative to it."""
+        self._floating.set_base_velocity(array(twist, (6,), "the base's twist"))
+
+    def mount(self, pose: ArrayLike | None, stiffness: ArrayLike = (), damping: ArrayLike = ()) -> None:
+        """Holds a free base on a `pose` (4, 4) of the world by springs (6,), N/m and N m/rad, and dampers (6,) along
+        and about its own axes, as an arm would; call it again to move the pose, with the springs of before unless
+        given. `pose=None` lets go."""
+        motion = self._floating
+        if pose is None:
+            self._mount = None
+        else:
+            before = self._mount
+            given = [array(value, (-1,), f"{what} of the mount") for value, what in
+                     ((stiffness, "stiffness"), (damping, "damping"))]  # fmt: skip
+            kept = (before.stiffness, before.damping) if before is not None else (np.zeros(0),) * 2
+            springs = [new if new.size else old for new, old in zip(given, kept, strict=True)]
+            if any(each.shape != (6,) or (each < 0).any() for each in springs):
+                raise MechanismError("stiffness and damping of a mount are 6 numbers each, not negative")
+            self._mount = Mount(checked_pose(pose, "pose of the mount"), *springs)
+        motion.set_mount(self._mount)
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if the state would not be finite."""
@@ -143,6 +189,14 @@ class ReducedSimulation:
             self._act(self.save())
         return new
 
+    @property
+    def participant(self) -> Any:
+        """The core's part in a `World`."""
+        if not hasattr(self._motion.core, "participant"):
+            kind = type(self.model).__name__
+            raise MechanismError(f"a {kind} cannot be in a World yet; a linear one (supple.reduce) or the engine can")
+        return self._motion.core.participant
+
     # looking at it
 
     @property
@@ -162,6 +216,11 @@ class ReducedSimulation:
         poses = Poses(self.mechanism, self._motion.core.poses)
         self._watch(poses)
         return poses
+
+    @property
+    def momentum(self) -> Array:
+        """(6,) of a mechanism with a free base: linear (kg m/s), then angular about the world's origin (kg m^2/s)."""
+        return self._floating.momentum
 
     def end_effector_pose(self, name: str) -> Array:
         """(4, 4) world pose of an end effector by the model's own state, whatever the links show."""
@@ -212,7 +271,7 @@ class ReducedSimulation:
     def save(self) -> ReducedState:
         """The present state; `restore` continues from it to the same bits."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._motion.state, self.time, *kept)
+        return ReducedState(self._motion.state, self.time, *kept, self._mount)
 
     def restore(self, saved: ReducedState) -> None:
         """Back to a saved state, with the loads, handles and targets of then."""
@@ -232,6 +291,9 @@ class ReducedSimulation:
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
         self._motion.set_targets(self._targets)
+        if isinstance(self._motion, FloatingMotion):
+            self._mount = saved.mount
+            self._motion.set_mount(self._mount)
 
     def reset(self) -> None:
         """Back to the start."""

@@ -1,0 +1,109 @@
+#include "contact_body.hpp"
+
+#include <cmath>
+
+namespace supple {
+
+FreeBody::FreeBody(double mass, const Vec3& centre, const Mat3& inertia, const Pose& pose, double h)
+    : mass_(mass), h_(h), centre_(centre), inertia_(inertia), inverse_inertia_(inertia.inverse()) {
+    place(pose);
+}
+
+void FreeBody::place(const Pose& pose) {
+    rotation_ = pose.R;
+    position_ = pose.act(centre_);
+}
+
+Vec6 FreeBody::velocity() const {
+    const Vec3 w = inverse_inertia_ * (rotation_.transpose() * spin_);
+    return stack(rotation_.transpose() * momentum_ / mass_ - w.cross(centre_), w);
+}
+
+void FreeBody::set_velocity(const Vec6& twist) {
+    momentum_ = mass_ * (rotation_ * (twist.head<3>() + twist.tail<3>().cross(centre_)));
+    spin_ = rotation_ * (inertia_ * twist.tail<3>());
+}
+
+Vec6 FreeBody::drift(int) const {
+    const Vec3 w = free_.tail<3>();
+    return stack(free_.head<3>() - w.cross(rotation_ * centre_), w);
+}
+
+bool FreeBody::begin() {
+    write_state(kept_);
+    // the spin at the end of the step: from the momentum, as seen from the rotation reached with the present spin
+    const Vec3 w = world_inverse(rotation_) * spin_;
+    const Mat3 inverse = world_inverse(so3_exp(h_ * w) * rotation_);
+    Vec3 force = mass_ * gravity, torque = Vec3::Zero();
+    const Vec3 origin = -(rotation_ * centre_);
+    const Vec3 f = world ? Vec3(wrench.head<3>()) : Vec3(rotation_ * wrench.head<3>());
+    force += f;
+    torque += origin.cross(f) + (world ? Vec3(wrench.tail<3>()) : Vec3(rotation_ * wrench.tail<3>()));
+    response_.setZero();
+    response_.topLeftCorner<3, 3>() = Mat3::Identity() / mass_;
+    response_.bottomRightCorner<3, 3>() = inverse;
+    if (held) {  // a spring taken at the end of the step: (M + h (d + h k) J^T J) u = M u_n + h J^T k (target - x)
+        const Vec3 arm = rotation_ * (point - centre_);
+        const Mat6 J_J = blocks(Mat3::Identity(), -skew(arm), skew(arm), -skew(arm) * skew(arm));
+        Mat6 system = h_ * (damping + h_ * stiffness) * J_J;
+        system.topLeftCorner<3, 3>() += mass_ * Mat3::Identity();
+        system.bottomRightCorner<3, 3>() += inverse.inverse();
+        response_ = system.inverse();
+        const Vec3 pull = stiffness * (target - position_ - arm);
+        force += pull;
+        torque += arm.cross(pull);
+    }
+    free_.noalias() = response_ * stack(momentum_ + h_ * force, spin_ + h_ * torque);
+    return free_.allFinite();
+}
+
+void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
+    const int n = 3 * static_cast<int>(touches.size());
+    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    rows_.resize(6, n);  // impulses on the centre, per unit impulse on each row
+    for (std::size_t j = 0; j < touches.size(); ++j) {
+        const Vec3 r = touches[j].point - position_;
+        for (int c = 0; c < 3; ++c) rows_.col(3 * j + c) << touches[j].axes.col(c), r.cross(touches[j].axes.col(c));
+    }
+    Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.transpose() * free_;
+    for (int j = 0; j < n; ++j) {
+        const Vec6 moved = response_ * rows_.col(j);
+        for (int i = 0; i < n; ++i) all(i, j) = rows_.col(i).dot(moved);
+    }
+}
+
+bool FreeBody::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    Vec6 total = Vec6::Zero();
+    for (std::size_t i = 0; i < 3 * touches.size(); ++i) total += impulses[i] * rows_.col(i);
+    const Vec6 u = free_ + response_ * total;
+    if (!u.allFinite()) return false;
+    const Mat3 turned = so3_exp(h_ * world_inverse(rotation_) * spin_) * rotation_;  // as in begin
+    momentum_ = mass_ * u.head<3>();
+    spin_ = turned * (inertia_ * (turned.transpose() * u.tail<3>()));
+    position_ += h_ * u.head<3>();
+    rotation_ = so3_exp(h_ * u.tail<3>()) * rotation_;
+    // back onto a rotation: one step of Newton's method for the polar factor
+    rotation_ = 0.5 * rotation_ * (3 * Mat3::Identity() - rotation_.transpose() * rotation_);
+    return rotation_.allFinite() && position_.allFinite() && spin_.allFinite();
+}
+
+double FreeBody::energy() const {
+    const Vec3 body = rotation_.transpose() * spin_;
+    return 0.5 * momentum_.squaredNorm() / mass_ + 0.5 * body.dot(inverse_inertia_ * body) - mass_ * gravity.dot(position_);
+}
+
+void FreeBody::write_state(double* out) const {
+    Eigen::Map<Vec3>(out + 0) = position_;
+    Eigen::Map<Mat3>(out + 3) = rotation_;
+    Eigen::Map<Vec3>(out + 12) = momentum_;
+    Eigen::Map<Vec3>(out + 15) = spin_;
+}
+
+void FreeBody::read_state(const double* in) {
+    position_ = Vec3(in);
+    rotation_ = Eigen::Map<const Mat3>(in + 3);
+    momentum_ = Vec3(in + 12);
+    spin_ = Vec3(in + 15);
+}
+
+}  // namespace supple

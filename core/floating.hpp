@@ -1,0 +1,127 @@
+// A reduced model on a moving base.
+//
+// The base stands at H, link i at H E_i exp(Phi_i y) with the model's own coordinates y as seen from the base. In the
+// base's frame its twist is phi_i = V + S_i v, with the base's own twist V and S_i = Ad(E_i exp(Phi_i y)) Jr(Phi_i y)
+// Phi_i, and the kinetic energy is that of all links, 1/2 sum phi_i^T M_i phi_i = 1/2 u^T M(y) u for u = (V, v). The
+// state is H, y, v and the momentum of the whole mechanism in the world; V follows from it,
+//     M_bb(y) V + M_bz(y) v = Ad_H^T momentum,
+// so that what nothing acts on keeps linear and angular momentum to rounding.
+// One step: (M + h D + h^2 K) u' = M u - h c(u) + h (loads - K y), with c the centrifugal and Coriolis terms; then
+// H' = H exp(h V'), y' = y + h v', and V from the momentum.
+// Legs that only the base connects are blocks of their own: the matrix is an arrow, factorised block by block.
+// Decoupled is the published variant (FORK-1S, section 6.1): the base is a rigid body with the mass and inertia of all
+// links at rest, coupled to y by external forces only.
+#pragma once
+
+#include "reduced.hpp"
+
+namespace supple {
+
+class Floating : public Participant {
+   public:
+    using Map = Eigen::Matrix<double, 6, Eigen::Dynamic>;
+    struct Link {
+        Pose rest;                   // seen from the base
+        std::vector<int> columns;    // coordinates that move it
+        Map map;                     // Phi: its twist per each of these
+        Vec6 offset = Vec6::Zero();  // twist by set-points
+        double mass = 0;
+        Vec3 centre = Vec3::Zero();  // in the link's frame
+        Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
+        // of links that carry tips: at the present coordinates, seen from the base
+        Pose pose;
+        Map screws;                  // S
+    };
+    struct Tip {
+        int link;                    // that it is fixed to, with its frame at
+        Pose fixed;
+        Vec6 wrench = Vec6::Zero();
+        bool world = true;
+        bool held = false;           // by a handle: a spring from `point` (the tip's frame) to `target` (the world)
+        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+        double stiffness = 0, damping = 0;
+    };
+
+    std::vector<Link> links;
+    std::vector<Tip> tips;               // the base itself is the last
+    std::vector<Reduced::Bound> bounds;
+    Matrix damping, stiffness, armature;
+    Matrix held_mass;                    // of y with the base held, for the decoupled variant
+    Vector target;
+    Vec3 gravity = Vec3::Zero();
+    bool mounted = false;                // the base, by springs and dampers along and about its axes, on a pose
+    Pose mount;
+    Vec6 mount_stiffness = Vec6::Zero(), mount_damping = Vec6::Zero();
+    bool decoupled = false;
+    double h = 0, time = 0;
+
+    Pose base;
+    Vector y, v;
+    Vec6 momentum = Vec6::Zero();  // of the whole, world axes, about the world's origin
+    Vec6 twist = Vec6::Zero();     // V, from the momentum
+
+    Floating();
+    ~Floating() override;
+    Floating(const Floating&) = delete;
+    void prepare();
+    void set_twist(const Vec6& V);  // sets the momentum
+    void refresh();                 // mass matrix and V after a change of state
+    bool step();  // false: not finite, the state is that of the last good step
+
+    int frames() const override { return static_cast<int>(tips.size()); }
+    Pose frame(int i) const override { return base * links[tips[i].link].pose * tips[i].fixed; }
+    Vec6 drift(int i) const override;
+    bool begin() override;
+    void limits(std::vector<Limit>& out) const override;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                 double* response) override;
+    bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
+    void abandon() override;
+    double energy() const override;
+
+   private:
+    struct Lanes;                  // eight links at a time
+    struct Part {                  // coordinates that depend on each other other than through the base
+        std::vector<int> columns;
+        Matrix M, A, inverse;      // (n, n): mass, system, and the system's inverse
+        Matrix M_base, A_base;     // (n, 6): coupling to the base
+        Matrix follows;            // A^-1 A_base
+        Matrix fixed;              // h D + h^2 K
+        Vector right, fresh;
+    };
+    struct Answer {                // to one touch, or in its first row to one limit
+        int part, rows;
+        Eigen::Matrix<double, 3, 6> by_base;
+        Matrix by_part, moved;     // (3, n), (n, 3)
+        Eigen::Matrix<double, 6, 3> left, moved_base;  // what arrives at the base, and how that moves it
+    };
+    void evaluate();
+    void divide();
+    void pack();
+    void fill(const Touch& touch, Answer& answer) const;
+    void load(const Answer& answer, const Vec3& force);
+    void add_loads();
+    void coriolis();
+    bool factorise();
+    void solve();
+
+    std::vector<Lanes> lanes_;
+    std::vector<Part> parts_;
+    std::vector<int> part_of_, row_of_;            // per coordinate
+    std::vector<int> link_part_;                   // per link, -1 if nothing but the base moves it
+    Mat6 M_base_, A_base_, inverse_base_;
+    Vec6 right_, fresh_;                           // of the base
+    Vec6 gain_ = Vec6::Zero();                     // of momentum in this step, world
+    Vec6 off_mount_ = Vec6::Zero();                // twist from the base to its mount
+    std::vector<Answer> answers_;
+    Answer scratch_;
+    Mat6 rest_inertia_;
+    struct {
+        Pose base;
+        Vector y, v;
+        Vec6 momentum, twist;
+        double time = 0;
+    } kept_;
+};
+
+}  // namespace supple

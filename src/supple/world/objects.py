@@ -1,0 +1,52 @@
+"""Solid objects of one material, with the inertia that their shape has."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism import Body, Shape
+from supple.mechanism.record import Array, array
+from supple.mechanism.shapes import SIZES, Kind
+
+
+def solid(
+    name: str,
+    kind: Kind,
+    size: ArrayLike,
+    mass: float,
+    at: ArrayLike = (0.0, 0.0, 0.0),
+    rotation: ArrayLike | None = None,
+    friction: float = 1.0,
+) -> Body:
+    """A uniform sphere, capsule, box, cylinder or ellipsoid (sizes as in `Shape`) of `mass` kg with its middle `at`
+    (3,), turned by `rotation` (3, 3); `friction` is its sliding coefficient."""
+    shape = Shape(kind, size, np.eye(4), name=name, friction=(friction, 0.0, 0.0))  # type: ignore[arg-type]
+    pose = spatial.pose(
+        np.eye(3) if rotation is None else np.asarray(rotation, dtype=float), array(at, (3,), f"place of '{name}'")
+    )
+    return Body(name, pose, mass, inertia=mass * moments(kind, shape.size), shapes=(shape,))
+
+
+def moments(kind: Kind, size: Array) -> Array:
+    """(3, 3) inertia of a uniform solid of unit mass about its middle, m^2."""
+    match kind:
+        case "sphere":
+            principal = [0.4 * size[0] ** 2] * 3
+        case "box" | "ellipsoid":
+            square = size**2 / (3 if kind == "box" else 5)
+            principal = [square[1] + square[2], square[0] + square[2], square[0] + square[1]]
+        case "cylinder":
+            across = (3 * size[0] ** 2 + 4 * size[1] ** 2) / 12
+            principal = [across, across, size[0] ** 2 / 2]
+        case "capsule":
+            r, half = size
+            rod, ball = 2 * half * r**2, 4 / 3 * r**3  # volumes over pi
+            along = rod * r**2 / 2 + ball * 0.4 * r**2
+            across = rod * (3 * r**2 + 4 * half**2) / 12 + ball * (0.4 * r**2 + half**2 + 0.75 * half * r)
+            principal = [across / (rod + ball), across / (rod + ball), along / (rod + ball)]
+        case _:
+            raise MechanismError(f"a solid is one of {', '.join(SIZES)} but no plane or mesh, got {kind!r}")
+    return np.diag(np.array(principal, dtype=float))

@@ -1,0 +1,10 @@
+"""Example worlds, a function each: a `Scene` with its world, its mechanism and what steers it."""
+
+from supple.world.scenes._scene import Recording, Scene
+from supple.world.scenes.hand import hand
+from supple.world.scenes.hexapod import hexapod
+from supple.world.scenes.peg import peg_in_hole
+from supple.world.scenes.suspension import suspension
+from supple.world.scenes.trampoline import trampoline
+
+__all__ = ["Recording", "Scene", "hand", "hexapod", "peg_in_hole", "suspension", "trampoline"]

@@ -1,0 +1,268 @@
+"""The compiled friction solver and contact points against readable twins, and coal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple import _core, spatial
+from supple.contact.solids import NO_POINTS, Solid, contact_points
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+# the friction solver
+
+
+def residuals(W: np.ndarray, b: np.ndarray, friction: np.ndarray, p: np.ndarray) -> dict[str, float]:
+    """How far impulses are from Signorini's and Coulomb's laws, in words of their own: no projection, no scaling."""
+    v = (W @ p + b).reshape(-1, 3)
+    q, limit = p.reshape(-1, 3), friction * p.reshape(-1, 3)[:, 0]
+    tangent, slip = np.linalg.norm(q[:, 1:], axis=1), np.linalg.norm(v[:, 1:], axis=1)
+    sliding = np.where((slip > 1e-7) & (q[:, 0] > 1e-9))[0]
+    against = [
+        np.linalg.norm(q[i, 1:] / limit[i] + v[i, 1:] / slip[i]) * slip[i] if limit[i] > 0 else 0.0 for i in sliding
+    ]
+    return {
+        "pull": float(max(0, -q[:, 0].min())),
+        "approach": float(max(0, -v[:, 0].min())),
+        "complementarity": float(np.abs(q[:, 0] * v[:, 0]).max()),
+        "cone": float((tangent - limit).max()),
+        "direction": float(max(against, default=0.0)),
+    }
+
+
+def random_problem(seed: int, contacts: int, coordinates: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(3 * contacts, coordinates))
+    W = G @ np.diag(10.0 ** rng.uniform(-1, 1, coordinates)) @ G.T
+    b = G @ rng.normal(size=coordinates)  # velocities that some motion has
+    return W, b, rng.uniform(0.0, 1.0, contacts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.integers(1, 6), st.integers(3, 24))
+def test_random_problems_are_solved(seed, contacts, coordinates):
+    """Redundant contacts included; where no impulse can separate all (b outside the range) the residual says so."""
+    W, b, friction = random_problem(seed, contacts, coordinates)
+    p, residual = _core.solve_friction(W, b, friction, np.zeros(len(b)))
+    if residual < 1e-8:
+        found = residuals(W, b, friction, p)
+        size = max(1.0, float(np.abs(b).max()))
+        assert found["pull"] <= 1e-12
+        assert found["cone"] < 1e-7 * size
+        assert found["approach"] < 1e-7 * size
+        assert found["complementarity"] < 1e-7 * size**2
+        assert found["direction"] < 1e-6 * size
+    else:
+        assert coordinates < 3 * contacts  # only over-determined ones may fail, and say so
+
+
+@pytest.mark.parametrize("contacts", [1, 3, 6])
+@pytest.mark.parametrize("seed", range(8))
+def test_well_posed_problems_converge_whatever_the_guess(contacts, seed):
+    W, b, friction = random_problem(seed, contacts, 3 * contacts + 4)
+    rng = np.random.default_rng(seed)
+    velocities = []
+    for guess in (np.zeros(len(b)), np.abs(rng.normal(size=len(b)))):
+        p, residual = _core.solve_friction(W, b, friction, guess)
+        assert residual < 1e-8
+        velocities.append(W @ p + b)
+    if friction.max() < 0.4:  # little friction: one solution
+        np.testing.assert_allclose(velocities[0], velocities[1], atol=1e-6)
+
+
+def gauss_seidel(W: np.ndarray, b: np.ndarray, friction: np.ndarray, sweeps: int) -> np.ndarray:
+    """The readable twin: projected Gauss-Seidel with a fixed step on each contact."""
+    p = np.zeros(len(b))
+    for _ in range(sweeps):
+        for i, mu in enumerate(friction):
+            k = slice(3 * i, 3 * i + 3)
+            step = 0.9 / np.linalg.eigvalsh(W[k, k])[-1]
+            v = W[k] @ p + b[k]
+            normal = max(0.0, p[3 * i] - step * v[0])
+            tangent = p[3 * i + 1 : 3 * i + 3] - step * v[1:]
+            length = np.linalg.norm(tangent)
+            p[k] = [normal, *(tangent * min(1.0, mu * normal / length) if length > 0 else tangent)]
+    return p
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_solver_agrees_with_its_twin(seed):
+    W, b, friction = random_problem(seed, 3, 14)
+    p, residual = _core.solve_friction(W, b, 0.3 * friction, np.zeros(9))
+    assert residual < 1e-8
+    twin = gauss_seidel(W, b, 0.3 * friction, 20000)
+    np.testing.assert_allclose(W @ p + b, W @ twin + b, atol=1e-6)
+
+
+def test_a_limit_row_is_one_sided():
+    p, residual = _core.solve_friction(np.array([[2.0]]), np.array([-1.0]), np.zeros(0), np.zeros(1))
+    assert p[0] == pytest.approx(0.5)
+    p, _ = _core.solve_friction(np.array([[2.0]]), np.array([1.0]), np.zeros(0), np.ones(1))
+    assert p[0] == 0.0
+    assert residual < 1e-12
+
+
+def test_nothing_to_push_against_is_left_alone():
+    p, residual = _core.solve_friction(np.zeros((3, 3)), np.array([-1.0, 0, 0]), np.array([0.5]), np.zeros(3))
+    assert np.isfinite(p).all()
+    assert np.isfinite(residual)
+
+
+# contact points
+
+
+def shape(kind: str, size: tuple[float, ...], pose: np.ndarray) -> Solid:
+    return Solid(kind, np.array(size), np.ascontiguousarray(pose), 0.5, NO_POINTS)
+
+
+def random_pose(rng: np.random.Generator, spread: float) -> np.ndarray:
+    return spatial.exp(np.concatenate([rng.uniform(-spread, spread, 3), rng.uniform(-2, 2, 3)]))
+
+
+SIZES = {"sphere": (0.2,), "capsule": (0.1, 0.3), "box": (0.3, 0.2, 0.15), "cylinder": (0.2, 0.25)}
+PAIRS = [("sphere", k) for k in SIZES] + [
+    ("capsule", "capsule"),
+    ("capsule", "box"),
+    ("capsule", "cylinder"),
+    ("box", "box"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_distances_agree_with_coal(first, second):
+    """The smallest gap of a pair, apart and (where it is shallow) overlapping."""
+    coal = pytest.importorskip("coal")
+    from supple.contact.general import _geometry
+
+    rng, apart = np.random.default_rng(11), 0
+    for _ in range(300):
+        a, b = shape(first, SIZES[first], random_pose(rng, 0.5)), shape(second, SIZES[second], random_pose(rng, 0.5))
+        places = [coal.Transform3s(s.pose[:3, :3], s.pose[:3, 3]) for s in (a, b)]
+        result = coal.DistanceResult()
+        truth = coal.distance(_geometry(a), places[0], _geometry(b), places[1], coal.DistanceRequest(True), result)
+        found = contact_points(a, b, 10.0)
+        if truth > 0.01 and (first, second) != ("box", "box"):
+            apart += 1
+            assert len(found)
+            assert found[:, 6].min() == pytest.approx(truth, abs=1e-5)
+        elif truth > 0.01:  # boxes by separating planes: what is apart does not overlap
+            apart += 1
+            assert (found[:, 6] > 0).all()
+        elif -0.02 < truth < -1e-4:
+            assert found[:, 6].min() < 0
+    assert apart > 20
+
+
+@pytest.mark.parametrize("kind", [*SIZES, "ellipsoid"])
+def test_depths_on_a_plane_are_those_of_the_lowest_point(kind):
+    """Against points sampled on the surface."""
+    rng = np.random.default_rng(4)
+    size = SIZES.get(kind, (0.3, 0.2, 0.15))
+    directions = rng.normal(size=(200_000, 3))
+    for _ in range(5):
+        solid, plane = shape(kind, size, random_pose(rng, 0.2)), shape("plane", (0, 0, 1), random_pose(rng, 0.1))
+        found = contact_points(solid, plane, 10.0)
+        normal, at = plane.pose[:3, 2], plane.pose[:3, 3]
+        surface = _surface(kind, np.array(size), directions) @ solid.pose[:3, :3].T + solid.pose[:3, 3]
+        lowest = ((surface - at) @ normal).min()
+        assert found[:, 6].min() == pytest.approx(lowest, abs=2e-4)
+        np.testing.assert_allclose(found[:, 3:6], np.broadcast_to(normal, (len(found), 3)), atol=1e-12)
+
+
+def _surface(kind: str, size: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Points on the surface: those that stand out furthest in each direction."""
+    unit = directions / np.linalg.norm(directions, axis=1)[:, None]
+    match kind:
+        case "sphere":
+            return size[0] * unit
+        case "capsule":
+            return size[0] * unit + np.outer(np.sign(unit[:, 2]), [0, 0, size[1]])
+        case "box":
+            return np.sign(unit) * size
+        case "ellipsoid":
+            return size**2 * unit / np.linalg.norm(size * unit, axis=1)[:, None]
+    flat = unit[:, :2] / np.linalg.norm(unit[:, :2], axis=1)[:, None]
+    return np.concatenate([size[0] * flat, size[1] * np.sign(unit[:, 2:])], axis=1)
+
+
+@pytest.mark.parametrize("first", SIZES)
+@pytest.mark.parametrize("second", [*SIZES, "plane"])
+def test_swapping_the_shapes_turns_the_normals(first, second):
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        a = shape(first, SIZES[first], random_pose(rng, 0.2))
+        b = shape(second, SIZES.get(second, (0, 0, 1)), random_pose(rng, 0.2))
+        if not _core.compiled_pair(a.number, b.number):
+            pytest.skip("a pair for coal")
+        one, other = contact_points(a, b, 0.5), contact_points(b, a, 0.5)
+        if first == second:
+            continue
+        np.testing.assert_array_equal(one[:, :3], other[:, :3])
+        np.testing.assert_array_equal(one[:, 3:6], -other[:, 3:6])
+
+
+def test_a_resting_face_has_several_points():
+    floor = shape("plane", (0, 0, 1), np.eye(4))
+    for kind, count in (("box", 4), ("cylinder", 4), ("capsule", 1)):
+        up = spatial.translation([0.3, 0.1, {"box": 0.15, "cylinder": 0.25, "capsule": 0.4}[kind]])
+        found = contact_points(shape(kind, SIZES[kind], up), floor, 1e-3)
+        assert len(found) == count
+        np.testing.assert_allclose(found[:, 6], 0, atol=1e-12)
+    stacked = contact_points(
+        shape("box", (0.1, 0.1, 0.1), spatial.translation([0.02, 0.01, 0.2])),
+        shape("box", (0.1, 0.1, 0.1), np.eye(4)),
+        1e-3,
+    )
+    assert len(stacked) == 4
+    np.testing.assert_allclose(np.ptp(stacked[:, 0]), 0.18, atol=1e-9)
+    np.testing.assert_allclose(stacked[:, 3:6], [[0, 0, 1]] * 4)
+
+
+def test_general_shapes_touch_by_coal():
+    pytest.importorskip("coal")
+    cube = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float) * 0.1
+    mesh = Solid("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), 0.5, cube)
+    box = shape("box", (0.1, 0.1, 0.1), np.eye(4))
+    found = contact_points(mesh, box, 1e-3)
+    assert len(found) == 4
+    np.testing.assert_allclose(found[:, 3:6], [[0, 0, 1]] * 4, atol=1e-6)
+    np.testing.assert_allclose(found[:, 6], 0, atol=1e-6)
+
+
+# height fields
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_balls_on_a_height_field_agree_with_a_search_over_all_triangles(seed):
+    rng = np.random.default_rng(seed)
+    heights = rng.uniform(0, 0.05, (7, 9))
+    field = Solid("height_field", np.array([0.4, 0.3]), spatial.exp(rng.normal(size=6) * 0.3), 0.5, heights)
+    x, y = np.linspace(-0.4, 0.4, 9), np.linspace(-0.3, 0.3, 7)
+    at = np.array([rng.uniform(-0.3, 0.3), rng.uniform(-0.2, 0.2), rng.uniform(0.06, 0.12)])
+    ball = shape("sphere", (0.06,), field.pose @ spatial.translation(at))
+    found = contact_points(ball, field, 0.2)
+    nearest = min(
+        _to_triangle(at, *(np.array([x[c], y[r], heights[r, c]]) for r, c in corners))
+        for j in range(6)
+        for i in range(8)
+        for corners in (((j, i), (j, i + 1), (j + 1, i + 1)), ((j, i), (j + 1, i + 1), (j + 1, i)))
+    )
+    assert found[:, 6].min() == pytest.approx(nearest - 0.06, abs=1e-6)
+
+
+def _to_triangle(p: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
+    """Distance from a point to a triangle: its plane where it lies above it, its edges otherwise."""
+    normal = np.cross(b - a, c - a)
+    inside = all(np.dot(np.cross(q - o, p - o), normal) >= 0 for o, q in ((a, b), (b, c), (c, a)))
+    if inside:
+        return abs(float(np.dot(p - a, normal))) / float(np.linalg.norm(normal))
+    ends = []
+    for o, q in ((a, b), (b, c), (c, a)):
+        t = np.clip(np.dot(p - o, q - o) / np.dot(q - o, q - o), 0, 1)
+        ends.append(float(np.linalg.norm(p - o - t * (q - o))))
+    return min(ends)

@@ -1,0 +1,73 @@
+"""Mechanisms pulled about: linear models made at random equilibria, for tests of blended models."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import supple
+from supple import spatial
+from supple.engine import Equilibrium
+from supple.mechanism import Mechanism
+
+LIBRARY = {
+    "y": (supple.library.y, ["left_tip", "right_tip"]),
+    "ladder": (lambda: supple.library.ladder(4), ["tip"]),
+    "helix": (lambda: supple.library.helix(20), ["tip"]),
+    "loop": (lambda: supple.library.loop(15), ["tip"]),
+    "arm": (supple.library.robot_arm, ["tip"]),
+}
+
+
+def made(name: str) -> tuple[Mechanism, list[str]]:
+    build, tips = LIBRARY[name]
+    return build(), tips
+
+
+def turned(rotation: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """A wrench (..., 6) in other axes."""
+    parts = np.reshape(wrench, (*np.shape(wrench)[:-1], 2, 3, 1))
+    return (rotation[..., None, :, :] @ parts).reshape(np.shape(wrench))
+
+
+def tip_poses(eq: Equilibrium, tips: list[str]) -> np.ndarray:
+    return np.array([eq.poses[tip] for tip in tips])
+
+
+def relative(rest: supple.ReducedModel, poses: np.ndarray) -> float:
+    """Largest relative displacement of end effectors (..., e, 4, 4) from where a model was made."""
+    twists = spatial.log(spatial.inverse(rest.end_effector_poses) @ poses)
+    return float(np.linalg.norm(twists / ([rest.mechanism.radius] * 3 + [1.0] * 3), axis=-1).max())
+
+
+def random_wrenches(rest: supple.ReducedModel, rng: np.random.Generator, size: float) -> np.ndarray:
+    """(e, 6) in world axes: would move an end effector by `size` (relative) if the model at rest were right."""
+    wrenches = rng.normal(size=(len(rest.end_effectors), 6)) * ([1.0] * 3 + [rest.mechanism.radius] * 3)
+    return wrenches * size / linear_displacement(rest, wrenches)
+
+
+def linear_displacement(rest: supple.ReducedModel, wrenches: np.ndarray) -> float:
+    """The largest of end effectors under wrenches (..., e, 6) in world axes, by the model at rest; relative."""
+    body = turned(np.swapaxes(rest.end_effector_poses[:, :3, :3], -1, -2), wrenches)
+    n = 6 * len(rest.end_effectors)
+    twists = (body.reshape(*wrenches.shape[:-2], n) @ rest.compliance[:n, :n]).reshape(wrenches.shape)
+    return float(np.linalg.norm(twists / ([rest.mechanism.radius] * 3 + [1.0] * 3), axis=-1).max())
+
+
+def random_models(mech: Mechanism, tips: list[str], count: int, size: float, seed: int = 0, **options):
+    """Linear models: the first at rest, the others where random wrenches of up to `size` have pulled."""
+    rng = np.random.default_rng(seed)
+    models = [supple.reduce(mech, tips, **options)]
+    while len(models) < count:
+        wrenches = random_wrenches(models[0], rng, size * rng.uniform(0.3, 1.0))
+        at = supple.equilibrium(mech, dict(zip(tips, wrenches, strict=True)))
+        models.append(supple.reduce(mech, tips, at=at, **options))
+    return models
+
+
+def closed_path(rest: supple.ReducedModel, rng: np.random.Generator, size: float, count: int) -> np.ndarray:
+    """(count + 1, e, 6) wrenches in world axes, from nothing round to nothing, smoothly, of up to `size`."""
+    e, s = len(rest.end_effectors), np.linspace(0, 2 * np.pi, count + 1)[:, None, None]
+    sines = rng.normal(size=(2, 3, e, 6)) * ([1.0] * 3 + [rest.mechanism.radius] * 3)
+    terms = [np.sin(k * s) * a + (np.cos(k * s) - 1) * b for k, (a, b) in enumerate(zip(*sines, strict=True), 1)]
+    path = np.sum(terms, axis=0)
+    return path * size / linear_displacement(rest, path)

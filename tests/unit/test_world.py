@@ -1,0 +1,385 @@
+"""A world: what goes in, what comes out, and what bad input is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import spatial
+from supple.mechanism import Body, Mesh, Shape
+from supple.mechanism.shapes import HeightField
+from supple.world import solid
+
+FLOOR = Shape("plane", (0, 0, 1), np.eye(4), name="floor")
+
+
+def arm(limits=(-np.inf, np.inf)) -> supple.Mechanism:
+    b = supple.Builder("arm", gravity=(0, 0, 0))
+    b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
+    b.hinge("hinge", "world", "upper", (0, 0, 1), "y", stiffness=50.0, damping=2.0, limits=limits)
+    return b.build()
+
+
+def moving(level: str, mech: supple.Mechanism, dt: float = 1e-3):
+    if level == "full":
+        return supple.Simulation(mech, dt)
+    return supple.ReducedSimulation(supple.reduce(mech, ["upper"]), dt)
+
+
+@pytest.fixture
+def resting() -> supple.World:
+    world = supple.World()
+    world.ground(FLOOR)
+    world.add(solid("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1)))
+    return world
+
+
+# what goes in
+
+
+def test_the_step_is_that_of_the_first_mechanism():
+    world = supple.World()
+    world.add(moving("reduced", arm(), 2e-3))
+    assert world.dt == 2e-3
+    world.step(5)
+    assert world.time == pytest.approx(0.01)
+    assert world.mechanisms["arm"].time == pytest.approx(0.01)
+    with pytest.raises(supple.MechanismError, match=r"steps by 0\.001 s and the world by 0\.002 s"):
+        world.add(moving("full", arm(), 1e-3), "other")
+    assert supple.World().dt == 1e-3
+
+
+@pytest.mark.parametrize("level", ["full", "reduced"])
+def test_a_mechanism_carries_an_object_and_reports_the_contact(level):
+    world = supple.World()
+    sim = moving(level, arm())
+    assert world.add(sim) == "arm"
+    world.add(solid("ball", "sphere", (0.05,), 0.5, (0.25, 0, 1.1001)))
+    world.step(100)
+    contact = next(c for c in world.contacts if np.linalg.norm(c.force) > 0)
+    assert {contact.first, contact.second} == {"arm:upper", "ball"}
+    assert abs(contact.normal[2]) > 0.9
+    assert abs(contact.gap) < 1e-3
+    np.testing.assert_allclose(world.force_on("arm"), -world.force_on("ball"))
+    np.testing.assert_allclose(world.force_on("arm:upper"), world.force_on("arm"))
+    assert world.objects == ("ball",)
+    assert sim.poses["upper"][0, 0] is not None
+
+
+def test_what_a_world_refuses(resting):
+    with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
+        resting.add(arm())
+    with pytest.raises(supple.MechanismError, match="something named 'box'"):
+        resting.add(solid("box", "sphere", (0.1,), 1.0))
+    with pytest.raises(supple.MechanismError, match="needs a mass and an inertia"):
+        resting.add(Body("ghost", np.eye(4)))
+    sim = moving("full", arm())
+    resting.add(sim)
+    with pytest.raises(supple.MechanismError, match="in the world already"):
+        resting.add(sim, "again")
+    with pytest.raises(supple.MechanismError, match="is a mechanism"):
+        resting.pose("arm")
+    with pytest.raises(supple.MechanismError, match="bx"):
+        resting.pose("bx")
+    with pytest.raises(supple.MechanismError, match="frame must be"):
+        resting.apply("box", np.zeros(6), frame="tool")
+    with pytest.raises(supple.MechanismError, match="must not be negative"):
+        resting.pull("box", (0, 0, 1), stiffness=-1.0)
+    with pytest.raises(supple.MechanismError, match="whole number"):
+        resting.step(-1)
+    for wrong in ({"dt": 0.0}, {"compliance": -1.0}, {"correction": 0.0}, {"gravity": (0, 0)}, {"dt": np.nan}):
+        with pytest.raises(supple.MechanismError):
+            supple.World(**wrong)
+
+
+@pytest.mark.parametrize("friction", [-0.1, np.nan, np.inf])
+def test_friction_is_not_negative(friction):
+    with pytest.raises(supple.MechanismError, match="friction"):
+        solid("block", "box", (1, 1, 1), 1.0, friction=friction)
+    with pytest.raises(supple.MechanismError, match="friction"):
+        HeightField(np.zeros((3, 3)), (1, 1), np.eye(4), friction=(friction, 0, 0))
+
+
+def test_no_friction_at_all_slides_on(resting):
+    world = supple.World()
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4), friction=(0, 0, 0)))
+    world.add(solid("puck", "cylinder", (0.1, 0.02), 0.5, (0, 0, 0.02), friction=0.0), velocity=[1.0, 0, 0, 0, 0, 0])
+    world.step(1000)
+    assert world.pose("puck")[0, 3] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_an_overlapping_start_is_refused_and_a_trifle_is_not():
+    world = supple.World()
+    world.ground(FLOOR)
+    world.add(solid("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
+    for _ in range(2):
+        with pytest.raises(supple.MechanismError, match=r"'sunk' and 'floor' overlap by 0\.02 m at the start"):
+            world.step()
+    shallow = supple.World()
+    shallow.ground(FLOOR)
+    shallow.add(solid("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.0995)))
+    shallow.step(1)
+    assert shallow.velocity("box")[2] <= shallow.correction + 1e-12  # taken apart no faster than this
+    shallow.step(200)
+    assert shallow.pose("box")[2, 3] == pytest.approx(0.1, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "vertices",
+    [np.zeros((4, 3)), np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]), np.eye(3)],
+    ids=["point", "flat", "three corners"],
+)
+def test_a_mesh_without_volume_is_refused(vertices):
+    mesh = Mesh("sheet", vertices, np.array([[0, 1, 2]]))
+    body = Body("thing", np.eye(4), 1.0, inertia=np.eye(3), shapes=(Shape("mesh", (), np.eye(4), mesh="sheet"),))
+    with pytest.raises(supple.MechanismError, match="mesh 'sheet' has no volume"):
+        supple.World().add(body, meshes=[mesh])
+    with pytest.raises(supple.MechanismError, match="names the mesh 'sheet'"):
+        supple.World().add(body)
+
+
+def test_height_fields_are_checked():
+    for heights, size in ((np.zeros((1, 5)), (1, 1)), (np.zeros((3, 3)), (1, 0)), (np.full((3, 3), np.nan), (1, 1))):
+        with pytest.raises(supple.MechanismError):
+            HeightField(heights, size, np.eye(4))
+
+
+@pytest.mark.parametrize("shape", ["sphere", "box"])
+def test_an_object_thrown_at_a_thousand_metres_a_second_stops_at_the_wall(shape):
+    world = supple.World(gravity=(0, 0, 0))
+    world.ground(
+        Shape("plane", (0, 0, 1), spatial.pose(spatial.rotation_between([0, 0, 1], [-1.0, 0, 0]), [5.0, 0, 0]))
+    )
+    world.ground(Shape("box", (0.2, 2, 2), spatial.translation([-5.0, 0, 0]), name="thick"))
+    size = (0.1,) if shape == "sphere" else (0.1, 0.1, 0.1)
+    world.add(solid("bullet", shape, size, 1.0), velocity=[1000.0, 0, 0, 0, 0, 0])
+    world.add(solid("other", shape, size, 1.0, (-1.0, 0, 0)), velocity=[-1000.0, 0, 0, 0, 0, 0])
+    world.step(100)
+    assert world.pose("bullet")[0, 3] == pytest.approx(4.9, abs=1e-3)
+    assert world.pose("other")[0, 3] == pytest.approx(-4.7, abs=1e-3)
+    assert world.energy < 1.0
+
+
+def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):
+    resting.step(10)
+    kept = resting.save()
+    resting.apply("box", [1e308, 1e308, 0, 0, 0, 1e308])
+    with pytest.raises(supple.ConvergenceError, match="'box' has no solution"):
+        resting.step(10)
+    assert np.isfinite(resting.pose("box")).all()  # that of the last good step
+    assert resting.time < 0.02
+    resting.apply("box", np.zeros(6))
+    resting.restore(kept)
+    resting.step(10)
+    np.testing.assert_allclose(resting.pose("box")[:3, 3], [0, 0, 0.1], atol=1e-9)
+
+
+def test_what_cannot_move_between_what_cannot_move():
+    """A tip that springs let move along z only, touched from the side: nothing gives, and nothing breaks."""
+    b = supple.Builder("piston", gravity=(0, 0, 0))
+    b.body(
+        "upper", spatial.translation([0, 0, 1.0]), 1.0, inertia=(1, 1, 1), shapes=[Shape("sphere", (0.1,), np.eye(4))]
+    )
+    b.slide("slide", "world", "upper", (0, 0, 1), "z", stiffness=100.0)
+    world = supple.World()
+    world.add(moving("reduced", b.build()))
+    world.ground(Shape("box", (0.1, 1, 1), spatial.translation([0.1999, 0, 1.0]), name="wall"))
+    world.step(100)
+    assert np.isfinite(world.energy)
+    assert world.mechanisms["arm" if "arm" in world.mechanisms else "piston"].poses["upper"][2, 3] == pytest.approx(1.0)
+
+
+# what it does
+
+
+def test_the_same_scene_gives_the_same_bits():
+    ends = []
+    for _ in range(2):
+        scene = supple.scenes.hand()
+        scene.run(0.6)
+        ends.append((scene.world.pose("block"), scene.robot.poses.array.copy(), scene.world.contacts[0].force))
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["hand", "hexapod", "trampoline"])
+def test_going_back_goes_on_to_the_same_bits(name):
+    scene = getattr(supple.scenes, name)()
+    scene.run(0.5)
+    kept = scene.world.save()
+    scene.run(0.2)
+    end = scene.robot.poses.array.copy()
+    scene.world.restore(kept)
+    assert scene.world.time == pytest.approx(0.5)
+    scene.run(0.2)
+    np.testing.assert_array_equal(scene.robot.poses.array, end)
+    scene.world.reset()
+    assert scene.world.time == 0.0
+    with pytest.raises(supple.MechanismError, match="another world"):
+        supple.World().restore(kept)
+
+
+def test_order_of_contacts_does_not_matter():
+    """Velocities agree whatever order things were put in."""
+    rng = np.random.default_rng(5)
+    places = [(0.11 * i, 0.02 * (i % 2), 0.05 + 0.001 * i) for i in range(4)] + [(0.05, 0, 0.16), (0.2, 0.01, 0.17)]
+    ends = []
+    for order in (range(6), rng.permutation(6)):
+        world = supple.World()
+        world.ground(FLOOR)
+        for i in order:
+            world.add(solid(f"box_{i}", "box", (0.05, 0.05, 0.05), 1.0 + i, places[i], friction=0.4))
+        world.step(120)
+        ends.append(np.array([world.velocity(f"box_{i}") for i in range(6)]))
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
+
+
+def test_wrenches_and_handles_act_on_objects():
+    world = supple.World(gravity=(0, 0, 0))
+    world.add(solid("box", "box", (0.1, 0.2, 0.3), 2.0))
+    world.apply("box", [4.0, 0, 0, 0, 0, 0])
+    world.step(100)
+    assert world.velocity("box")[0] == pytest.approx(0.2)
+    world.apply("box", np.zeros(6))
+    world.pull("box", (0, 0.5, 0), stiffness=200.0, damping=40.0)
+    world.step(3000)
+    np.testing.assert_allclose(world.pose("box")[:3, 3], [0, 0.5, 0], atol=1e-6)
+    world.pull("box", None)
+    world.apply("box", [0, 0, 0, 0, 0, 1.0], frame="body")
+    world.step(10)
+    assert world.velocity("box")[5] > 0
+
+
+@pytest.mark.parametrize("level", ["full", "reduced"])
+@pytest.mark.parametrize(("torque", "stop"), [(40.0, 0.2), (-40.0, -0.1)])
+def test_joint_limits_hold_in_a_world(level, torque, stop):
+    world = supple.World()
+    sim = moving(level, arm((-0.1, 0.2)))
+    world.add(sim)
+    sim.apply("upper", [0, 0, 0, 0, torque, 0])
+    world.step(2000)
+    assert sim.coordinates["hinge"][0] == pytest.approx(stop, abs=1e-9)
+    sim.apply("upper", np.zeros(6))
+    world.step(3000)
+    assert abs(sim.coordinates["hinge"][0]) < 1e-3
+
+
+def test_limits_follow_set_points():
+    """A set-point beyond the limit: the joint stops there in the reduced model as in the engine."""
+    stops = []
+    for level in ("full", "reduced"):
+        world = supple.World()
+        sim = moving(level, arm((-0.1, 0.2)))
+        world.add(sim)
+        sim.set_target("hinge", 0.5)
+        world.step(2000)
+        stops.append(sim.coordinates["hinge"][0])
+    np.testing.assert_allclose(stops, 0.2, atol=1e-9)
+
+
+def test_motors_run_in_a_world():
+    b = supple.Builder("lift", gravity=(0, 0, 0))
+    b.body("upper", np.eye(4), 1.0, inertia=(0.1, 0.1, 0.1), shapes=[Shape("box", (0.2, 0.2, 0.05), np.eye(4))])
+    b.slide("rise", "world", "upper", (0, 0, 0), "z")
+    b.motor("drive", "rise")
+    sim = supple.Simulation(b.build(), 1e-3, motors={"drive": lambda t: 0.1 * t})
+    world = supple.World()
+    world.add(sim)
+    world.add(solid("cargo", "sphere", (0.1,), 3.0, (0, 0, 0.15)))
+    for _ in range(10):
+        world.step(100)
+    assert sim.poses["upper"][2, 3] == pytest.approx(0.1, abs=1e-9)
+    assert world.pose("cargo")[2, 3] == pytest.approx(0.25, abs=1e-8)
+    np.testing.assert_allclose(world.force_on("cargo"), [0, 0, 3 * 9.81], rtol=1e-5)
+
+
+def test_a_failing_engine_leaves_the_world_where_it_was():
+    world = supple.World()
+    sim = moving("full", arm())
+    world.add(sim)
+    world.add(solid("ball", "sphere", (0.05,), 0.5, (2.0, 0, 1.0)))
+    world.step(10)
+    height = world.pose("ball")[2, 3]
+    sim.apply("upper", [0, 0, 0, 0, 1e12, 0])
+    with pytest.raises(supple.ConvergenceError, match="'arm' has no solution"):
+        world.step(50)
+    assert world.pose("ball")[2, 3] <= height
+    assert world.time == pytest.approx(sim.time)
+
+
+# free bases
+
+
+def hopper() -> supple.Mechanism:
+    b = supple.Builder("hopper")
+    b.body("hull", spatial.translation([0, 0, 0.5]), 2.0, inertia=(0.1, 0.1, 0.1))
+    b.free("float", "world", "hull")
+    b.link("leg", (0.1, 0, 0.5), (0.1, 0, 0.1), 0.5)
+    b.hinge("hip", "hull", "leg", (0.1, 0, 0.5), "y", stiffness=20.0, damping=0.5, limits=(-0.3, 0.3))
+    return b.build()
+
+
+def test_free_bases_have_a_momentum_and_a_mount():
+    sim = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3)
+    sim.mount(sim.poses["hull"], [4000.0] * 3 + [200.0] * 3, [100.0] * 3 + [5.0] * 3)
+    sim.step(2000)
+    assert sim.poses["hull"][2, 3] == pytest.approx(0.5 - 2.5 * 9.81 / 4000, abs=1e-5)
+    up = spatial.translation([0.1, 0, 0.2]) @ hopper().poses["hull"]
+    sim.mount(up)
+    kept = sim.save()
+    sim.step(2000)
+    np.testing.assert_allclose(sim.poses["hull"][:3, 3], [0.1, 0, 0.7 - 2.5 * 9.81 / 4000], atol=1e-3)
+    end = sim.poses.array.copy()
+    sim.restore(kept)
+    sim.step(2000)
+    np.testing.assert_array_equal(sim.poses.array, end)
+    sim.mount(None)
+    sim.step(100)
+    assert sim.momentum[2] < -1.0
+    with pytest.raises(supple.MechanismError, match="6 numbers each"):
+        sim.mount(up, [1.0] * 3)
+    fixed = supple.ReducedSimulation(supple.reduce(supple.library.y(), ["left_tip"]), 1e-3)
+    for call in (lambda: fixed.mount(None), lambda: fixed.momentum, lambda: fixed.set_base_velocity(np.zeros(6))):
+        with pytest.raises(supple.MechanismError, match="the base of 'y' is fixed"):
+            call()
+    with pytest.raises(supple.MechanismError, match="base is one of"):
+        supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3, base="loose")
+
+
+def test_a_free_base_moves_far_and_turns_all_round():
+    sim = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3)
+    sim.set_base_velocity([3.0, 0, 0, 0, 0, 4.0])
+    sim.step(3000)
+    assert np.linalg.norm(sim.poses["hull"][:2, 3]) > 0.5
+    q = sim.coordinates
+    np.testing.assert_allclose(q["float"][:3], (sim.poses["hull"] @ spatial.inverse(hopper().poses["hull"]))[:3, 3]
+                               + 0 * q["float"][:3], atol=2.0)  # fmt: skip
+    assert sim.end_effector_pose("leg") == pytest.approx(sim.poses["leg"], abs=1e-9)
+    joints = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3, reconstruction="joints")
+    joints.set_base_velocity([3.0, 0, 0, 0, 0, 4.0])
+    joints.step(3000)
+    np.testing.assert_allclose(joints.poses["hull"], sim.poses["hull"], atol=1e-9)
+    assert joints.separation.joints["hip"] < 1e-9
+
+
+def test_limits_of_a_floating_model_hold():
+    world = supple.World()
+    sim = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3)
+    world.add(sim)
+    sim.mount(sim.poses["hull"], [4000.0] * 3 + [2000.0] * 3, [100.0] * 3 + [50.0] * 3)
+    sim.apply("leg", [0, 0, 0, 0, 30.0, 0])
+    world.step(1000)
+    assert sim.coordinates["hip"][0] == pytest.approx(0.3, abs=1e-6)
+
+
+def test_scenes_record_themselves(tmp_path):
+    scene = supple.scenes.trampoline()
+    recording = scene.record(0.3, 6)
+    assert recording.times[-1] == pytest.approx(0.3)
+    assert recording.robot.shape == (6, len(scene.mechanism.bodies), 4, 4)
+    recording.save(tmp_path / "fall.npz")
+    with np.load(tmp_path / "fall.npz") as kept:
+        np.testing.assert_array_equal(kept["body"], recording.objects["body"])
+    with pytest.raises(supple.MechanismError, match="level is one of"):
+        supple.scenes.hand("half")
