@@ -5,6 +5,8 @@
 #include <numeric>
 #include <type_traits>
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors wider than the machine's are passed to inlined functions only
+
 namespace supple {
 
 namespace {
