@@ -68,7 +68,7 @@ void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limi
     Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.transpose() * free_;
     for (int j = 0; j < n; ++j) {
         const Vec6 moved = response_ * rows_.col(j);
-        for (int i = 0; i < n; ++i) all(i, j) = rows_.col(i).dot(moved);
+        for (int i = 0; i <= j; ++i) all(i, j) = all(j, i) = rows_.col(i).dot(moved);
     }
 }
 

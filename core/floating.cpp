@@ -5,6 +5,8 @@
 #include <numeric>
 #include <type_traits>
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors wider than the machine's are passed to inlined functions only
+
 namespace supple {
 
 namespace {
@@ -284,11 +286,6 @@ void Floating::evaluate() {
     Eight mass{};
     Three moment{}, own[3] = {}, spread[2] = {};  // m c; inertia by columns; m c c^T: diagonal, and yz, xz, xy
     for (Lanes& block : lanes_) {
-        for (int l = 0; l < block.count; ++l) {
-            const Vec6& offset = links[block.link[l]].offset;
-            put(block.offset.linear, l, offset.head<3>());
-            put(block.offset.angular, l, offset.tail<3>());
-        }
         block.follow(y);
         for (int l = 0; l < block.count; ++l) {
             if (!block.shown[l]) continue;
@@ -338,6 +335,16 @@ void Floating::evaluate() {
     square << diagonal[0], off[2], off[1], off[2], diagonal[1], off[0], off[1], off[0], diagonal[2];
     inertia += diagonal.sum() * Mat3::Identity() - square;
     M_base_ = blocks(sum(mass) * Mat3::Identity(), -first, first, inertia);
+}
+
+void Floating::set_offsets(const double* twists) {
+    for (Lanes& block : lanes_)
+        for (int l = 0; l < block.count; ++l) {
+            const double* twist = twists + 6 * block.link[l];
+            put(block.offset.linear, l, Vec3(twist));
+            put(block.offset.angular, l, Vec3(twist + 3));
+        }
+    refresh();
 }
 
 void Floating::refresh() {
@@ -584,12 +591,13 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
     }
     Eigen::Map<Matrix> W(response, n, n);
     for (std::size_t j = 0; j < all; ++j)
-        for (std::size_t i = 0; i < all; ++i) {
+        for (std::size_t i = 0; i <= j; ++i) {  // symmetric
             const Answer &a = answers_[i], &b = answers_[j];
             Mat3 block = a.left.transpose() * b.moved_base;
             if (a.part >= 0 && a.part == b.part) block.noalias() += a.by_part.lazyProduct(b.moved);
             const std::size_t row = i < k ? 3 * i : 3 * k + (i - k), column = j < k ? 3 * j : 3 * k + (j - k);
-            W.block(row, column, a.rows, b.rows) = block.topLeftCorner(a.rows, b.rows);
+            for (int c = 0; c < b.rows; ++c)
+                for (int r = 0; r < a.rows; ++r) W(row + r, column + c) = W(column + c, row + r) = block(r, c);
         }
 }
 

@@ -24,7 +24,6 @@ class Floating : public Participant {
         Pose rest;                   // seen from the base
         std::vector<int> columns;    // coordinates that move it
         Map map;                     // Phi: its twist per each of these
-        Vec6 offset = Vec6::Zero();  // twist by set-points
         double mass = 0;
         Vec3 centre = Vec3::Zero();  // in the link's frame
         Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
@@ -65,6 +64,7 @@ class Floating : public Participant {
     Floating(const Floating&) = delete;
     void prepare();
     void set_twist(const Vec6& V);  // sets the momentum
+    void set_offsets(const double* twists);  // (links, 6): twists of the links by set-points alone
     void refresh();                 // mass matrix and V after a change of state
     bool step();  // false: not finite, the state is that of the last good step
 

@@ -95,9 +95,7 @@ void bind_floating(nb::module_& module) {
                  expect(goal, c.model.target.size());
                  expect(links, 6 * c.model.links.size());
                  c.model.target = vector(goal);
-                 for (std::size_t i = 0; i < c.model.links.size(); ++i)
-                     c.model.links[i].offset = Eigen::Map<const Vec6>(links.data() + 6 * i);
-                 c.model.refresh();
+                 c.model.set_offsets(links.data());
              })
         .def("set_wrench",
              [](FloatingCore& c, int tip, const Doubles& wrench, bool world) {

@@ -43,7 +43,8 @@ def draw_world(
     scene = Scene(view)
     for k, poses in enumerate(moments):
         last = k == len(moments) - 1
-        _add_bodies(scene, mech, Poses(mech, poses), LINK if last else PALE)
+        # earlier moments are sorted as if a little further away, so that they do not show through the last
+        _add_bodies(scene, mech, Poses(mech, poses), LINK if last else PALE, nearer=0.0 if last else -0.2 * mech.radius)
         for body, places in objects:
             for shape in body.shapes:
                 scene.add(surfaces.moved(surfaces.shape_polygons(shape, {}), places[k]), OBJECT if last else "#eec5cb")
