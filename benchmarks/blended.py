@@ -43,6 +43,7 @@ def main() -> None:
     report = Report("FORK-1S: blended models", args)
     stepping(report, args.quick)
     two_models(report, args.quick)
+    sudden(report, args.quick)
     cycles(report, args.quick)
     exploring(report, args.quick)
     report.finish()
@@ -321,6 +322,45 @@ def separation_at(many: BlendedModel, tips: Array) -> float:
     return many.at(tips).separation.total
 
 
+# in motion
+
+
+def sudden(report: Report, quick: bool) -> None:
+    """The load of the second model put on at once, from rest: a minute of steps of 2 ms. Speeds (lengths over the
+    radius, 1/s) should stay near those of one model, and end effectors come to rest where the second was made."""
+    library = supple.library
+    cases = {
+        "ladder": (library.ladder(), ["tip"], OUT_OF_PLANE[:3]),
+        "helix": (library.helix(), ["tip"], AROUND),
+        "arm": (library.robot_arm(), ["tip"], AROUND),
+        "y": (library.y(), ["left_tip", "right_tip"], AROUND),
+    }
+    for name, (mech, tips, ways) in cases.items():
+        rest, worst = supple.reduce(mech, tips), 0.0
+        for along in [pull(way, len(tips)) for way in (ways[:2] if quick else ways)]:
+            far = pulled(rest, along, 1.0)
+            if far is None:
+                continue
+            two = supple.blend([rest, supple.reduce(mech, tips, at=far[0])])
+            (speed, off), (alone, _) = (swung(many, far[1] * along, tips_of(far[0], rest)) for many in (two, rest))
+            report.row(put_on_at_once=label(name, along), N=far[1], speed=speed, speed_of_one=alone, off_at_the_end=off)
+            worst = max(worst, speed / alone)
+        report.target(f"{name}: top speed of two models / of one, load put on at once", worst, at_most=2)
+
+
+def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
+    """Top speed during a minute under a load (e, 6), and how far the end effectors are from poses `there` then."""
+    sim = ReducedSimulation(many, DT)
+    lengths = np.array([many.mechanism.radius] * 3 + [1.0] * 3)
+    sim.apply(many.end_effectors[0], load[0])
+    top = 0.0
+    for _ in range(600):
+        sim.step(50)
+        top = max(top, float(np.abs(sim._motion.tips[1] / lengths).max()))
+    away = np.linalg.norm(sim._motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max()
+    return top, float(away / many.mechanism.radius)
+
+
 # work around closed paths
 
 
@@ -337,9 +377,9 @@ def cycles(report: Report, quick: bool) -> None:
     for name, (mech, tips) in cases.items():
         rest = supple.reduce(mech, tips)
         four, one = [], []
-        for seed in range(3 if quick else 10):
+        for seed in range(2 if quick else 10):
             points = scattered(rest, 3, seed=100 + seed)
-            loads = around([load for _, load in points], 200 if quick else 800)
+            loads = around([load for _, load in points], 100 if quick else 800)
             four.append(net_work(supple.blend([rest, *made(rest, points)]), loads))
             one.append(net_work(supple.blend([rest]), loads))
         share = np.abs([net / span for net, span in four])
