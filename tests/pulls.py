@@ -45,6 +45,16 @@ def random_wrenches(rest: supple.ReducedModel, rng: np.random.Generator, size: f
     return wrenches * size / linear_displacement(rest, wrenches)
 
 
+def soft_wrenches(rest: supple.ReducedModel, rng: np.random.Generator, size: float) -> np.ndarray:
+    """As `random_wrenches`, but spread like the square root of the compliance: directions that move little are rare."""
+    e = len(rest.end_effectors)
+    lengths = np.tile([rest.mechanism.radius] * 3 + [1.0] * 3, e)
+    values, vectors = np.linalg.eigh(rest.compliance / np.outer(lengths, lengths))
+    body = vectors @ (np.sqrt(np.clip(values, 0, None)) * rng.normal(size=6 * e)) / lengths
+    wrenches = turned(rest.end_effector_poses[:, :3, :3], body.reshape(e, 6))
+    return wrenches * size / linear_displacement(rest, wrenches)
+
+
 def linear_displacement(rest: supple.ReducedModel, wrenches: np.ndarray) -> float:
     """The largest of end effectors under wrenches (..., e, 6) in world axes, by the model at rest; relative."""
     body = turned(np.swapaxes(rest.end_effector_poses[:, :3, :3], -1, -2), wrenches)
