@@ -3,6 +3,7 @@
 
 NB_MODULE(SUPPLE_MODULE, module) {
     bind_blended(module);
+    bind_condensed(module);
     bind_engine(module);
     bind_reduced(module);
     bind_spatial(module);

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
     from supple.reduced import blend as blend
+    from supple.reduced import condense as condense
     from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
 
@@ -42,6 +43,7 @@ _HOME = {
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
     "blend": "supple.reduced",
+    "condense": "supple.reduced",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
     "jacobian": "supple.mechanism",
