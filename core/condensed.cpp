@@ -9,7 +9,7 @@ namespace supple {
 
 namespace {
 constexpr int newton_limit = 12;      // iterations of a time step before it is divided
-constexpr int second_tangent = 5;     // iterations after which another tangent is taken
+constexpr double small_motion = 1e-4; // below which the tangent of before still serves
 constexpr int static_limit = 40, snap_limit = 400;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // a last correction this small, and shrinking fast, leaves a hundredth of it
@@ -80,16 +80,17 @@ void SparseInterior::factorise(Response& response) {
     scales_ = system_.scales();
 }
 
-// B^T of the residual: virtual work, where bodies balance and loops do none.
+// B^T of the residual, with the first tangent's B: virtual work, where bodies balance and loops do none.
 void SparseInterior::project(Vector& onto) const {
     onto.setZero();
     for (int axis = 0; axis < system_.axes(); ++axis) {
         const int row = system_.axis_row(axis);
-        onto += system_.residual()[row] * columns_.row(row).head(onto.size()).transpose();
+        onto += system_.residual()[row] * basis_.row(row).transpose();
     }
 }
 
-bool SparseInterior::respond(bool fresh, const Step* step, Response& response) {
+bool SparseInterior::respond(Tangent tangent, const Step* step, Response& response) {
+    bool fresh = tangent != Tangent::kept;
     const int e6 = static_cast<int>(lambda.size()), n = system_.unknowns();
     act(false);
     system_.evaluate(fresh);
@@ -111,6 +112,10 @@ bool SparseInterior::respond(bool fresh, const Step* step, Response& response) {
         if (fresh) response.compliance.middleRows<6>(6 * e) = Ad * rows.leftCols(e6);
         response.drift.segment<6>(6 * e) = Ad * rows.col(e6);
     }
+    if (tangent == Tangent::first) {
+        basis_ = columns_.leftCols(e6);
+        response.left = response.compliance.transpose();
+    }
     project(response.unbalance);
     if (step) {
         act(true);
@@ -130,19 +135,23 @@ void SparseInterior::fill_inertia(const Step& step, bool fresh, Response& respon
     for (int b = 0; b < system_.bodies(); ++b) {
         const auto twists = columns_.middleRows<6>(6 * b);
         weighted_.leftCols(count).noalias() = (c * c * mass_[b]) * twists.middleCols(first, count);
-        part.noalias() += twists.leftCols(e6).transpose() * weighted_.leftCols(count);
+        part.noalias() += basis_.middleRows<6>(6 * b).transpose() * weighted_.leftCols(count);
     }
     for (int axis = 0; axis < system_.axes(); ++axis) {
         const double resists = c * (system_.damping[axis] + c * system_.armature[axis]);
         const auto row = columns_.row(system_.axis_row(axis));
-        if (resists != 0) part.noalias() += resists * (row.head(e6).transpose() * row.segment(first, count));
+        if (resists != 0)
+            part.noalias() += resists * (basis_.row(system_.axis_row(axis)).transpose() * row.segment(first, count));
     }
     for (const Spring& spring : system_.springs) {
         if (spring.damping == 0) continue;
-        Vector length = Vector::Zero(e6 + 1);
-        for (std::size_t i = 0; i < spring.of.axes.size(); ++i)
-            length += spring.of.coefficients[i] * columns_.row(system_.axis_row(spring.of.axes[i])).transpose();
-        part.noalias() += c * spring.damping * (length.head(e6) * length.segment(first, count).transpose());
+        Vector length = Vector::Zero(e6 + 1), along = Vector::Zero(e6);
+        for (std::size_t i = 0; i < spring.of.axes.size(); ++i) {
+            const int row = system_.axis_row(spring.of.axes[i]);
+            length += spring.of.coefficients[i] * columns_.row(row).transpose();
+            along += spring.of.coefficients[i] * basis_.row(row).transpose();
+        }
+        part.noalias() += c * spring.damping * (along * length.segment(first, count).transpose());
     }
 }
 
@@ -198,7 +207,7 @@ void SparseInterior::write_poses(double* rows) const {
 
 void Condensed::prepare() {
     const Eigen::Index n = 6 * static_cast<Eigen::Index>(interior->tips.size());
-    for (Matrix* each : {&response_.compliance, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
+    for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
                          &mu_, &moved_, &soft_, &lambda_before, &interior->lambda})
@@ -210,7 +219,7 @@ void Condensed::drop_anchors(double linear, double angular) {
     const Eigen::Index n = lambda().size();
     interior->anchor.resize(n);
     for (Eigen::Index i = 0; i < n; ++i) interior->anchor[i] = i % 6 < 3 ? linear : angular;
-    interior->respond(true, nullptr, response_);
+    interior->respond(Tangent::first, nullptr, response_);
     for (Eigen::Index i = 0; i < n; i += 3) {
         const double mean = response_.compliance.diagonal().segment<3>(i).mean();
         if (mean > 0 && std::isfinite(mean)) interior->anchor.segment<3>(i).setConstant(1 / mean);
@@ -309,28 +318,28 @@ bool Condensed::advance(double h_now, int order_now) {
     if (even) interior->lambda += lambda() - lambda_before;
 
     double last = INFINITY;
-    bool slow = true;
+    Tangent tangent = Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
-        if (!interior->respond(slow, &step, response_)) break;
-        tangents += slow;
+        if (!interior->respond(tangent, &step, response_)) break;
+        tangents += tangent != Tangent::kept;
         outside(1, rate);
-        // [D + (C^T + soft)(1 - S C)] mu = F - U - D drift + C^T S drift + soft (w - lambda + S drift), S = A + dw/dx
+        // [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift), S = A + dw/dx, L = B^T E
         const Eigen::Index n = mu_.size();
         derivative_ += response_.anchor;
         right_.noalias() = derivative_ * response_.drift;
         mu_ = response_.force - response_.unbalance - response_.inertia.col(n);
-        mu_.noalias() += response_.compliance.transpose() * right_;
+        mu_.noalias() += response_.left * right_;
         mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
         small_.noalias() = -derivative_ * response_.compliance;
         small_.diagonal().array() += 1;
-        projected_.noalias() = response_.compliance.transpose() * small_;
+        projected_.noalias() = response_.left * small_;
         projected_ += soft_.asDiagonal() * small_;
         projected_ += response_.inertia.leftCols(n);
         factors_.compute(projected_);
         mu_ = factors_.solve(mu_).eval();
         const double size = apply(INFINITY);
         if (!(size < largest_turn)) break;
-        slow = !(size < 0.3 * last);
+        tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
         const bool done = size < rounding || (size < last_motion && (size < 0.1 * last));
         last = size;
         if (!done) continue;
@@ -350,7 +359,7 @@ bool Condensed::advance(double h_now, int order_now) {
 // Newton's method on balance alone; `aim` sets `mu_` from the response and returns what else is amiss.
 bool Condensed::settle(const std::function<double()>& aim, int limit) {
     for (int k = 0; k < limit; ++k) {
-        if (!interior->respond(true, nullptr, response_)) return false;
+        if (!interior->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
         const double amiss = aim();
         const double size = apply(largest_turn);
@@ -453,7 +462,7 @@ double Condensed::aim_at(const std::vector<Pose>& goals) {
 
 // C with wrenches fixed in the tips' own axes: C_a (1 - A C_a)^-1
 Matrix Condensed::compliance() {
-    interior->respond(true, nullptr, response_);
+    interior->respond(Tangent::first, nullptr, response_);
     const Eigen::Index n = mu_.size();
     const Matrix left = Matrix::Identity(n, n) - response_.anchor * response_.compliance;
     return response_.compliance * left.inverse();

@@ -35,6 +35,7 @@ struct EndEffector {
 
 struct Response {  // of an interior to numbers mu that describe the manifold: the tips' wrenches, anchored
     Matrix compliance;  // (6e, 6e): tips' twists
+    Matrix left;        // (6e, 6e): the same as the manifold's tangent has it, transposed
     Matrix inertia;     // (6e, 6e + 1): mass, damping and armature along the manifold, over the step; last, with `drift`
     Vector drift;       // (6e,): tips' twists of the step back to balance
     Vector force;       // (6e,): all that acts, less momentum's rate, along the manifold
@@ -49,6 +50,10 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
     return -0.5 * blocks(Mat3::Zero(), f, f, skew(w.tail<3>()));
 }
 
+// Which tangent a response is taken with: a new one that also is the manifold's for the rest of the step, so that what
+// motion lacks is measured along the same directions throughout; a new one; or the one of before.
+enum class Tangent { first, again, kept };
+
 class Interior {
    public:
     virtual ~Interior() = default;
@@ -61,8 +66,8 @@ class Interior {
     virtual void start() = 0;  // at rest in the system's state
     virtual void stop() = 0;   // at rest in the present state
     virtual Pose tip_pose(int e) const = 0;
-    // At the present state; `fresh` takes a new tangent. Without a step, balance only. False: not finite.
-    virtual bool respond(bool fresh, const Step* step, Response& response) = 0;
+    // At the present state. Without a step, balance only. False: not finite.
+    virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
@@ -93,7 +98,7 @@ class SparseInterior : public Interior {
     void start() override;
     void stop() override;
     Pose tip_pose(int e) const override { return system_.state.H[tips[e].body] * tips[e].on_body; }
-    bool respond(bool fresh, const Step* step, Response& response) override;
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
     double move(const Vector& mu, double largest, double& alpha) override;
     bool changed() const override { return changed_; }
     double gap() const override { return system_.gap_size(); }
@@ -115,6 +120,7 @@ class SparseInterior : public Interior {
     std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
     Matrix columns_;       // (unknowns, 6e + 1): B and the step back to balance
+    Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
     Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;

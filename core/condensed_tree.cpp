@@ -154,7 +154,7 @@ class Passes : public TreeInterior {
     void start() override;
     void stop() override;
     Pose tip_pose(int e) const override { return tree_.frame(end(e)); }
-    bool respond(bool fresh, const Step* step, Response& response) override;
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
     double move(const Vector& mu, double largest, double& alpha) override;
     bool changed() const override { return false; }
     double gap() const override { return 0; }
@@ -185,7 +185,8 @@ class Passes : public TreeInterior {
     }
     void pull(const Step* step);
     bool pass_back(double boost, indefinite what);
-    void pass_out(const Step* step);
+    void pass_out(const Step* step, Tangent tangent);
+    void along_first(Response& response);
     void pass_back_again(Response& response);
     void pass_out_again(const Step* step, Response& response);
 
@@ -199,6 +200,12 @@ class Passes : public TreeInterior {
     Columns own_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
+    struct First {
+        Lanes turns[K];
+    };
+    std::vector<First> first_;     // the coordinates' answers by the first tangent of a step
+    std::vector<Right> momenta_;   // of the links' motions, if another tangent is taken
+    std::vector<std::array<double, 2>> lacks_;  // what balance lacks, and motion, of each coordinate's torque
     std::vector<Inward> inward_;
     std::vector<Right> outward_;
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
@@ -245,6 +252,9 @@ Passes<E>::Passes(const System& system) : system_(system) {
     shares_.resize(n_);
     inward_.resize(n_);
     outward_.resize(n_);
+    first_.resize(n_);
+    momenta_.resize(n_);
+    lacks_.resize(n_);
     for (int i = 0; i < n_; ++i)
         for (int k = 0; k < 6; ++k) own_[own_twist + k][i] = tree_.steps[i].twist[0][k];
     for (int b = 0; b < system.bodies(); ++b) {
@@ -489,11 +499,11 @@ void Passes<E>::pull(const Step* step) {
 }
 
 template <int E>
-bool Passes<E>::respond(bool fresh, const Step* step, Response& response) {
+bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     look<true>(step);
     act(step);
     pull(step);
-    if (!fresh) {
+    if (tangent == Tangent::kept) {
         pass_back_again(response);
         pass_out_again(step, response);
         return response.drift.allFinite() && response.force.allFinite();
@@ -503,7 +513,7 @@ bool Passes<E>::respond(bool fresh, const Step* step, Response& response) {
         boost = stiffer;
         if (!pass_back(boost, indefinite::refused)) pass_back(boost, downhill ? indefinite::turned : indefinite::taken);
     }
-    pass_out(step);
+    pass_out(step, tangent);
     response.anchor.setZero();
     for (int e = 0; e < E; ++e) {
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
@@ -515,12 +525,52 @@ bool Passes<E>::respond(bool fresh, const Step* step, Response& response) {
         for (int c = 0; c < rows; ++c) response.compliance(r, c) = gram[c];
         response.drift[r] = response.unbalance[r] = gram[balance];
         response.force[r] = gram[motion];
-        if (!step) continue;
+        if (!step || tangent == Tangent::again) continue;
         const double* mass = reinterpret_cast<const double*>(mass_[r]);
         for (int c = 0; c < rows; ++c) response.inertia(r, c) = mass[c];
         response.inertia(r, rows) = mass[balance];
     }
+    if (tangent == Tangent::first)
+        response.left = response.compliance;
+    else if (step)
+        along_first(response);
     return response.drift.allFinite() && response.compliance.allFinite();
+}
+
+// Force, unbalance and inertia along the tangent that the step began with.
+template <int E>
+void Passes<E>::along_first(Response& response) {
+    const Inward nothing{};
+    for (int i = 0; i < n_; ++i)
+        if (joins_[i]) inward_[i] = nothing;
+    Right carried{};
+    Lanes mass[rows][K] = {}, force[K] = {}, unbalance[K] = {};
+    for (int i = n_ - 1; i >= 0; --i) {
+        if (i + 1 == n_ || before_[i + 1] != i) carried = Right{};
+        Lanes resisted[K] = {};
+        for (int r = 0; r < 6; ++r)
+            for (int k = 0; k < K; ++k) {
+                carried.row[r][k] += momenta_[i].row[r][k];
+                if (joins_[i]) carried.row[r][k] += inward_[i].right.row[r][k];
+                resisted[k] += nodes_[i].screw[r] * carried.row[r][k];
+            }
+        const double* first = reinterpret_cast<const double*>(first_[i].turns);
+        for (int k = 0; k < K; ++k) {
+            resisted[k] += resists_[i] * shares_[i].turns[k];
+            force[k] -= lacks_[i][1] * first_[i].turns[k];
+            unbalance[k] -= lacks_[i][0] * first_[i].turns[k];
+            for (int r = 0; r < rows; ++r) mass[r][k] += first[r] * resisted[k];
+        }
+        if (before_[i] >= 0 && before_[i] != i - 1)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) inward_[before_[i]].right.row[r][k] += carried.row[r][k];
+    }
+    for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < rows; ++c) response.inertia(r, c) = mass[r][c / 8][c % 8];
+        response.inertia(r, rows) = mass[r][balance / 8][balance % 8];
+        response.force[r] = force[r / 8][r % 8];
+        response.unbalance[r] = unbalance[r / 8][r % 8];
+    }
 }
 
 // From the leaves to the root, with anchors `boost` times as stiff. False: the tangent is not definite and that is
@@ -587,6 +637,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         Lanes g[K] = {};
         const double balanced = spring_[i] - sum(screw * now.still), driven = spring_[i] + drag_[i] - sum(screw * now.moving);
         g[K - 1] = Lanes{0, 0, 0, 0, 0, 0, balanced, driven};
+        lacks_[i] = {balanced, driven};
         for (int r = 0; r < 6; ++r)
             for (int k = 0; k < K; ++k) g[k] += s[r] * now.right.row[r][k];
         store(share.u, u);
@@ -618,7 +669,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
 // From the root to the leaves: every coordinate's answer to each right-hand side and, with a step, mass, damping and
 // armature along them.
 template <int E>
-void Passes<E>::pass_out(const Step* step) {
+void Passes<E>::pass_out(const Step* step, Tangent tangent) {
     Right now{};
     Lanes mass[rows][K] = {};
     const double c = step ? step->c0 / step->h : 0, square = c * c;
@@ -638,6 +689,8 @@ void Passes<E>::pass_out(const Step* step) {
             for (int r = 0; r < 6; ++r) now.row[r][k] += node.screw[r] * turn[k];
         }
         if (joins_[i]) outward_[i] = now;
+        if (tangent == Tangent::first)
+            for (int k = 0; k < K; ++k) first_[i].turns[k] = turn[k];
         if (!step) continue;
         const double* body = node.body;
         const double m = square * body[6], *at = body + 7;
@@ -651,6 +704,15 @@ void Passes<E>::pass_out(const Step* step) {
             carry[3][k] = square * (body[0] * x + body[3] * y + body[4] * z);
             carry[4][k] = square * (body[3] * x + body[1] * y + body[5] * z);
             carry[5][k] = square * (body[4] * x + body[5] * y + body[2] * z);
+        }
+        if (tangent == Tangent::again) {  // as wrenches at the world's origin
+            for (int k = 0; k < K; ++k) {
+                for (int r = 0; r < 6; ++r) momenta_[i].row[r][k] = carry[r][k];
+                momenta_[i].row[3][k] += at[1] * carry[2][k] - at[2] * carry[1][k];
+                momenta_[i].row[4][k] += at[2] * carry[0][k] - at[0] * carry[2][k];
+                momenta_[i].row[5][k] += at[0] * carry[1][k] - at[1] * carry[0][k];
+            }
+            continue;
         }
         const double* momenta = reinterpret_cast<const double*>(carry);
         const double* turns = reinterpret_cast<const double*>(share.turns);
@@ -693,8 +755,8 @@ void Passes<E>::pass_back_again(Response& response) {
         answer_[i] = arrived;
         for (int k = 0; k < K; ++k) {
             drift[k] += arrived * share.g[k];
-            unbalance[k] -= balanced * share.turns[k];
-            force[k] -= driven * share.turns[k];
+            unbalance[k] -= balanced * first_[i].turns[k];
+            force[k] -= driven * first_[i].turns[k];
         }
         if (before_[i] >= 0 && before_[i] != i - 1) {
             Inward& in = inward_[before_[i]];
@@ -744,7 +806,7 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
         moving += load(nodes_[i].moving);
         const Share& share = shares_[i];
         const double resisted = sum(load(nodes_[i].screw) * moving) + resists_[i] * share.turns[K - 1][6];
-        for (int k = 0; k < K; ++k) along[k] += resisted * share.turns[k];
+        for (int k = 0; k < K; ++k) along[k] += resisted * first_[i].turns[k];
         if (before_[i] >= 0 && before_[i] != i - 1) inward_[before_[i]].moving += moving;
     }
     for (int r = 0; r < rows; ++r) response.inertia(r, rows) = along[r / 8][r % 8];

@@ -7,7 +7,7 @@ from os import PathLike
 from supple.engine.dynamics import METHODS
 from supple.mechanism import Poses
 from supple.reduced.condensation import CondensedModel
-from supple.reduced.files import equilibrium_in, opened, write
+from supple.reduced.files import VERSION, equilibrium_in, opened, write
 
 FORMAT = "supple-condensed-model"
 
@@ -17,6 +17,7 @@ def save(model: CondensedModel, path: str | PathLike[str]) -> None:
     rest = model.rest
     header = {
         "format": FORMAT,
+        "version": VERSION,
         "end_effectors": model.end_effectors,
         "method": model.method,
         "targets": rest.acting.targets,
