@@ -8,15 +8,16 @@
 namespace supple {
 
 namespace {
-constexpr int newton_limit = 12;      // iterations of a time step before it is divided
+constexpr int newton_limit = 20;      // iterations of a time step before it is divided
 constexpr double small_motion = 1e-4; // below which the tangent of before still serves
 constexpr int static_limit = 40, snap_limit = 400;
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-7;  // a last correction this small, and shrinking fast, leaves a hundredth of it
+constexpr double last_motion = 1e-7;  // a last correction this small, and shrinking, leaves less than itself
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of statics, rad or radii
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
+constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
 constexpr double smallest_fraction = 1e-4;
 constexpr double hard = 1e-6;        // compliance over that of the anchor below which a direction is a hard constraint
 }  // namespace
@@ -340,7 +341,7 @@ bool Condensed::advance(double h_now, int order_now) {
         const double size = apply(INFINITY);
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
-        const bool done = size < rounding || (size < last_motion && (size < 0.1 * last));
+        const bool done = size < rounding || (size < last_motion && size < 0.5 * last);
         last = size;
         if (!done) continue;
         interior->finish(&step);
@@ -410,6 +411,12 @@ double Condensed::balance() {
 
 // Springs draw the tips towards their poses, ever stiffer, so that a way leads there; then they are held.
 double Condensed::hold(const std::vector<Pose>& poses) {
+    if (errors(poses) < close_by) {  // on the present branch, if it leads there
+        interior->keep();
+        if (settle([&] { return aim_at(poses); }, static_limit)) return 1;
+        interior->back();
+        interior->finish(nullptr);
+    }
     const double reached = follow([&](double fraction) {
         const double stiff = softest_pull * std::pow(stiffest_pull / softest_pull, fraction);
         return settle([&] { return draw(poses, stiff); }, static_limit);

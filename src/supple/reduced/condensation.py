@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import Equations, Load, equations, loads, turned
+from supple.engine.assembly import Equations, Load, check_mechanism, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.engine.statics import Acting
 from supple.errors import ConvergenceError, MechanismError
@@ -36,12 +36,12 @@ def condense(
     touched limits and, with `gravity`, weight. It starts in the equilibrium without wrenches on end effectors.
     `method` is that of time steps: "euler" (backward Euler) or "bdf2" (second order).
     """
+    check_mechanism(mech)
     if method not in METHODS:
         raise MechanismError(f"method must be one of {tuple(METHODS)}, got {method!r}")
-    if isinstance(mech, Mechanism) and held_base(mech)[1] is not None:
-        raise MechanismError(
-            f"nothing holds '{mech.name}': its base '{held_base(mech)[1]}' floats. Fix the base, or use supple.reduce"
-        )
+    base = held_base(mech)[1]
+    if base is not None:
+        raise MechanismError(f"nothing holds '{mech.name}': '{base}' floats. Fix it, or use supple.reduce")
     linear = reduce(mech, end_effectors)  # names what is not there, cannot move or is held by nothing
     _check_apart(linear)
     check_inertia(mech)
@@ -265,14 +265,18 @@ class CondensedMotion:
                 rest[eqs.sprung_axis(name)] = value
         eqs.set_targets(rest, rows)
 
-    def tip_pose(self, index: int) -> Array:
-        pose: Array = self.core.tip_pose(index)
-        return pose
+    @property
+    def tips(self) -> tuple[Array, Array]:
+        poses = np.array([self.core.tip_pose(i) for i in range(len(self.model.end_effectors))])
+        moving = self.velocities
+        twists = [
+            spatial.adjoint(spatial.inverse(on_body)) @ moving[body] for body, on_body in self._solver.frames
+        ]
+        return poses, np.array(twists)
 
     @property
     def displacement(self) -> Array:
-        poses = np.array([self.tip_pose(i) for i in range(len(self.model.end_effectors))])
-        twists: Array = spatial.log(spatial.inverse(self.model.end_effector_poses) @ poses).ravel()
+        twists: Array = spatial.log(spatial.inverse(self.model.end_effector_poses) @ self.tips[0]).ravel()
         return twists
 
     @property
