@@ -47,6 +47,17 @@ double Combination::value(const std::vector<double>& q) const {
     return sum;
 }
 
+// k p^2 / (2 onset) over the onset of a penetration p, then k (p - onset / 2)
+void Row::push(double value, double& torque, double& slope, double& energy) const {
+    torque = slope = energy = 0;
+    const double sign = value > upper ? 1 : -1, deep = value > upper ? value - upper : lower - value;
+    if (!(deep > 0)) return;
+    const double over = std::max(deep - onset, 0.0), within = deep - over;
+    torque = sign * stop * (within * within / (2 * onset) + over);
+    slope = stop * within / onset;
+    energy = stop * (within * within * within / (6 * onset) + over * (onset + over) / 2);
+}
+
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));
     return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));
@@ -289,7 +300,12 @@ void System::fill_row(int r, bool tangent) {
     const Row& row = rows[r];
     const double value = row.of.value(state.q);
     const double stiff = penalty * regular_scale_, mu = state.mu[r];
-    if (row.equality) {
+    double torque = 0, slope = 0, energy = 0;
+    if (row.stop != 0) row.push(value, torque, slope, energy);
+    if (row.stop != 0) {
+        active_[r] = 0;
+        row_error_[r] = 0;
+    } else if (row.equality) {
         active_[r] = 1;
         row_error_[r] = value - row.lower;
     } else if (mu + stiff * (value - row.upper) > 0) {
@@ -304,7 +320,7 @@ void System::fill_row(int r, bool tangent) {
     }
     residual_[row_start_ + r] = active_[r] ? -row_error_[r] : mu / regular_scale_;
     for (std::size_t i = 0; i < row.of.axes.size(); ++i)
-        residual_[axis_row_[row.of.axes[i]]] -= row.of.coefficients[i] * mu;
+        residual_[axis_row_[row.of.axes[i]]] -= row.of.coefficients[i] * (mu + torque);
     if (!tangent) return;
     const int e = bodies() + static_cast<int>(joints.size() + springs.size()) + r;
     const auto& rows_of = fronts_->element_rows(e);
@@ -312,11 +328,15 @@ void System::fill_row(int r, bool tangent) {
     Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);
     element.setZero();
     if (!active_[r]) element(last, last) = -regular_scale_;  // the multiplier goes to zero, taking its torque along
+    auto place = [&](int axis) {
+        return static_cast<int>(std::find(rows_of.begin(), rows_of.end(), axis_row_[axis]) - rows_of.begin());
+    };
     for (std::size_t i = 0; i < row.of.axes.size(); ++i) {
-        const int at =
-            static_cast<int>(std::find(rows_of.begin(), rows_of.end(), axis_row_[row.of.axes[i]]) - rows_of.begin());
+        const int at = place(row.of.axes[i]);
         element(at, last) = regular_scale_ * row.of.coefficients[i];
         if (active_[r]) element(last, at) = element(at, last);
+        for (std::size_t k = 0; slope != 0 && k < row.of.axes.size(); ++k)
+            element(at, place(row.of.axes[k])) += slope * row.of.coefficients[i] * row.of.coefficients[k];
     }
 }
 
@@ -341,6 +361,11 @@ double System::strain_energy() const {
             curves[spring.curve].evaluate(0, t, s, zero);
             sum += e - zero;
         }
+    }
+    for (const Row& row : rows) {
+        if (row.stop == 0) continue;
+        row.push(row.of.value(state.q), t, s, e);
+        sum += e;
     }
     return sum;
 }

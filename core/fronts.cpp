@@ -147,6 +147,8 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
     }
     fronts_.assign(start, 0.0);
     local_.resize(multipliers_.size());
+    local_eight_.resize(multipliers_.size());
+    together_.resize(size_);
 }
 
 int Fronts::factorise(const double* diagonal) {
@@ -274,76 +276,92 @@ int Fronts::eliminate(Front& front, int first) {
 
 // Each front works on a contiguous copy of its rows of x. On the way down a pair keeps A^-1 b_lambda in the place of
 // its twist and b_xi - H A^-1 b_lambda in that of its multipliers.
-void Fronts::solve(double* x, int columns) const {
-    double* local = local_.data();
-    for (int c = 0; c < columns; ++c, x += size_) {
-        for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
-            const Front& front = order_[f];
-            const int total = front.total, n = front.stride, first = front.pair ? paired : 0;
-            const double* matrix = fronts_.data() + front.start;
-            const int* rows = front.rows.data();
-            const int* pivots = pivots_.data() + pivot_start_[f];
-            for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
-            if (front.pair) {
-                double u[6] = {}, v[6];
-                for (int j = 0; j < 6; ++j)
-                    for (int i = 0; i < 6; ++i) u[i] += matrix[j * n + 6 + i] * local[6 + j];
-                for (int i = 0; i < 6; ++i) v[i] = local[i];
-                for (int j = 0; j < 6; ++j)
-                    for (int i = 0; i < 6; ++i) v[i] -= matrix[j * n + i] * u[j];
-                for (int j = 0; j < 6; ++j) {
-                    const double *E = matrix + j * n, *T = matrix + (6 + j) * n;
-                    for (int i = paired; i < total; ++i) local[i] += T[i] * v[j] - E[i] * u[j];
-                }
-                for (int i = 0; i < 6; ++i) {
-                    local[i] = u[i];
-                    local[6 + i] = v[i];
-                }
-            }
-            for (int k = first; k < front.own; ++k) std::swap(local[k], local[pivots[k]]);
-            for (int k = first; k < front.own; ++k) {
-                const double value = local[k];
-                const double* column = matrix + static_cast<std::size_t>(k) * n;
-                for (int i = k + 1; i < total; ++i) local[i] -= column[i] * value;
-            }
-            for (int i = 0; i < total; ++i) x[rows[i]] = local[i];
-        }
-        for (std::size_t f = order_.size(); f-- > 0;) {  // U x = y
-            const Front& front = order_[f];
-            const int own = front.own, n = front.stride, first = front.pair ? paired : 0;
-            const double* matrix = fronts_.data() + front.start;
-            const int* rows = front.rows.data();
-            for (int i = 0; i < front.total; ++i) local[i] = x[rows[i]];
-            for (int j = own; j < front.total; ++j) {
-                const double* column = matrix + static_cast<std::size_t>(j) * n;
-                for (int i = first; i < own; ++i) local[i] -= column[i] * local[j];
-            }
-            for (int k = own; k-- > first;) {
-                const double* column = matrix + static_cast<std::size_t>(k) * n;
-                const double value = local[k] /= column[k];
-                for (int i = first; i < k; ++i) local[i] -= column[i] * value;
-            }
-            if (front.pair) {
-                for (int j = paired; j < front.total; ++j) {  // xi = u + T x; v - Z x
-                    const double* column = matrix + static_cast<std::size_t>(j) * n;
-                    for (int i = 0; i < 6; ++i) {
-                        local[i] += column[6 + i] * local[j];
-                        local[6 + i] -= column[i] * local[j];
-                    }
-                }
-                multiply_by_transposed_inverse(matrix, n, local + 6);
-            }
-            for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
-        }
-    }
-}
-
 // lambda <- A^-T lambda
-void Fronts::multiply_by_transposed_inverse(const double* matrix, int stride, double* lambda) {
-    double result[6] = {};
+template <class Value>
+void Fronts::multiply_by_transposed_inverse(const double* matrix, int stride, Value* lambda) {
+    Value result[6] = {};
     for (int j = 0; j < 6; ++j)
         for (int i = 0; i < 6; ++i) result[j] += matrix[j * stride + 6 + i] * lambda[i];
     std::copy(result, result + 6, lambda);
+}
+
+// One right-hand side, or eight side by side.
+template <class Value>
+void Fronts::solve_in(Value* x, Value* local) const {
+    for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
+        const Front& front = order_[f];
+        const int total = front.total, n = front.stride, first = front.pair ? paired : 0;
+        const double* matrix = fronts_.data() + front.start;
+        const int* rows = front.rows.data();
+        const int* pivots = pivots_.data() + pivot_start_[f];
+        for (int i = 0; i < total; ++i) local[i] = x[rows[i]];
+        if (front.pair) {
+            Value u[6] = {}, v[6];
+            for (int j = 0; j < 6; ++j)
+                for (int i = 0; i < 6; ++i) u[i] += matrix[j * n + 6 + i] * local[6 + j];
+            for (int i = 0; i < 6; ++i) v[i] = local[i];
+            for (int j = 0; j < 6; ++j)
+                for (int i = 0; i < 6; ++i) v[i] -= matrix[j * n + i] * u[j];
+            for (int j = 0; j < 6; ++j) {
+                const double *E = matrix + j * n, *T = matrix + (6 + j) * n;
+                for (int i = paired; i < total; ++i) local[i] += T[i] * v[j] - E[i] * u[j];
+            }
+            for (int i = 0; i < 6; ++i) {
+                local[i] = u[i];
+                local[6 + i] = v[i];
+            }
+        }
+        for (int k = first; k < front.own; ++k) std::swap(local[k], local[pivots[k]]);
+        for (int k = first; k < front.own; ++k) {
+            const Value value = local[k];
+            const double* column = matrix + static_cast<std::size_t>(k) * n;
+            for (int i = k + 1; i < total; ++i) local[i] -= column[i] * value;
+        }
+        for (int i = 0; i < total; ++i) x[rows[i]] = local[i];
+    }
+    for (std::size_t f = order_.size(); f-- > 0;) {  // U x = y
+        const Front& front = order_[f];
+        const int own = front.own, n = front.stride, first = front.pair ? paired : 0;
+        const double* matrix = fronts_.data() + front.start;
+        const int* rows = front.rows.data();
+        for (int i = 0; i < front.total; ++i) local[i] = x[rows[i]];
+        for (int j = own; j < front.total; ++j) {
+            const double* column = matrix + static_cast<std::size_t>(j) * n;
+            for (int i = first; i < own; ++i) local[i] -= column[i] * local[j];
+        }
+        for (int k = own; k-- > first;) {
+            const double* column = matrix + static_cast<std::size_t>(k) * n;
+            const Value value = local[k] /= column[k];
+            for (int i = first; i < k; ++i) local[i] -= column[i] * value;
+        }
+        if (front.pair) {
+            for (int j = paired; j < front.total; ++j) {  // xi = u + T x; v - Z x
+                const double* column = matrix + static_cast<std::size_t>(j) * n;
+                for (int i = 0; i < 6; ++i) {
+                    local[i] += column[6 + i] * local[j];
+                    local[6 + i] -= column[i] * local[j];
+                }
+            }
+            multiply_by_transposed_inverse(matrix, n, local + 6);
+        }
+        for (int i = 0; i < own; ++i) x[rows[i]] = local[i];
+    }
+}
+
+void Fronts::solve(double* x, int columns) const {
+    int done = 0;
+    for (; columns - done > 2; done += 8) {  // eight at a time, what is missing left zero
+        const int count = std::min(8, columns - done);
+        for (int i = 0; i < size_; ++i) {
+            Eight row{};
+            for (int c = 0; c < count; ++c) row.of[c] = x[static_cast<std::size_t>(done + c) * size_ + i];
+            together_[i] = row;
+        }
+        solve_in(together_.data(), local_eight_.data());
+        for (int c = 0; c < count; ++c)
+            for (int i = 0; i < size_; ++i) x[static_cast<std::size_t>(done + c) * size_ + i] = together_[i].of[c];
+    }
+    for (; done < columns; ++done) solve_in(x + static_cast<std::size_t>(done) * size_, local_.data());
 }
 
 // The transpose has T'^T, Z^T and T^T where the matrix has T, E and T', and E^T for Z.

@@ -11,6 +11,17 @@
 
 namespace supple {
 
+// Eight numbers that are computed with side by side
+struct alignas(64) Eight {
+    typedef double Lanes __attribute__((vector_size(64)));
+    Lanes of;
+    Eight& operator+=(const Eight& b) { of += b.of; return *this; }
+    Eight& operator-=(const Eight& b) { of -= b.of; return *this; }
+    Eight& operator/=(double b) { of /= b; return *this; }
+    friend Eight operator*(double a, const Eight& b) { return {a * b.of}; }
+    friend Eight operator-(const Eight& a, const Eight& b) { return {a.of - b.of}; }
+};
+
 class Fronts {
    public:
     // block_sizes[i]: unknowns in block i, numbered one after the other. nodes[n]: the blocks of node n; every block
@@ -69,7 +80,10 @@ class Fronts {
                  const std::vector<int>& inner);
     void eliminate_pair(Front& front);
     int eliminate(Front& front, int first);
-    static void multiply_by_transposed_inverse(const double* matrix, int stride, double* lambda);
+    template <class Value>
+    static void multiply_by_transposed_inverse(const double* matrix, int stride, Value* lambda);
+    template <class Value>
+    void solve_in(Value* x, Value* local) const;
 
     std::vector<int> block_sizes_, block_start_;
     int size_ = 0;
@@ -83,6 +97,7 @@ class Fronts {
     std::vector<double> pair_inverses_;
     int negative_ = 0;
     mutable std::vector<double> local_;
+    mutable std::vector<Eight> local_eight_, together_;
     std::vector<int> pivots_;  // row swaps inside each node, by the global position of the node's rows
     std::vector<int> pivot_start_;
 };

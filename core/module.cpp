@@ -4,6 +4,7 @@
 NB_MODULE(SUPPLE_MODULE, module) {
     bind_world(module);  // first: the others hand out participants
     bind_blended(module);
+    bind_condensed(module);
     bind_engine(module);
     bind_linkage(module);
     bind_floating(module);

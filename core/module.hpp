@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 void bind_blended(nanobind::module_& module);
+void bind_condensed(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_linkage(nanobind::module_& module);
 void bind_floating(nanobind::module_& module);

@@ -66,8 +66,10 @@ class Tree {
     void move(const double* q);  // all frames
     Pose frame(const Shown& shown) const;
 
-   private:
     typedef double Row __attribute__((vector_size(32)));
+    const Row* rows(int step) const { return frames_[step].row; }  // of a step's frame, 3x4: rotation and position
+
+   private:
     struct Rows {  // of a 3x4 pose: rotation and position
         Row row[3];
     };

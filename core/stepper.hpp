@@ -17,6 +17,8 @@ class Stepper : public Participant {
     // is done again in halves; false: it failed at every size, and the state is that of the last good one.
     bool step(const std::vector<int>& driven, const double* targets);
 
+    void accept(double h);  // the system's state as the end of a step of h
+
     double time = 0;
     bool fresh = true;  // the next step looks back one step only
     History history;
@@ -42,7 +44,6 @@ class Stepper : public Participant {
     void keep();
     void put_back();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
-    void accept(double h);
     double turned() const;  // most that a coordinate turned in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
 

@@ -53,6 +53,9 @@ struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     Combination of;
     double lower = 0, upper = 0;
     bool equality = true;
+    double stop = 0;       // if not zero, limits are stops: springs this stiff, whose slope grows over the first `onset`,
+    double onset = 1e-3;   // and there is no multiplier
+    void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
 };
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes

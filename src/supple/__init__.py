@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
     from supple.reduced import blend as blend
+    from supple.reduced import condense as condense
     from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
     from supple.world import World as World
@@ -47,6 +48,7 @@ _HOME = {
     "Simulation": "supple.engine",
     "World": "supple.world",
     "blend": "supple.reduced",
+    "condense": "supple.reduced",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
     "jacobian": "supple.mechanism",

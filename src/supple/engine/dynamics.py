@@ -90,7 +90,7 @@ class Simulation:
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech)
-        _check_inertia(mech)
+        check_inertia(mech)
         self._core = self._eqs.core
         self._motors = dict(motors or {})
         names = [motor.name for motor in mech.motors]
@@ -386,7 +386,7 @@ def check_count(n: object) -> None:
         raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
 
 
-def _check_inertia(mech: Mechanism) -> None:
+def check_inertia(mech: Mechanism) -> None:
     """Every motion that joints and loops allow must move some mass, or have an armature."""
     if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
         return

@@ -2,8 +2,18 @@
 
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.build import reduce
+from supple.reduced.condensation import CondensedModel, condense
 from supple.reduced.exploring import explore
 from supple.reduced.model import ReducedModel
 from supple.reduced.simulation import ReducedSimulation
 
-__all__ = ["BlendedModel", "ReducedModel", "ReducedSimulation", "blend", "explore", "reduce"]
+__all__ = [
+    "BlendedModel",
+    "CondensedModel",
+    "ReducedModel",
+    "ReducedSimulation",
+    "blend",
+    "condense",
+    "explore",
+    "reduce",
+]

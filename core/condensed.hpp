@@ -1,0 +1,172 @@
+// Exact condensation: end effectors that move, with everything between them and the world in static balance.
+//
+// The interior's balanced states under wrenches lambda on the tips form a manifold of at most 6e dimensions, whose
+// tangent is B = K^-1 J^T: what moves per unit of wrench. A time step asks two things of the state at its end:
+//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and touched limits, exactly
+//     motion     B^T (f - M a - D v - g) = 0        all that acts, and the inertia of every link, along the manifold
+// so a tip carries its own mass and the interior's, Phi^T M Phi of the present pose, and is held by the compliance
+// C = J K^-1 J^T. Nothing is ever divided by C: a direction that it does not allow is a hard constraint. Newton's
+// method solves both at once; the tips are anchored by stiffnesses A meanwhile (wrench lambda - A x), which only
+// changes the numbers that the manifold is described by and keeps K + J^T A J regular where K itself is not.
+#pragma once
+
+#include <Eigen/Dense>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "stepper.hpp"
+
+namespace supple {
+
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+struct EndEffector {
+    int body = 0;
+    Pose on_body;
+    Vec6 wrench = Vec6::Zero();  // applied, world or own axes
+    bool world = true;
+    // a handle: a spring to a point of the world
+    bool held = false;
+    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+    double stiffness = 0, damping = 0;
+};
+
+struct Response {  // of an interior to numbers mu that describe the manifold: the tips' wrenches, anchored
+    Matrix compliance;  // (6e, 6e): tips' twists
+    Matrix left;        // (6e, 6e): the same as the manifold's tangent has it, transposed
+    Matrix inertia;     // (6e, 6e + 1): mass, damping and armature along the manifold, over the step; last, with `drift`
+    Vector drift;       // (6e,): tips' twists of the step back to balance
+    Vector force;       // (6e,): all that acts, less momentum's rate, along the manifold
+    Vector unbalance;   // (6e,): what balance lacks, along the manifold
+    Matrix anchor;      // (6e, 6e): stiffness A that the tips were anchored with
+};
+
+// A wrench that turns with its tip changes by -ad(x)^T w as the world sees it; with this added to the anchor the tangent
+// has half of that, and is symmetric.
+SUPPLE_INLINE Mat6 turning(const Vec6& w) {
+    const Mat3 f = skew(w.head<3>());
+    return -0.5 * blocks(Mat3::Zero(), f, f, skew(w.tail<3>()));
+}
+
+// Which tangent a response is taken with: a new one that also is the manifold's for the rest of the step, so that what
+// motion lacks is measured along the same directions throughout; a new one; or the one of before.
+enum class Tangent { first, again, kept };
+
+class Interior {
+   public:
+    virtual ~Interior() = default;
+
+    std::vector<EndEffector> tips;
+    Vector lambda;   // (6e,) wrenches that hold the tips, in their own axes
+    Vector anchor;   // (6e,) stiffness A
+    bool downhill = false;  // goes away from balance that is not stable
+
+    virtual void start() = 0;  // at rest in the system's state
+    virtual void stop() = 0;   // at rest in the present state
+    virtual Pose tip_pose(int e) const = 0;
+    // At the present state. Without a step, balance only. False: not finite.
+    virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
+    // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
+    // radii; returns the largest increment before alpha.
+    virtual double move(const Vector& mu, double largest, double& alpha) = 0;
+    virtual bool changed() const = 0;         // limits met or left between the last two responses
+    virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
+    virtual void predict(double h, double trend) = 0;  // moves on with the present rates and `trend` of their change
+    virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
+    virtual void accept(double h) = 0;        // the present state as the end of a step
+    virtual void keep() = 0;                  // remembers the state,
+    virtual void back() = 0;                  // and goes back to it
+    virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
+};
+
+// By the joint coordinates of a tree, in one pass out and one back (condensed_tree.cpp): mechanisms without loops,
+// couplings, motors, limits and rotation vectors, with at most five end effectors; null for others.
+class TreeInterior : public Interior {
+   public:
+    virtual void tell(System& system) const = 0;  // hands over coordinates, rates and velocities
+    virtual std::vector<double> flat() const = 0;  // everything the next step depends on but `lambda`,
+    virtual void set_flat(const double* values) = 0;  // and back
+};
+std::unique_ptr<TreeInterior> tree_interior(const System& system, int tips);
+
+// By the engine's equations and their sparse tangent: any mechanism.
+class SparseInterior : public Interior {
+   public:
+    SparseInterior(System& system, Stepper& stepper);
+    void start() override;
+    void stop() override;
+    Pose tip_pose(int e) const override { return system_.state.H[tips[e].body] * tips[e].on_body; }
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
+    double move(const Vector& mu, double largest, double& alpha) override;
+    bool changed() const override { return changed_; }
+    double gap() const override { return system_.gap_size(); }
+    void predict(double h, double trend) override;
+    void finish(const Step* step) override;
+    void accept(double h) override { stepper_.accept(h); }
+    void keep() override;
+    void back() override;
+    void write_poses(double* rows) const override;
+
+   private:
+    void act(bool outside);
+    void factorise(Response& response);
+    void project(Vector& onto) const;
+    void fill_inertia(const Step& step, bool fresh, Response& response);
+
+    System& system_;
+    Stepper& stepper_;
+    std::vector<Mat6> mass_;
+    std::vector<double> scales_, x_;
+    Matrix columns_;       // (unknowns, 6e + 1): B and the step back to balance
+    Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
+    Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass
+    std::vector<int> touching_;             // per row, as System::active
+    bool changed_ = false;
+    State kept_;
+    Vector kept_lambda_;
+    std::vector<Vec6> kept_velocity_, kept_momentum_;
+    std::vector<double> kept_rate_;
+};
+
+class Condensed {
+   public:
+    std::unique_ptr<Interior> interior;
+    double h = 0, time = 0;
+    int order = 1;
+    bool fresh = true;                // the next step looks back one step only
+    long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
+    Vector lambda_before;
+
+    double length = 1;                // the mechanism's radius
+
+    void prepare();                   // once the tips are known
+    void drop_anchors(double linear, double angular);  // once the interior stands in balance; N/m and N m/rad to try
+    bool step();                      // false: failed at every size; the state is that of the last good step
+    // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
+    // steps that adapt. Returns the fraction reached, 1 if all is well.
+    double balance();
+    double hold(const std::vector<Pose>& poses);
+    Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
+    const Vector& lambda() const { return interior->lambda; }
+
+   private:
+    bool advance(double h, int order);
+    bool divide(double h, int depth);
+    bool snap();
+    bool settle(const std::function<double()>& aim, int limit);
+    double aim_at(const std::vector<Pose>& goals);
+    double draw(const std::vector<Pose>& goals, double stiff);
+    double errors(const std::vector<Pose>& goals);
+    double follow(const std::function<bool(double)>& reach);
+    void outside(double fraction, double rate);
+    double apply(double largest);
+
+    Response response_;
+    Eigen::PartialPivLU<Matrix> factors_;
+    Matrix small_, projected_, derivative_;
+    Vector right_, wrench_, mu_, moved_, soft_;
+};
+
+}  // namespace supple

@@ -1,0 +1,200 @@
+// Python's view of a condensed mechanism in motion. It works on the engine's equations, which stay set up in Python.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "condensed.hpp"
+#include "engine.hpp"
+#include "module.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+constexpr double stop_stiffness = 1e3;  // of limits, over the stiffest spring
+constexpr double stop_onset = 1e-3;     // rad, or over the radius
+
+class CondensedCore {
+   public:
+    Engine& engine;
+    Condensed model;
+    TreeInterior* tree = nullptr;  // the interior, if it is one
+    std::vector<double> poses;  // (bodies, 4, 4)
+
+    // The engine holds the state to start from; tips by their bodies and poses (e, 4, 4) on them. `stops`: limits
+    // give way a little (for motion; statics has them exact). `sparse`: by the engine's tangent also where a tree would do.
+    CondensedCore(Engine& of, const std::vector<int>& bodies, const Doubles& on_body, double h, int order, bool stops,
+                  bool sparse)
+        : engine(of) {
+        expect(on_body, 16 * bodies.size());
+        System& system = engine.system;
+        for (Row& row : system.rows) {
+            if (row.equality || !stops) continue;
+            bool slide = true;
+            for (int axis : row.of.axes) slide = slide && system.twists[axis].tail<3>().isZero(0);
+            const double unit = slide ? system.length_scale : 1.0;
+            row.stop = stop_stiffness * system.stiffness_scale / (unit * unit);
+            row.onset = stop_onset * unit;
+        }
+        engine.stepper = std::make_unique<Stepper>(system, h, order);
+        model.h = h;
+        model.order = order;
+        model.length = system.length_scale;
+        if (!sparse) {
+            auto found = tree_interior(system, static_cast<int>(bodies.size()));
+            tree = found.get();
+            model.interior = std::move(found);
+        }
+        if (!tree) model.interior = std::make_unique<SparseInterior>(system, *engine.stepper);
+        for (std::size_t e = 0; e < bodies.size(); ++e) {
+            EndEffector tip;
+            tip.body = bodies[e];
+            tip.on_body = pose(on_body.data() + 16 * e);
+            model.interior->tips.push_back(tip);
+        }
+        model.prepare();
+        model.interior->start();
+        const double stiff = 1e-4 * system.stiffness_scale;
+        model.drop_anchors(stiff / (model.length * model.length), stiff);
+        poses.assign(16 * system.bodies(), 0.0);
+        for (int b = 0; b < system.bodies(); ++b) poses[16 * b + 15] = 1;
+        update();
+    }
+
+    // At rest in a state of balance, with the wrenches that hold it.
+    void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
+        expect(wrenches, model.lambda().size());
+        engine.set_state(q, lambda, mu);
+        model.interior->lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
+        model.interior->start();
+        model.fresh = true;
+        update();
+    }
+
+    // Brings the engine's coordinates, rates, poses and velocities up to date.
+    void tell() {
+        if (!tree) return;
+        engine.system.loads.clear();
+        engine.system.handles.clear();
+        tree->tell(engine.system);
+        engine.system.evaluate(false);
+    }
+
+    // Everything the next step depends on, as one flat array, and back.
+    NumpyArray state() const {
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0};
+        for (const Vector* each : {&model.lambda(), &model.lambda_before})
+            flat.insert(flat.end(), each->data(), each->data() + each->size());
+        if (tree) {
+            const auto rest = tree->flat();
+            flat.insert(flat.end(), rest.begin(), rest.end());
+        } else {
+            const NumpyArray rest = engine.history();
+            flat.insert(flat.end(), rest.data(), rest.data() + rest.size());
+        }
+        const std::size_t n = flat.size();
+        return numpy(std::move(flat), {n});
+    }
+
+    void set_state(const Doubles& flat, double time) {
+        const std::size_t n = model.lambda().size();
+        const double* at = flat.data();
+        model.time = time;
+        model.fresh = *at++ != 0;
+        for (Vector* each : {&model.interior->lambda, &model.lambda_before}) {
+            *each = Eigen::Map<const Vector>(at, n);
+            at += n;
+        }
+        if (tree)
+            tree->set_flat(at);
+        else
+            engine.set_history(at, flat.size() - 1 - 2 * n);
+        update();
+    }
+
+    void update() { model.interior->write_poses(poses.data()); }
+
+    int step(int n, bool show) {
+        nb::gil_scoped_release release;
+        for (int k = 0; k < n; ++k) {
+            if (!model.step()) return k;
+            if (show) update();
+        }
+        return n;
+    }
+
+    double balance() {
+        nb::gil_scoped_release release;
+        return model.balance();
+    }
+
+    double hold(const Doubles& goals) {
+        expect(goals, 16 * model.interior->tips.size());
+        std::vector<Pose> at;
+        for (std::size_t e = 0; e < model.interior->tips.size(); ++e) at.push_back(pose(goals.data() + 16 * e));
+        nb::gil_scoped_release release;
+        return model.hold(at);
+    }
+};
+
+EndEffector& tip_of(CondensedCore& c, int tip) { return c.model.interior->tips.at(tip); }
+
+}  // namespace
+
+void bind_condensed(nb::module_& module) {
+    nb::class_<CondensedCore>(module, "CondensedCore")
+        .def(nb::init<Engine&, const std::vector<int>&, const Doubles&, double, int, bool, bool>(), nb::keep_alive<1, 2>())
+        .def("set_wrench",
+             [](CondensedCore& c, int tip, const Doubles& wrench, bool world) {
+                 expect(wrench, 6);
+                 tip_of(c, tip).wrench = Eigen::Map<const Vec6>(wrench.data());
+                 tip_of(c, tip).world = world;
+             })
+        .def("set_handle",
+             [](CondensedCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
+                double damping) {
+                 expect(point, 3);
+                 expect(target, 3);
+                 EndEffector& t = tip_of(c, tip);
+                 t.held = held;
+                 t.point = Vec3(point.data());
+                 t.target = Vec3(target.data());
+                 t.stiffness = stiffness;
+                 t.damping = damping;
+             })
+        .def("place", &CondensedCore::place)
+        .def("tell", &CondensedCore::tell)
+        .def("state", &CondensedCore::state)
+        .def("set_state", &CondensedCore::set_state)
+        .def("step", &CondensedCore::step)
+        .def("balance", &CondensedCore::balance)
+        .def("hold", &CondensedCore::hold)
+        .def("update", &CondensedCore::update)
+        .def("compliance",
+             [](CondensedCore& c) {
+                 const Matrix C = c.model.compliance().transpose();  // row major
+                 const std::size_t n = C.rows();
+                 return numpy({C.data(), C.data() + C.size()}, {n, n});
+             })
+        .def("tip_pose",
+             [](const CondensedCore& c, int tip) {
+                 std::vector<double> rows(16, 0.0);
+                 write(c.model.interior->tip_pose(tip), rows.data());
+                 rows[15] = 1;
+                 return numpy(std::move(rows), {4, 4});
+             })
+        .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("tree", [](const CondensedCore& c) { return c.tree != nullptr; })
+        .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
+        .def_prop_ro("time", [](const CondensedCore& c) { return c.model.time; })
+        .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })
+        .def_prop_ro("iterations", [](const CondensedCore& c) { return c.model.iterations; })
+        .def_prop_ro("tangents", [](const CondensedCore& c) { return c.model.tangents; })
+        .def_prop_ro("snaps", [](const CondensedCore& c) { return c.model.snaps; })
+        .def_prop_ro("divisions", [](const CondensedCore& c) { return c.model.divisions; })
+        // the links' poses as of the last update: a view that later updates change
+        .def_prop_ro("poses", [](CondensedCore& c) {
+            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
+        }, nb::rv_policy::automatic);
+}

@@ -1,0 +1,318 @@
+"""`supple.condense`: a reduced model whose interior is solved exactly, wherever the end effectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core, spatial
+from supple.engine import Equilibrium, equilibrium
+from supple.engine.assembly import Equations, Load, check_mechanism, equations, loads, turned
+from supple.engine.dynamics import METHODS, check_inertia
+from supple.engine.statics import Acting
+from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.axes import by_joint
+from supple.mechanism.record import Array, array
+from supple.reduced.build import reduce
+from supple.reduced.model import Model, ReducedModel, held_base
+
+TIED = 1e-9
+"""Largest motion between two end effectors, over their own, of those that count as tied to each other."""
+
+
+def condense(
+    mech: Mechanism, end_effectors: Sequence[str] | str, *, method: str = "euler", gravity: bool = True
+) -> CondensedModel:
+    """Folds a sprung mechanism into its end effectors (bodies or sites), exactly at any displacement.
+
+    Everything between the end effectors and the world is kept in static balance: springs of any law, loops, motors,
+    touched limits and, with `gravity`, weight. It starts in the equilibrium without wrenches on end effectors.
+    `method` is that of time steps: "euler" (backward Euler) or "bdf2" (second order).
+    """
+    check_mechanism(mech)
+    if method not in METHODS:
+        raise MechanismError(f"method must be one of {tuple(METHODS)}, got {method!r}")
+    base = held_base(mech)[1]
+    if base is not None:
+        raise MechanismError(f"nothing holds '{mech.name}': '{base}' floats. Fix it, or use supple.reduce")
+    linear = reduce(mech, end_effectors)  # names what is not there, cannot move or is held by nothing
+    _check_apart(linear)
+    check_inertia(mech)
+    if not gravity:
+        mech = replace(mech, gravity=np.zeros(3))
+    return CondensedModel(mech, linear.end_effectors, method, equilibrium(mech))
+
+
+def _check_apart(model: ReducedModel) -> None:
+    """Raises if two end effectors cannot move against each other."""
+    linear, names = model.linear, model.end_effectors
+    twists = (linear.jacobian_of(names) @ linear.free).reshape(len(names), 6, -1)
+    for i, first in enumerate(names):
+        for j, second in enumerate(names[:i]):
+            seen = spatial.adjoint(spatial.inverse(linear.poses[first]) @ linear.poses[second]) @ twists[j]
+            if np.abs(twists[i] - seen).max() <= TIED * np.abs(twists[i]).max():
+                raise MechanismError(
+                    f"end effectors '{second}' and '{first}' are rigidly tied to each other; name one of them"
+                )
+
+
+@dataclass(frozen=True)
+class CondensedModel(Model):
+    """A mechanism as e end effectors, its interior in exact static balance; `ReducedSimulation` moves it."""
+
+    mechanism: Mechanism
+    end_effectors: tuple[str, ...]
+    """Names of bodies or sites."""
+    method: str
+    """Of time steps: "euler" or "bdf2"."""
+    rest: Equilibrium = field(repr=False)
+    """Where it starts: the equilibrium without wrenches on end effectors."""
+
+    @cached_property
+    def end_effector_poses(self) -> Array:
+        """(e, 4, 4) world poses of the end effectors at rest."""
+        return np.array([self.rest.poses[name] for name in self.end_effectors])
+
+    def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> CondensedMotion:
+        """The model in motion; its links follow their joints whatever `reconstruction` says."""
+        return CondensedMotion(self, dt)
+
+    def linear(self) -> ReducedModel:
+        """The linear model at rest."""
+        return reduce(self.mechanism, self.end_effectors, at=self.rest)
+
+    def under(
+        self, wrenches: Mapping[str, ArrayLike], frame: str = "world", start: CondensedPose | None = None
+    ) -> CondensedPose:
+        """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as for `supple.equilibrium`;
+        from rest, or from another pose. Raises `ConvergenceError` with the `load_fraction` reached."""
+        solver = self._solver(start)
+        for load in loads(self.mechanism, wrenches, frame):
+            self.index(load.name)
+        for i, name in enumerate(self.end_effectors):
+            wrench = array(wrenches.get(name, np.zeros(6)), (6,), f"wrench on '{name}'")
+            solver.core.set_wrench(i, np.ascontiguousarray(wrench), frame == "world")
+        reached = solver.core.balance()
+        if reached < 1:
+            raise ConvergenceError(
+                f"no equilibrium of '{self.mechanism.name}' was found beyond {reached:.1%} of the load: it buckles or "
+                "runs away there; apply less, or add stiffness",
+                load_fraction=reached,
+            )
+        return solver.pose()
+
+    def at(self, poses: Mapping[str, ArrayLike], start: CondensedPose | None = None) -> CondensedPose:
+        """Statics with every end effector held at a world pose (4, 4); from rest, or from another pose nearby."""
+        solver = self._solver(start)
+        missing = [name for name in self.end_effectors if name not in poses]
+        if missing:
+            raise MechanismError(f"a pose is needed for every end effector; there is none for '{missing[0]}'")
+        for name in poses:
+            self.index(name)
+        goals = np.array([_pose(poses[name], name) for name in self.end_effectors])
+        reached = solver.core.hold(np.ascontiguousarray(goals))
+        if reached < 1:
+            raise ConvergenceError(
+                f"the end effectors of '{self.mechanism.name}' cannot be held there: beyond {reached:.1%} of the way "
+                "they are out of reach, or the interior buckles; go less far, or pull with a handle",
+                load_fraction=reached,
+            )
+        return solver.pose()
+
+    def _solver(self, start: CondensedPose | None) -> _Solver:
+        solver = self._solver_at_rest
+        if start is not None and start.model is not self:
+            raise MechanismError("`start` is a pose of another model")
+        solver.place(*((self.rest.state, np.zeros(6 * len(self.end_effectors))) if start is None else
+                       (start.state, start.wrenches)))  # fmt: skip
+        return solver
+
+    @cached_property
+    def _solver_at_rest(self) -> _Solver:
+        return _Solver(self, 1.0, stops=False)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the model, with its mechanism, as `.npz` (no pickle)."""
+        from supple.reduced.condensed_files import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> CondensedModel:
+        """Reads a model that `save` wrote."""
+        from supple.reduced.condensed_files import load
+
+        return load(path)
+
+    def __repr__(self) -> str:
+        return f"CondensedModel('{self.mechanism.name}': {', '.join(self.end_effectors)})"
+
+
+@dataclass(frozen=True)
+class CondensedPose:
+    """A condensed mechanism in static balance."""
+
+    model: CondensedModel = field(repr=False)
+    poses: Poses
+    """World poses (4, 4) of every body."""
+    coordinates: dict[str, Array]
+    """Coordinates (k,) of every joint, by its name; rad and m."""
+    wrenches: Array
+    """(6e,) wrenches that hold the end effectors there, in their own axes; the mechanism exerts their opposite."""
+    energy: float
+    """Elastic and gravitational, J."""
+    gap: float
+    """Largest gap of a loop over the radius, or error of a motor or touched limit."""
+    state: tuple[Array, Array, Array] = field(repr=False)
+    acting: Acting = field(repr=False)
+
+    @cached_property
+    def equilibrium(self) -> Equilibrium:
+        """The same as an equilibrium of the engine, the wrenches fixed in the end effectors' own axes."""
+        mech, names = self.model.mechanism, self.model.end_effectors
+        eqs = equations(mech)
+        self.acting.on(eqs)
+        eqs.core.set_state(*self.state)
+        eqs.core.evaluate(False)
+        state = eqs.core.q, eqs.core.reactions, eqs.core.mu
+        residual = max(eqs.core.imbalance, eqs.core.gap_size)
+        held = eqs.held(state[2])
+        reactions = eqs.reactions(state[1])
+        assert len(names) == len(self.acting.loads)
+        return Equilibrium(
+            mech, self.poses, self.coordinates, reactions, held, residual, 1.0, 0, self.acting, state
+        )
+
+    def linear(self) -> ReducedModel:
+        """The linear model at this pose."""
+        return reduce(self.model.mechanism, self.model.end_effectors, at=self.equilibrium)
+
+
+class _Solver:
+    """The compiled core of a model, and the engine's equations that it works on."""
+
+    def __init__(self, model: CondensedModel, dt: float, stops: bool) -> None:
+        mech = model.mechanism
+        self.model = model
+        self.eqs: Equations = equations(mech)
+        self.frames = [mech.frame(name) for name in model.end_effectors]
+        model.rest.acting.on(self.eqs)
+        self.eqs.core.set_state(*model.rest.state)
+        on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
+        bodies = [body for body, _ in self.frames]
+        self.core: Any = _core.CondensedCore(self.eqs.core, bodies, on_body, dt, METHODS[model.method], stops, False)
+
+    def place(self, state: tuple[Array, Array, Array], wrenches: Array) -> None:
+        """At rest in a state of balance, with the wrenches (6e,) that hold it."""
+        self.core.place(*(np.ascontiguousarray(part) for part in (*state, wrenches)))
+
+    @property
+    def engine(self) -> Any:
+        """The engine's core, brought up to date."""
+        self.core.tell()
+        return self.eqs.core
+
+    def pose(self) -> CondensedPose:
+        """The present state, which must be balanced."""
+        self.core.update()
+        mech, engine = self.model.mechanism, self.engine
+        _, strain, weight = engine.energies
+        wrenches = self.core.wrenches
+        held = tuple(
+            Load(name, body, on_body[:3, 3].copy(), turned(on_body[:3, :3], wrench), False)
+            for name, (body, on_body), wrench in zip(
+                self.model.end_effectors, self.frames, wrenches.reshape(-1, 6), strict=True
+            )
+        )
+        acting = Acting(held, mech.gravity, self.eqs.rest, self.eqs.targets)
+        return CondensedPose(
+            self.model,
+            Poses(mech, self.core.poses.copy()),
+            by_joint(mech, engine.q),
+            wrenches,
+            strain + weight,
+            float(self.core.gap),
+            (engine.q, engine.reactions, engine.mu),
+            acting,
+        )
+
+
+class CondensedMotion:
+    """A condensed model by implicit time steps (a `Motion`)."""
+
+    def __init__(self, model: CondensedModel, dt: float) -> None:
+        self.model = model
+        self._solver = _Solver(model, dt, stops=True)
+        self.core = self._solver.core
+        if self._solver.eqs.limit_names:
+            self.core.balance()  # limits give way a little
+        self._loops = list(model.mechanism.topology.loops)
+
+    def set_targets(self, targets: dict[str, float]) -> None:
+        eqs, acting = self._solver.eqs, self.model.rest.acting
+        rest, rows = acting.rest.copy(), dict(acting.targets)
+        for name, value in targets.items():
+            if name in rows:
+                rows[name] = value
+            else:
+                rest[eqs.sprung_axis(name)] = value
+        eqs.set_targets(rest, rows)
+
+    @property
+    def tips(self) -> tuple[Array, Array]:
+        poses = np.array([self.core.tip_pose(i) for i in range(len(self.model.end_effectors))])
+        moving = self.velocities
+        twists = [
+            spatial.adjoint(spatial.inverse(on_body)) @ moving[body] for body, on_body in self._solver.frames
+        ]
+        return poses, np.array(twists)
+
+    @property
+    def displacement(self) -> Array:
+        twists: Array = spatial.log(spatial.inverse(self.model.end_effector_poses) @ self.tips[0]).ravel()
+        return twists
+
+    @property
+    def reach(self) -> float:
+        return float(np.linalg.norm(self.displacement))
+
+    @property
+    def velocities(self) -> Array:
+        velocities: Array = self._solver.engine.velocities
+        return velocities
+
+    @property
+    def coordinates(self) -> Array:
+        q: Array = self._solver.engine.q
+        return q
+
+    @property
+    def gaps(self) -> Array:
+        loops = self._solver.engine.gaps[self._loops].reshape(-1, 6)
+        return np.concatenate([np.zeros((len(self.model.end_effectors), 6)), loops])
+
+    @property
+    def state(self) -> tuple[Array, ...]:
+        return (self.core.state(),)
+
+    def set_state(self, state: tuple[Array, ...], time: float) -> None:
+        (flat,) = state
+        if len(flat) != len(self.core.state()):
+            raise MechanismError("this state was saved by a simulation of another model")
+        self.core.set_state(flat, time)
+
+
+def _pose(value: ArrayLike, name: str) -> Array:
+    """A pose (4, 4), or a clear error."""
+    pose = array(value, (4, 4), f"the pose of '{name}'")
+    rotation = pose[:3, :3]
+    if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6 or np.linalg.det(rotation) < 0:
+        raise MechanismError(f"the pose of '{name}' is no rotation and translation")
+    return pose

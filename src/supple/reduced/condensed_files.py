@@ -1,0 +1,40 @@
+"""Condensed models as `.npz` files: arrays and JSON text, no pickle."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from supple.engine.dynamics import METHODS
+from supple.mechanism import Poses
+from supple.reduced.condensation import CondensedModel
+from supple.reduced.files import VERSION, equilibrium_in, opened, write
+
+FORMAT = "supple-condensed-model"
+
+
+def save(model: CondensedModel, path: str | PathLike[str]) -> None:
+    """Writes a model: its mechanism, its end effectors and where it starts."""
+    rest = model.rest
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "end_effectors": model.end_effectors,
+        "method": model.method,
+        "targets": rest.acting.targets,
+        "loads": [],
+    }
+    arrays = dict(zip(("at_q", "at_reactions", "at_rows"), rest.state, strict=True))
+    arrays |= {"poses": rest.poses.array, "at_gravity": rest.acting.gravity, "at_rest": rest.acting.rest}
+    write(path, header, model.mechanism, arrays)
+
+
+def load(path: str | PathLike[str]) -> CondensedModel:
+    """Reads what `save` wrote; anything else raises `MechanismError`."""
+    with opened(path, FORMAT, "condensed model", "supple.condense") as (mech, header, arrays):
+        names = tuple(str(name) for name in header["end_effectors"])
+        if not names or len(set(names)) < len(names) or any(mech.frame(name)[0] < 0 for name in names):
+            raise ValueError("its end effectors do not fit the mechanism")
+        if header["method"] not in METHODS or arrays["poses"].shape != (len(mech.bodies), 4, 4):
+            raise ValueError("its method or poses are not right")
+        rest = equilibrium_in(mech, header, arrays, Poses(mech, arrays["poses"]))
+        return CondensedModel(mech, names, header["method"], rest)

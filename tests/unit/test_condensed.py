@@ -1,0 +1,172 @@
+"""Condensed models: what they offer, and what they say to bad input."""
+
+import numpy as np
+import pytest
+
+import supple
+from condensed_reference import LIBRARY, apart
+from supple import spatial
+
+ARM = LIBRARY["robot_arm"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return supple.condense(*ARM)
+
+
+def test_it_is_a_model_for_a_reduced_simulation(model):
+    sim = supple.ReducedSimulation(model, 2e-3)
+    assert repr(model) == "CondensedModel('robot_arm': tip)"
+    assert np.abs(sim.displacement).max() < 1e-14
+    sim.apply("tip", [0, 50.0, 0, 0, 0, 0])
+    sim.step(50)
+    assert sim.time == pytest.approx(0.1)
+    assert sim.separation.total < 1e-12
+    assert np.abs(sim.gaps).max(initial=0.0) < 1e-12
+    assert np.allclose(sim.poses["tip"], sim.end_effector_pose("tip"))
+    q = np.concatenate(list(sim.coordinates.values()))
+    assert apart(supple.kinematics(model.mechanism, q).poses.array, sim.poses.array, 1.0) < 1e-12
+    # velocities are those of the motion
+    before, moved = sim.poses.array.copy(), sim.velocities
+    sim.step()
+    twists = spatial.log(np.linalg.inv(before) @ sim.poses.array) / sim.dt
+    assert np.abs(twists - moved).max() < 0.1 * np.abs(moved).max()
+
+
+@pytest.mark.parametrize("name", ["robot_arm", "loop"])
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_restored_states_go_on_to_the_same_bits(name, method):
+    mech, tips = LIBRARY[name]
+    sim = supple.ReducedSimulation(supple.condense(mech, tips, method=method), 2e-3)
+    sim.apply("tip", [0, 30.0, 10.0, 0, 0, 0])
+    sim.pull("tip", (0.5, 0.2, 1.0), stiffness=50.0, damping=1.0)
+    sim.step(20)
+    saved = sim.save()
+    sim.step(30)
+    once = sim.poses.array.copy()
+    sim.pull("tip", None)
+    sim.step(10)
+    sim.restore(saved)
+    sim.step(30)
+    assert np.array_equal(sim.poses.array, once)
+    sim.reset()
+    assert sim.time == 0
+    assert apart(sim.poses.array, sim.model.rest.poses.array, 1.0) < 1e-12
+
+
+def test_files(model, tmp_path):
+    path = tmp_path / "arm.npz"
+    model.save(path)
+    again = type(model).load(path)
+    load = {"tip": [5.0, 10.0, 0, 0, 0, 0]}
+    assert np.array_equal(again.under(load).poses.array, model.under(load).poses.array)
+    with pytest.raises(supple.MechanismError, match="not a reduced model"):
+        supple.ReducedModel.load(path)
+    supple.reduce(*ARM).save(path)
+    with pytest.raises(supple.MechanismError, match="not a condensed model"):
+        type(model).load(path)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_linear_is_what_reduce_gives_at_the_same_pose(name):
+    mech, tips = LIBRARY[name]
+    model = supple.condense(mech, tips)
+    load = {tips[0]: [3.0, 5.0, -2.0, 0.2, 0.1, 0.3]}
+    here, there = model.under(load).linear(), supple.reduce(mech, tips, at=supple.equilibrium(mech, load))
+    assert here.rank == there.rank
+    for part in ("compliance", "stiffness", "mass", "damping", "wrenches"):
+        a, b = getattr(here, part), getattr(there, part)
+        assert np.abs(a - b).max() < 1e-6 * np.abs(b).max()
+    at_rest, rest = model.linear(), supple.reduce(mech, tips)
+    assert np.abs(at_rest.compliance - rest.compliance).max() < 1e-8 * np.abs(rest.compliance).max()
+
+
+def test_gravity_counts_unless_it_is_left_out():
+    mech = supple.library.robot_arm(gravity=(0, 0, -9.81))
+    heavy, light = supple.condense(mech, "tip"), supple.condense(mech, "tip", gravity=False)
+    assert apart(heavy.rest.poses.array, supple.equilibrium(mech).poses.array, 1.0) < 1e-12
+    weightless = supple.condense(*ARM)
+    assert apart(light.rest.poses.array, weightless.rest.poses.array, 1.0) < 1e-12
+    sim = supple.ReducedSimulation(heavy, 2e-3)
+    sim.step(20)
+    assert apart(sim.poses.array, heavy.rest.poses.array, 1.0) < 1e-9  # stays at rest
+
+
+def test_set_points_move_it():
+    mech = supple.library.robot_arm(damping=300.0)
+    name = mech.joints[3].name
+    sim = supple.ReducedSimulation(supple.condense(mech, "tip"), 5e-3)
+    sim.set_target(name, 0.2)
+    sim.step(20_000)
+    full = supple.equilibrium(mech, targets={name: 0.2})
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-5
+    with pytest.raises(supple.MechanismError):
+        sim.set_target("nothing", 1.0)
+
+
+def test_names_that_are_wrong():
+    mech = ARM[0]
+    for names, words in (([], "at least one"), (["nobody"], "nobody"), (["tip", "tip"], "twice")):
+        with pytest.raises(supple.MechanismError, match=words):
+            supple.condense(mech, names)
+    with pytest.raises(supple.MechanismError, match="method"):
+        supple.condense(mech, "tip", method="rk4")
+    with pytest.raises(supple.MechanismError, match="Mechanism is needed"):
+        supple.condense("arm.xml", "tip")
+
+
+def welded():
+    b = supple.Builder("welded", gravity=(0, 0, 0))
+    body = {"mass": 1.0, "inertia": np.eye(3) * 0.01}
+    b.body("base", np.eye(4), **body)
+    b.fixed("bolt", "world", "base")
+    b.body("arm", np.eye(4), **body)
+    b.hinge("hinge", "base", "arm", (0, 0, 0), (0, 0, 1), stiffness=1.0)
+    b.body("tool", spatial.pose(np.eye(3), (0.1, 0, 0)), **body)
+    b.fixed("weld", "arm", "tool")
+    b.body("loose", np.eye(4), **body)
+    return b
+
+
+def test_end_effectors_that_are_tied():
+    b = welded()
+    b.hinge("other", "tool", "loose", (0.1, 0, 0), (0, 1, 0), stiffness=1.0)
+    mech = b.build()
+    with pytest.raises(supple.MechanismError, match="'arm' and 'tool' are rigidly tied"):
+        supple.condense(mech, ["arm", "tool"])
+    with pytest.raises(supple.MechanismError, match="'base' cannot move"):
+        supple.condense(mech, ["base"])
+    assert supple.condense(mech, ["arm", "loose"]).end_effectors == ("arm", "loose")
+
+
+def test_what_nothing_holds_is_named():
+    b = welded()
+    b.hinge("other", "tool", "loose", (0.1, 0, 0), (0, 1, 0))
+    with pytest.raises(supple.MechanismError, match="nothing holds .*other"):
+        supple.condense(b.build(), ["loose"])
+    b = welded()
+    b.free("flight", "world", "loose")
+    with pytest.raises(supple.MechanismError, match="'loose' floats"):
+        supple.condense(b.build(), ["tool"])
+
+
+def test_poses_out_of_reach(model):
+    far = model.end_effector_poses[0].copy()
+    far[:3, 3] += 10 * model.mechanism.radius
+    with pytest.raises(supple.ConvergenceError, match="out of reach"):
+        model.at({"tip": far})
+    with pytest.raises(supple.MechanismError, match="no rotation"):
+        model.at({"tip": 2 * np.eye(4)})
+    with pytest.raises(supple.MechanismError, match="pose is needed"):
+        model.at({})
+    # and it still works afterwards
+    assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
+
+
+def test_wrenches_that_are_wrong(model):
+    for bad in ([np.nan] * 6, [1.0] * 5):
+        with pytest.raises(supple.MechanismError):
+            model.under({"tip": bad})
+    with pytest.raises(supple.MechanismError, match="not an end effector"):
+        model.under({model.mechanism.bodies[0].name: np.ones(6)})

@@ -1,0 +1,323 @@
+"""Condensed models against the engine: statics anywhere, work around cycles, frequencies, responses, rough handling."""
+
+import numpy as np
+import pytest
+
+import supple
+from condensed_reference import LIBRARY, ROBOT_FILES, ROBOTS, apart, displacement, robot, wrenches_reaching
+from supple import spatial
+
+
+def models():
+    return pytest.mark.parametrize("name", LIBRARY)
+
+
+def own_axes(eq, wrenches):
+    """Wrenches in world axes, turned into the bodies' own: (6e,)."""
+    parts = [(eq.poses[name][:3, :3].T @ np.reshape(w, (2, 3)).T).T.ravel() for name, w in wrenches.items()]
+    return np.concatenate(parts)
+
+
+def compare_statics(name, count):
+    """Random wrenches up to a relative displacement of 1.5, by wrench and by pose, against `equilibrium`."""
+    mech, tips = LIBRARY[name]
+    model = supple.condense(mech, tips)
+    linear, rng, done = model.linear(), np.random.default_rng(7), 0
+    while done < count:
+        wrenches = wrenches_reaching(linear, rng, rng.uniform(0, 1.5))
+        try:
+            full = supple.equilibrium(mech, wrenches)
+        except supple.ConvergenceError:
+            continue  # buckles
+        if displacement(linear, full) > 1.5:
+            continue
+        done += 1
+        loaded = model.under(wrenches)
+        assert apart(loaded.poses.array, full.poses.array, mech.radius) < 1e-7
+        # from close by: a pose may belong to several balanced interiors
+        nearly = model.under({tip: 0.98 * w for tip, w in wrenches.items()})
+        held = model.at({tip: full.poses[tip] for tip in tips}, start=nearly)
+        assert apart(held.poses.array, full.poses.array, mech.radius) < 1e-7
+        torques = held.linear().linear.jacobian_of(tips).T
+        wanted = torques @ own_axes(full, wrenches)
+        assert np.abs(torques @ held.wrenches - wanted).max() < 1e-6 * np.abs(wanted).max()
+        for pose in (loaded, held):
+            assert pose.gap < 1e-8
+            assert supple.reduced.joints.separation(mech, pose.poses.array).total < 1e-8
+
+
+@models()
+def test_statics_are_those_of_the_engine(name):
+    compare_statics(name, 3)
+
+
+@pytest.mark.long
+@models()
+def test_statics_are_those_of_the_engine_for_200_wrenches(name):
+    compare_statics(name, 200)
+
+
+@pytest.mark.parametrize("name", ["helix", "robot_arm", "loop", "ladder"])
+def test_the_wrench_does_no_work_around_a_cycle(name):
+    """A smooth closed path of the tip, within what it can reach: the trapezoidal rule converges geometrically."""
+    mech, tips = LIBRARY[name]
+    model = supple.condense(mech, tips)
+    basis = model.linear().basis
+    rng = np.random.default_rng(3)
+    a, b = (basis @ (0.04 * v / np.linalg.norm(v)) for v in rng.normal(size=(2, basis.shape[1])))
+    start = None
+    if basis.shape[1] < 6:  # on the surface that it can reach: a path of wrenches instead
+        c = supple.reduce(mech, tips).stiffness
+        loads = [c @ a, c @ b]
+    work, energies, n = 0.0, [], 64
+    poses = []
+    for k in range(n):
+        angle = 2 * np.pi * k / n
+        if basis.shape[1] < 6:
+            here = model.under({tips[0]: np.cos(angle) * loads[0] + np.sin(angle) * loads[1]}, "body", start=start)
+        else:
+            twist = np.cos(angle) * a + np.sin(angle) * b - a
+            goal = model.end_effector_poses[0] @ spatial.exp(twist)
+            here = model.at({tips[0]: goal}, start=start)
+        start = here
+        energies.append(here.energy)
+        poses.append((here.poses[tips[0]], here.wrenches))
+    # velocity of the path by Fourier differentiation of log(H_0^-1 H)
+    twists = np.array([spatial.log(np.linalg.inv(poses[0][0]) @ pose) for pose, _ in poses])
+    waves = np.fft.fftfreq(n, 1 / n)[:, None] * (np.abs(np.fft.fftfreq(n, 1 / n)) < n / 2)[:, None]
+    rates = np.fft.ifft(1j * waves * np.fft.fft(twists, axis=0), axis=0).real
+    for (_, wrench), twist, rate in zip(poses, twists, rates, strict=True):
+        work += wrench @ spatial.right_jacobian(twist) @ rate * 2 * np.pi / n
+    involved = np.ptp(energies)
+    assert involved > 0
+    assert abs(work) < 1e-8 * involved
+
+
+def step_response(simulation, tip, wrench, steps):
+    simulation.apply(tip, wrench)
+    path = []
+    for _ in range(steps):
+        simulation.step(5)
+        path.append(simulation.poses[tip][:3, 3].copy())
+    return np.array(path)
+
+
+@pytest.mark.parametrize("name", ["ladder", "robot_arm", "y", "loop"])
+def test_a_pull_moves_the_tip_as_in_the_engine(name):
+    """Up to a relative displacement of a quarter and more, where a linear model is off."""
+    mech, tips = LIBRARY[name]
+    linear = supple.reduce(mech, tips)
+    push = wrenches_reaching(linear, np.random.default_rng(1), 0.3)[tips[0]]
+    full = step_response(supple.Simulation(mech, 2e-3), tips[0], push, 60)
+    exact = step_response(supple.ReducedSimulation(supple.condense(mech, tips), 2e-3), tips[0], push, 60)
+    straight = step_response(supple.ReducedSimulation(linear, 2e-3), tips[0], push, 60)
+    moved = np.linalg.norm(full - full[0], axis=1).max()
+    off, linear_off = (np.linalg.norm(path - full, axis=1).max() / moved for path in (exact, straight))
+    assert off < 0.1
+    assert off < linear_off
+
+
+def consistent_frequency(linear):
+    """rad/s of the slowest vibration of a linear model."""
+    from scipy.linalg import eigh
+
+    basis = linear.basis
+    return np.sqrt(eigh(basis.T @ linear.stiffness @ basis, basis.T @ linear.mass @ basis, eigvals_only=True)[0])
+
+
+@pytest.mark.parametrize("name", ["robot_arm", "y", "loop", "ladder"])
+@pytest.mark.parametrize("far", [0.0, 0.7])
+def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, far):
+    """Let go a little off an equilibrium, undamped, by second-order steps: the energy swings at twice the frequency."""
+    tips = LIBRARY[name][1]
+    mech = getattr(supple.library, name)(damping=0.0)
+    model = supple.condense(mech, tips, method="bdf2")
+    loads = wrenches_reaching(model.linear(), np.random.default_rng(2), far)
+    eq = supple.equilibrium(mech, loads)
+    wanted = supple.modes(mech, at=eq).frequencies[0]
+    # along the slowest mode of the linear model there
+    pose = model.under(loads)
+    found = consistent_frequency(pose.linear()) / (2 * np.pi)
+    assert found == pytest.approx(wanted, rel=0.08 if name == "ladder" else 0.07)  # 7.6 % for this ladder
+    assert found > 0.999 * wanted  # a constraint only stiffens
+    measured = swing(model, loads, pose, found)
+    assert measured == pytest.approx(found, rel=0.02)
+
+
+def swing(model, loads, pose, guess):
+    """Hz of a small free swing about a loaded pose, in the condensed simulation."""
+    from scipy.linalg import eigh
+
+    linear = pose.linear()
+    basis = linear.basis
+    shape = eigh(basis.T @ linear.stiffness @ basis, basis.T @ linear.mass @ basis)[1][:, 0]
+    push = linear.stiffness @ basis @ shape
+    push *= 2e-3 / np.abs(shape).max()
+    sim = supple.ReducedSimulation(model, 1 / (200 * guess))
+    more = {name: np.array(w) for name, w in loads.items()}
+    for i, name in enumerate(model.end_effectors):
+        turn = pose.poses[name][:3, :3]
+        more[name] = more[name] + np.concatenate([turn @ push[6 * i : 6 * i + 3], turn @ push[6 * i + 3 : 6 * i + 6]])
+    start = model.under(more)
+    sim._motion._solver.place(start.state, start.wrenches)
+    for name, wrench in loads.items():
+        sim.apply(name, wrench)
+    i = int(np.abs(linear.compliance @ push).argmax())
+    name, axis = model.end_effectors[i // 6], i % 6
+    values = []
+    for _ in range(500):
+        sim.step()
+        twist = spatial.log(np.linalg.inv(pose.poses[name]) @ sim.end_effector_pose(name))
+        values.append(twist[axis])
+    values = np.array(values) - np.mean(values[:400])
+    down = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
+    crossing = down + values[down] / (values[down] - values[down + 1])
+    return 1 / (np.diff(crossing).mean() * sim.dt)
+
+
+REACH = 0.15
+"""Relative displacement of a jerk, were it held for long; twenty steps of it, at random, add up to several times that."""
+
+
+def jerk(mech, tips, dt, steps, reach, seed=0):
+    """Random wrenches, changed every 20 steps; returns the core, the largest energy and the simulation."""
+    model = supple.condense(mech, tips)
+    linear, rng = model.linear(), np.random.default_rng(seed)
+    sim = supple.ReducedSimulation(model, dt)
+    largest = 0.0
+    for _ in range(steps // 20):
+        for name, wrench in wrenches_reaching(linear, rng, rng.uniform(0, reach)).items():
+            sim.apply(name, wrench)
+        sim.step(20)
+        energies = sim._motion._solver.engine.energies
+        assert np.isfinite(energies).all()
+        largest = max(largest, abs(sum(energies)))
+    assert np.isfinite(sim.poses.array).all()
+    return sim, largest
+
+
+@models()
+@pytest.mark.parametrize("dt", [1e-3, 1e-2])
+def test_jerks_leave_it_in_one_piece(name, dt):
+    mech, tips = LIBRARY[name]
+    sim, largest = jerk(mech, tips, dt, 400, REACH)
+    core = sim._motion.core
+    assert largest < 200
+    # the arm whips about at 10 ms: known to need more
+    assert core.iterations <= (12 if (name, dt) == ("robot_arm", 1e-2) else 4) * core.steps
+    assert sim.separation.total < 1e-8
+
+
+@pytest.mark.parametrize("name", ROBOT_FILES)
+@pytest.mark.parametrize("dt", [1e-3, 1e-2])
+def test_robots_are_jerked(name, dt):
+    if not ROBOTS.exists():
+        pytest.skip("no shared/robots beside the project")
+    mech, tips = robot(name)
+    sim, largest = jerk(mech, tips, dt, 100, REACH)
+    assert largest < 1e3
+    assert sim.separation.total < 1e-8
+
+
+@pytest.mark.long
+@models()
+@pytest.mark.parametrize("dt", [1e-3, 1e-2])
+def test_a_million_jerked_steps(name, dt):
+    mech, tips = LIBRARY[name]
+    sim, largest = jerk(mech, tips, dt, 1_000_000, REACH)
+    assert largest < 1000
+    assert sim.separation.total < 1e-8
+
+
+def planar_chain(links, bend):
+    """Hinges about y along x, each bent by `bend` rad at rest: a stretched chain if that is zero."""
+    b = supple.Builder("chain", gravity=(0, 0, 0))
+    at = np.eye(4)
+    before, turned = "world", 0.0
+    for i in range(links):
+        name = "tip" if i == links - 1 else f"link_{i}"
+        b.body(name, at, mass=0.1, centre=(0.05, 0, 0), inertia=np.diag([1e-5, 1e-4, 1e-4]))
+        b.hinge(f"hinge_{i}", before, name, at=at[:3, 3], axis=(0, 1, 0), stiffness=1.0, damping=0.1)
+        turned += bend
+        at = at @ spatial.pose(np.eye(3), (0.1, 0, 0)) @ spatial.exp(np.array([0, 0, 0, 0, bend, 0.0]))
+        before = name
+    return b.build()
+
+
+def test_through_the_stretched_pose_and_back():
+    """A bent chain pulled straight and let go: singular on the way, where the tip cannot move along itself."""
+    mech = planar_chain(6, 0.3)
+    model = supple.condense(mech, ["tip"])
+    sim = supple.ReducedSimulation(model, 1e-3)
+    highest = 0.0
+    for sign in (1, -1, 1, -1):
+        sim.apply("tip", [sign * 40.0, 0, -sign * 20.0, 0, 0, 0])
+        sim.step(400)
+        highest = max(highest, sum(sim._motion._solver.engine.energies))
+    assert highest < 40
+    sim.apply("tip", np.zeros(6))
+    sim.step(20_000)
+    assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
+
+
+def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
+    mech = planar_chain(6, 0.3)
+    sim = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-3)
+    sim.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
+    for _ in range(40):
+        sim.step(100)
+        assert np.isfinite(sim.poses.array).all()
+    end = sim.poses["tip"][:3, 3]
+    assert end[0] == pytest.approx(0.5, abs=2e-3)  # five links of 0.1 m before the last one's origin
+    assert abs(end[2]) < 0.05
+    full = supple.Simulation(mech, 1e-3)
+    full.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
+    full.step(4000)
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-5
+
+
+def test_the_ladder_at_rest_is_hard_along_itself():
+    mech, tips = LIBRARY["ladder"]
+    sim = supple.ReducedSimulation(supple.condense(mech, tips), 2e-3)
+    sim.apply("tip", [0, 0, 1000.0, 0, 0, 0])
+    sim.step(200)
+    assert apart(sim.poses.array, sim.model.rest.poses.array, mech.radius) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_the_order_of_time_steps(method):
+    """Halving the step halves the error of backward Euler and quarters that of second-order steps."""
+    mech, tips = LIBRARY["robot_arm"]
+    model = supple.condense(mech, tips, method=method)
+
+    def end(dt):
+        sim = supple.ReducedSimulation(model, dt)
+        sim.apply("tip", [10.0, 20.0, 0, 0, 0, 0])
+        sim.step(round(0.2 / dt))
+        return sim.poses["tip"]
+
+    coarse, middle, fine = (end(dt) for dt in (4e-3, 2e-3, 1e-3))
+    ratio = np.abs(coarse - middle).max() / np.abs(middle - fine).max()
+    assert ratio == pytest.approx(2 if method == "euler" else 4, rel=0.25)
+
+
+def test_limits_and_progressive_springs():
+    """A joint with a curve and one with a limit: statics exact, and motion comes to rest there within a stop's give."""
+    curve = supple.mechanism.Curve(np.linspace(-1, 1, 9), 2 * np.linspace(-1, 1, 9) + 30 * np.linspace(-1, 1, 9) ** 3)
+    b = supple.Builder("finger")
+    b.body("link", np.eye(4), mass=0.1, centre=(0.05, 0, 0), inertia=np.diag([1e-5, 1e-4, 1e-4]))
+    b.hinge("knuckle", "world", "link", (0, 0, 0), (0, 1, 0), curves=(curve,), damping=0.05)
+    outer = spatial.pose(np.eye(3), (0.1, 0, 0))
+    b.body("tip", outer, mass=0.1, centre=(0.05, 0, 0), inertia=np.diag([1e-5, 1e-4, 1e-4]))
+    b.hinge("joint", "link", "tip", (0.1, 0, 0), (0, 1, 0), stiffness=1.0, damping=0.05, limits=(-0.3, 0.3))
+    mech = b.build()
+    model = supple.condense(mech, ["tip"])
+    load = {"tip": [0, 0, -6.0, 0, 2.0, 0]}
+    full = supple.equilibrium(mech, load)
+    assert full.coordinates["joint"][0] == pytest.approx(0.3, abs=1e-9)
+    assert apart(model.under(load).poses.array, full.poses.array, mech.radius) < 1e-9
+    sim = supple.ReducedSimulation(model, 1e-3)
+    sim.apply("tip", load["tip"])
+    sim.step(5000)
+    assert sim.coordinates["joint"][0] == pytest.approx(0.3, abs=1e-3)
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 5e-3
