@@ -36,7 +36,7 @@ ARRAYS = (
 def save(model: ReducedModel, path: str | PathLike[str]) -> None:
     """Writes a model, its mechanism and the equilibrium it was made at."""
     header, arrays = _packed(model)
-    _write(path, {"format": FORMAT, "version": VERSION, **header}, model.mechanism, arrays)
+    write(path, {"format": FORMAT, "version": VERSION, **header}, model.mechanism, arrays)
 
 
 def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
@@ -48,7 +48,7 @@ def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
         headers.append(header)
         arrays |= {f"{i}/{name}": each for name, each in own.items()}
     text = {"format": COLLECTION, "version": VERSION, "power": many.power, "support": many.support, "models": headers}
-    _write(path, text, many.mechanism, arrays)
+    write(path, text, many.mechanism, arrays)
 
 
 def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -74,7 +74,7 @@ def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, arrays
 
 
-def _write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
+def write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
     texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(mech)}
     packed: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
     with writing(path, binary=True) as file:
@@ -83,13 +83,13 @@ def _write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, a
 
 def load(path: str | PathLike[str]) -> ReducedModel:
     """Reads what `save` wrote; anything else raises `MechanismError`."""
-    with _opened(path, FORMAT, "reduced model", "supple.reduce") as (mech, header, arrays):
+    with opened(path, FORMAT, "reduced model", "supple.reduce") as (mech, header, arrays):
         return _model(mech, header, arrays)
 
 
 def load_blended(path: str | PathLike[str]) -> BlendedModel:
     """Reads what `save_blended` wrote; anything else raises `MechanismError`."""
-    with _opened(path, COLLECTION, "blended model", "supple.blend or supple.explore") as (mech, header, arrays):
+    with opened(path, COLLECTION, "blended model", "supple.blend or supple.explore") as (mech, header, arrays):
         models = []
         for i, own in enumerate(header["models"]):
             start = f"{i}/"
@@ -99,7 +99,7 @@ def load_blended(path: str | PathLike[str]) -> BlendedModel:
 
 
 @contextmanager
-def _opened(
+def opened(
     path: str | PathLike[str], wanted: str, what: str, maker: str
 ) -> Iterator[tuple[Mechanism, dict[str, Any], dict[str, Any]]]:
     """Mechanism, header and arrays of a file of this format; errors while they are used are the file's."""
@@ -139,7 +139,7 @@ def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> R
     for name in (*ARRAYS, "poses"):
         _check_array(arrays, name)
     poses = Poses(mech, arrays["poses"])
-    at = _equilibrium(mech, header, arrays, poses) if "at_q" in arrays else None
+    at = equilibrium_in(mech, header, arrays, poses) if "at_q" in arrays else None
     texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
     model = ReducedModel(
         mechanism=mech,
@@ -158,7 +158,7 @@ def _check_array(arrays: dict[str, Any], name: str) -> None:
         raise ValueError(f"array '{name}' is not finite numbers")
 
 
-def _equilibrium(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any], poses: Poses) -> Equilibrium:
+def equilibrium_in(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any], poses: Poses) -> Equilibrium:
     """The equilibrium that the model was made at, as far as a linearisation needs it."""
     for a in header["loads"]:
         if mech.frame(a["name"])[0] != a["body"] or a["body"] < 0:

@@ -1,0 +1,97 @@
+"""What is measured on a moving mechanism while it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple import spatial
+from supple.engine import Simulation
+from supple.engine.assembly import equations
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.kinematics import inertias
+from supple.mechanism.record import Array
+from supple.reduced.joints import separation
+from supple.viewer.methods import Moving
+
+
+@dataclass(frozen=True)
+class Pull:
+    """An end effector and the spring that pulls it."""
+
+    point: Array
+    """(3,) where the end effector is, m."""
+    target: Array | None
+    """(3,) where it is pulled to, m; None if it is let go."""
+    force: Array
+    """(3,) of the spring, N."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A mechanism at a moment; never changed once made."""
+
+    time: float
+    """s."""
+    method: str
+    poses: Array
+    """(bodies, 4, 4) world poses."""
+    ghost: Array | None
+    """(bodies, 4, 4) of the engine beside it."""
+    pulls: dict[str, Pull]
+    """By end effector."""
+    apart: Array
+    """(joints,) separation of each joint, m."""
+    separation: float
+    """Their sum over the radius."""
+    displacement: float
+    """Largest relative displacement of an end effector from rest."""
+    kinetic: float
+    """J."""
+    stored: float
+    """J, in springs and by gravity, from rest."""
+    factor: float
+    """Simulated seconds a second."""
+    could: float
+    """What the factor would be if nothing else had to be done."""
+
+    @property
+    def force(self) -> float:
+        """Sum of the sizes of the springs' forces, N."""
+        return float(sum(np.linalg.norm(pull.force) for pull in self.pulls.values()))
+
+
+class Meter:
+    """Measures of a mechanism, whichever method moves it."""
+
+    def __init__(self, mech: Mechanism, rest: Poses, end_effectors: tuple[str, ...]) -> None:
+        self.mechanism = mech
+        self._inertia = inertias(mech)
+        self._equations = equations(mech)
+        self._tips = {name: spatial.inverse(rest[name]) for name in end_effectors}
+        radius = mech.radius or 1.0
+        self._lengths = np.array([radius] * 3 + [1.0] * 3)
+
+    def displacement(self, poses: Poses) -> float:
+        """Norm of the tip's twist from rest, linear part over the radius; the largest of the end effectors."""
+        twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._tips.items()]
+        return float(max(np.linalg.norm(twist) for twist in twists))
+
+    def apart(self, poses: Array) -> tuple[Array, float]:
+        """(joints,) separation of each joint, m, and their sum over the radius."""
+        found = separation(self.mechanism, poses)
+        return np.array(list(found.joints.values())), found.total
+
+    def energy(self, sim: Moving) -> tuple[float, float]:
+        """Kinetic, and stored in springs and by gravity, J. Those of a reduced model are the full mechanism's at the
+        joint coordinates and link velocities that it shows."""
+        if isinstance(sim, Simulation):
+            energy = sim.energy
+            return energy.kinetic, energy.strain + energy.gravity
+        v = sim.velocities
+        core = self._equations.core
+        q = np.concatenate([np.zeros(0), *sim.coordinates.values()])
+        core.set_state(q, *self._equations.zero_state()[1:])
+        core.evaluate(False)
+        return float(0.5 * np.einsum("bi,bij,bj->", v, self._inertia, v)), float(sum(core.energies[1:]))
