@@ -98,7 +98,8 @@ class _Writer:
     def _animation(self) -> dict[str, Any]:
         recording = self.recording
         times = self._accessor((recording.times - recording.times[0]).astype(np.float32), "SCALAR", bounds=True)
-        samplers, channels = [], []
+        samplers: list[dict[str, Any]] = []
+        channels: list[dict[str, Any]] = []
         for i in range(len(recording.mechanism.bodies)):
             paths = {
                 "translation": (recording.positions[:, i], "VEC3"),

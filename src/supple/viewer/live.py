@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
 WORDS = 5
 """Times a second that numbers and plots are written."""
+STEPS = 5
+"""Of the button Step: 10 ms."""
 TOLD = 4
 """Messages on the page."""
 
@@ -41,6 +43,11 @@ class LivePage:
         self._stage = Stage(server, session.mechanism, frame.poses)
         self._hands: dict[str, Hand] = {}
         self._kept: Recording | None = None
+        self._timing: dict[str, Callable[[], object]] = {
+            "Pause": lambda: setattr(session, "paused", not session.paused),
+            "Step": lambda: session.step(STEPS),
+            "Reset": session.reset,
+        }
         self._controls()
         self._hold_hands()
         self._stop, self._thread = Event(), Thread(target=self._run, name="supple page", daemon=True)
@@ -61,10 +68,8 @@ class LivePage:
         self._method = gui.add_dropdown("Method", tuple(METHODS), initial_value=session.method, hint=_methods_text())
         self._method.on_update(lambda event: self._set("method", self._method.value))
         with gui.add_folder("Time"):
-            self._pause = gui.add_button("Pause")
-            self._pause.on_click(lambda event: self._set("paused", not session.paused))
-            gui.add_button("Step").on_click(lambda event: self._do(lambda: session.step(10)))
-            gui.add_button("Reset").on_click(lambda event: self._do(session.reset))
+            buttons = gui.add_button_group("", tuple(self._timing))
+            buttons.on_click(lambda event: self._do(self._timing[buttons.value]))
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
             self._speed.on_update(lambda event: self._set("speed", float(self._speed.value)))
         with gui.add_folder("Better models"):
@@ -74,6 +79,9 @@ class LivePage:
             self._explore = gui.add_button("Explore", hint="find models all over the range of motion by itself")
             self._explore.on_click(lambda event: self._do(self._toggle_exploring))
             self._progress = gui.add_progress_bar(0.0, visible=False)
+        with gui.add_folder("Messages"):
+            self._messages = gui.add_markdown("")
+        self._plots = Plots(gui)
         with gui.add_folder("Show"):
             self._ghost = gui.add_checkbox("Engine's shape", False, hint="the exact shape, translucent")
             self._ghost.on_update(lambda event: self._set("ghost", self._ghost.value))
@@ -89,11 +97,9 @@ class LivePage:
         with gui.add_folder("Keep", expand_by_default=False):
             self._record = gui.add_button("Record")
             self._record.on_click(lambda event: self._do(self._toggle_recording))
-            for label, make in (("Save recording", self._npz), ("Save motion (glTF)", self._glb), ("Save picture", self._png)):
-                gui.add_button(label).on_click(lambda event, make=make: self._send(event.client, make))
-        self._plots = Plots(gui)
-        with gui.add_folder("Messages"):
-            self._messages = gui.add_markdown("")
+            gui.add_button("Save recording").on_click(lambda event: self._send(event.client, self._npz))
+            gui.add_button("Save motion (glTF)").on_click(lambda event: self._send(event.client, self._glb))
+            gui.add_button("Save picture").on_click(lambda event: self._send(event.client, self._png))
 
     def _do(self, what: Callable[[], object]) -> None:
         """Does what a user asked for; if it cannot be done, says why."""
@@ -199,13 +205,12 @@ class LivePage:
         )
         _assign(self._method, "value", frame.method)
         _assign(self._ghost, "value", session.ghost)
-        _assign(self._pause, "label", "Go on" if session.paused else "Pause")
         _assign(self._record, "label", "End recording" if session.recording else "Record")
         exploring = session.progress is not None
         _assign(self._explore, "label", "Cancel exploring" if exploring else "Explore")
         _assign(self._progress, "visible", exploring)
         if session.progress is not None:
-            self._progress.value = 100 * session.progress
+            _assign(self._progress, "value", 100 * session.progress)
         _assign(self._chosen, "content", "Pulled at: " + ", ".join(f"**{_plain(n)}**" for n in session.end_effectors))
         told = [f"{'⚠ ' if m.warning else ''}{_plain(m.text)}" for m in list(session.messages)[-TOLD:]]
         _assign(self._messages, "content", "  \n".join(reversed(told)) or "none")

@@ -67,8 +67,8 @@ def draw(
     nearer, size = 4 * mech.radius if bulky(mech) else 0.0, marker_size(mech)
     for joint in mech.joints:
         if joint.kind in COLOURS:
-            solid, pose = marker(joint, size)
-            scene.add(surfaces.moved(solid, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
+            pin, pose = marker(joint, size)
+            scene.add(surfaces.moved(pin, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
         if grounded(joint):
             scene.add(plate(size) + ground_point(joint), BASE)
     if labels is None:

@@ -23,8 +23,8 @@ class Plots:
         def plot(title: str, x: str, lines: dict[str, str], dots: bool = False) -> Any:
             series = [uplot.Series(label=x)]
             for label, colour in lines.items():
-                look = {"width": 0, "points": {"show": True, "size": 4, "fill": colour}} if dots else {"width": 2}
-                series.append(uplot.Series(label=label, stroke=colour, **look))
+                points = uplot.Series_Points(show=dots, size=4, fill=colour)
+                series.append(uplot.Series(label=label, stroke=colour, width=0 if dots else 2, points=points))
             empty = tuple(np.zeros(1) for _ in series)
             scales = {"x": uplot.Scale(time=False), "y": uplot.Scale()}
             return gui.add_uplot(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from supple.errors import MechanismError
@@ -24,7 +25,8 @@ def serve(host: str = HOST, port: int = PORT) -> viser.ViserServer:
         raise ImportError("the viewer needs viser; install it with: pip install 'supple[all]'") from None
     _check_free(host, port)
     logging.getLogger("websockets").setLevel(logging.CRITICAL)  # clients that leave are no news
-    server = viser.ViserServer(host=host, port=port, label="supple", verbose=False)
+    with redirect_stdout(StringIO()):  # viser's banner; the command line says where the page is
+        server = viser.ViserServer(host=host, port=port, label="supple", verbose=False)
     server.gui.configure_theme(control_layout="collapsible", control_width="medium", show_share_button=False)
     return server
 
@@ -39,8 +41,14 @@ def _check_free(host: str, port: int) -> None:
             trial.bind((host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise MechanismError(f"port {port} is in use; choose another one with --port, or end what uses it") from None
+            raise MechanismError(f"port {port} is in use; choose another one (--port), or end what uses it") from None
         raise MechanismError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def stop(server: viser.ViserServer) -> None:
+    """Ends a server without a word."""
+    with redirect_stdout(StringIO()):
+        server.stop()
 
 
 def address(server: viser.ViserServer) -> str:

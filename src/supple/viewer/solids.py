@@ -97,7 +97,7 @@ def _copies(mech: Mechanism) -> Iterable[_Copy]:
             for polygons in skeleton(mech, body):
                 yield _Copy(*_welded(polygons), True, i, np.eye(4), (143, 163, 181))
     for i, shape in carried:
-        colour = tuple(int(round(255 * float(c))) for c in np.clip(shape.rgba[:3], 0, 1))
+        colour = tuple(round(255 * float(c)) for c in np.clip(shape.rgba[:3], 0, 1))
         if shape.kind == "mesh" and shape.mesh is not None:
             mesh = meshes[shape.mesh]
             yield _Copy(mesh.vertices, np.asarray(mesh.faces, dtype=np.uint32), False, i, shape.pose, colour)  # type: ignore[arg-type]

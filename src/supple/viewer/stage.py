@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import spatial
 from supple.mechanism import Mechanism
@@ -35,7 +36,7 @@ class Stage:
         self._solids = solids(mech)
         self._drawn = [self._add(f"/mechanism/{i}", solid, poses) for i, solid in enumerate(self._solids)]
         self._ghosts: list[Any] = []
-        self._colours: Array | None = None
+        self._colours: NDArray[np.uint8] | None = None
         self._floor(poses)
 
     def _add(self, name: str, solid: Solid, poses: Array, ghost: bool = False) -> Any:
@@ -74,8 +75,8 @@ class Stage:
             shadow_opacity=0.2,
         )
         camera = self.server.initial_camera
-        camera.look_at = tuple(float(v) for v in centre)
-        camera.position = tuple(float(v) for v in centre + radius * np.array([1.5, -2.2, 0.7]))
+        camera.look_at = centre
+        camera.position = centre + radius * np.array([1.5, -2.2, 0.7])
         camera.near, camera.far = 0.01 * radius, 100 * radius
         camera.fov = 0.9
 
@@ -89,7 +90,7 @@ class Stage:
 
     def _colour(self, apart: Array | None) -> None:
         colours = None if apart is None else np.round(separation_colours(apart)).astype(np.uint8)
-        if (colours is None) == (self._colours is None) and np.array_equal(colours, self._colours):  # type: ignore[arg-type]
+        if np.array_equal(colours, self._colours):  # type: ignore[arg-type]
             return
         self._colours = colours
         for solid, node in zip(self._solids, self._drawn, strict=True):

@@ -28,7 +28,7 @@ class ReplayPage:
         gui.set_panel_label(f"supple: {recording.mechanism.name}, recorded")
         gui.add_markdown(f"{len(recording.times)} frames, {recording.duration:.1f} s, by the {recording.method}")
         end = max(recording.duration, 1e-3)
-        self._time = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
+        self._time: Any = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
         self._time.on_update(self._moved)
         self._button = gui.add_button("Pause")
         self._button.on_click(lambda event: self._play(not self._playing))
