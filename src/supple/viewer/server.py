@@ -27,7 +27,8 @@ def serve(host: str = HOST, port: int = PORT) -> viser.ViserServer:
     logging.getLogger("websockets").setLevel(logging.CRITICAL)  # clients that leave are no news
     with redirect_stdout(StringIO()):  # viser's banner; the command line says where the page is
         server = viser.ViserServer(host=host, port=port, label="supple", verbose=False)
-    server.gui.configure_theme(control_layout="collapsible", control_width="medium", show_share_button=False)
+    server.gui.configure_theme(control_width="medium", show_share_button=False)
+    server.gui.main_panel.dock_right()
     return server
 
 

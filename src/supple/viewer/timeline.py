@@ -23,15 +23,15 @@ class ReplayPage:
         self.server, self.recording = server, recording
         first = float(recording.times[0])
         self._stage = Stage(server, recording.mechanism, recording.at(first))
-        self._playing = True
+        self.playing = True
         gui = server.gui
         gui.set_panel_label(f"supple: {recording.mechanism.name}, recorded")
         gui.add_markdown(f"{len(recording.times)} frames, {recording.duration:.1f} s, by the {recording.method}")
         end = max(recording.duration, 1e-3)
-        self._time: Any = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
-        self._time.on_update(self._moved)
+        self._slider: Any = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
+        self._slider.on_update(self._moved)
         self._button = gui.add_button("Pause")
-        self._button.on_click(lambda event: self._play(not self._playing))
+        self._button.on_click(lambda event: self._play(not self.playing))
         self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1")
         self._stop, self._thread = Event(), Thread(target=self._run, name="supple replay", daemon=True)
 
@@ -42,8 +42,17 @@ class ReplayPage:
         self._stop.set()
         self._thread.join()
 
+    @property
+    def time(self) -> float:
+        """s, from the first frame, where the timeline stands."""
+        return float(self._slider.value)
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self._slider.value = value
+
     def _play(self, playing: bool) -> None:
-        self._playing = playing
+        self.playing = playing
         self._button.label = "Pause" if playing else "Play"
 
     def _moved(self, event: Any) -> None:
@@ -54,11 +63,11 @@ class ReplayPage:
         shown, last = -1.0, perf_counter()
         while not self._stop.wait(1 / FRAMES):
             now = perf_counter()
-            time = float(self._time.value)
-            if self._playing:
+            time = self.time
+            if self.playing:
                 time += (now - last) * float(self._speed.value)
                 time = time if time <= self.recording.duration else 0.0
-                self._time.value = time
+                self.time = time
             last = now
             if time != shown:
                 shown = time
