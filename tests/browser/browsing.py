@@ -109,7 +109,7 @@ class Visit:
         x, y = self.on_screen(point)
         mouse = self.page.mouse
         mouse.move(x, y)
-        self._pump()
+        self.page.wait_for_timeout(300)  # what is under the mouse is looked for now and then
         mouse.down()
         for share in np.linspace(0.1, 1.0, 8):
             mouse.move(x + share * by[0], y + share * by[1])

@@ -77,7 +77,9 @@ Files = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model (.npz)")]
-Kind = Annotated[str, typer.Option("--method", help=f"What moves it at first: {', '.join(METHODS)}")]
+Kind = Annotated[
+    str | None, typer.Option("--method", help=f"What moves it at first: {', '.join(METHODS)} (what fits)")
+]
 
 
 @contextmanager
@@ -270,7 +272,7 @@ def compare(
 def view(
     source: Source,
     end_effector: EndEffectors = None,
-    method: Kind = "linear",
+    method: Kind = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,

@@ -19,7 +19,8 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
 from supple.reduced.joints import separation
-from supple.viewer.methods import METHODS, Models, Moving, begin
+from supple.viewer.adaptive import AdaptiveMotion
+from supple.viewer.methods import METHODS, Models, begin
 
 DT = 2e-3
 """s, of every method's steps."""
@@ -110,12 +111,11 @@ def compare(
     models.blended = blend([models.linear, *_loaded(models, loads)])
     rows: list[Row] = []
     shapes, failed = {}, {}
-    peers: dict[str, Callable[[], Peer]] = {name: (lambda name=name: _Own(models, name, loads)) for name in METHODS}  # type: ignore[misc]
-    peers["MuJoCo"] = lambda: _MuJoCo(mech, loads)
-    for i, (name, make) in enumerate(peers.items()):
-        progress(i / len(peers))
+    names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
+    for i, name in enumerate(names):
+        progress(i / len(names))
         try:
-            peer = make()
+            peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads)
             step = _timed(peer.step)
             poses = exact.poses if name == "engine" else peer.settle(mech.radius or 1.0)
             shapes[name], gap = poses, peer.gap() if name == "engine" else None
@@ -207,7 +207,9 @@ class Peer:
 
 class _Own(Peer):
     def __init__(self, models: Models, method: str, loads: dict[str, Array]) -> None:
-        self.sim: Moving = begin(models, method, DT)
+        sim = begin(models, method, DT)
+        assert not isinstance(sim, AdaptiveMotion)
+        self.sim: Simulation | supple.ReducedSimulation = sim
         self.loads = loads
         for name, wrench in loads.items():
             self.sim.apply(name, wrench)

@@ -99,10 +99,10 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
                     recorder.take(sim.time, sim.poses.array)
                 sim.step(min(chunk, steps - first))
                 bar.reach((first + chunk) / steps)
-            if recorder is not None:
-                recorder.take(sim.time, sim.poses.array)
         except ConvergenceError as failure:
             error = failure
+    if recorder is not None:
+        recorder.take(sim.time, sim.poses.array, last=True)
     energy = sim.energy
     facts = {
         **_given(task),

@@ -20,7 +20,7 @@ from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
 from supple.viewer.recording import Recording
 from supple.viewer.session import FRAMES, Session
-from supple.viewer.stage import Hand, Stage
+from supple.viewer.stage import Hand, Stage, moving_colours, separation_colours
 
 if TYPE_CHECKING:
     import viser
@@ -183,7 +183,12 @@ class LivePage:
 
     def _show(self, frame: Frame) -> None:
         radius = self.session.mechanism.radius or 1.0
-        self._stage.show(frame.poses, frame.ghost, frame.apart / radius if self._colour.value else None)
+        colours = None
+        if frame.lit is not None:
+            colours = moving_colours(frame.lit)
+        elif self._colour.value:
+            colours = separation_colours(frame.apart / radius)
+        self._stage.show(frame.poses, frame.ghost, colours)
         if self._hands.keys() != frame.pulls.keys():
             self._hold_hands()
         for name, pull in frame.pulls.items():

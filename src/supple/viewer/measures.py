@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import spatial
 from supple.engine import Simulation
-from supple.engine.assembly import equations
+from supple.engine.assembly import Equations, equations
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
 from supple.reduced.joints import separation
+from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.methods import Moving
 
 
@@ -43,6 +46,8 @@ class Frame:
     """By end effector."""
     apart: Array
     """(joints,) separation of each joint, m."""
+    lit: NDArray[np.bool_] | None
+    """(joints,) which of them an adaptive linkage moves just now."""
     separation: float
     """Their sum over the radius."""
     displacement: float
@@ -67,25 +72,35 @@ class Meter:
 
     def __init__(self, mech: Mechanism, rest: Poses, end_effectors: tuple[str, ...]) -> None:
         self.mechanism = mech
-        self._inertia = inertias(mech)
-        self._equations = equations(mech)
         self._tips = {name: spatial.inverse(rest[name]) for name in end_effectors}
         radius = mech.radius or 1.0
         self._lengths = np.array([radius] * 3 + [1.0] * 3)
+
+    @cached_property
+    def _inertia(self) -> Array:
+        return inertias(self.mechanism)
+
+    @cached_property
+    def _equations(self) -> Equations:
+        return equations(self.mechanism)
 
     def displacement(self, poses: Poses) -> float:
         """Norm of the tip's twist from rest, linear part over the radius; the largest of the end effectors."""
         twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._tips.items()]
         return float(max(np.linalg.norm(twist) for twist in twists))
 
-    def apart(self, poses: Array) -> tuple[Array, float]:
+    def apart(self, sim: Moving) -> tuple[Array, float]:
         """(joints,) separation of each joint, m, and their sum over the radius."""
-        found = separation(self.mechanism, poses)
+        if isinstance(sim, AdaptiveMotion):
+            return np.zeros(len(self.mechanism.joints)), 0.0  # its poses follow from the joints
+        found = separation(self.mechanism, sim.poses.array)
         return np.array(list(found.joints.values())), found.total
 
     def energy(self, sim: Moving) -> tuple[float, float]:
         """Kinetic, and stored in springs and by gravity, J. Those of a reduced model are the full mechanism's at the
-        joint coordinates and link velocities that it shows."""
+        joint coordinates and link velocities that it shows. Quasi-statics have none to speak of."""
+        if isinstance(sim, AdaptiveMotion):
+            return 0.0, 0.0
         if isinstance(sim, Simulation):
             energy = sim.energy
             return energy.kinetic, energy.strain + energy.gravity

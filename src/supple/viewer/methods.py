@@ -12,8 +12,9 @@ from supple.mechanism import Mechanism
 from supple.mechanism.poses import find
 from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, reduce
 from supple.reduced.model import held_base
+from supple.viewer.adaptive import AdaptiveMotion
 
-Moving = Simulation | ReducedSimulation
+Moving = Simulation | ReducedSimulation | AdaptiveMotion
 MOST_TIPS = 6
 """End effectors that are chosen where the user names none."""
 
@@ -49,6 +50,8 @@ class Method:
     """One line for the user."""
     begin: Callable[[Models, float], Moving]
     """A simulation at rest, with steps of so many seconds."""
+    in_time: bool = True
+    """Whether it moves in time; quasi-statics do not."""
 
 
 def _engine(models: Models, dt: float) -> Moving:
@@ -65,10 +68,15 @@ def _blended(models: Models, dt: float) -> Moving:
     return ReducedSimulation(models.blended, dt)
 
 
+def _adaptive(models: Models, dt: float) -> Moving:
+    return AdaptiveMotion(models.mechanism)
+
+
 METHODS = {
     "engine": Method("every body and joint, exact", _engine),
     "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
+    "adaptive": Method("quasi-statics of trees, computing only the joints that matter (lit up)", _adaptive, False),
 }
 
 
@@ -76,6 +84,14 @@ def begin(models: Models, method: str, dt: float) -> Moving:
     """A simulation by the method of that name."""
     find(list(METHODS), method, "method")
     return METHODS[method].begin(models, dt)
+
+
+def likely_method(mech: Mechanism) -> str:
+    """What a user sees first: the fastest method that fits."""
+    if not mech.unheld:
+        return "linear"
+    fits = not (mech.topology.loops or mech.motors or mech.couplings)
+    return "adaptive" if fits else "engine"
 
 
 def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, ...]:

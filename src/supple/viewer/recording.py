@@ -104,14 +104,15 @@ class Recorder:
     def full(self) -> bool:
         return len(self) >= LONGEST
 
-    def take(self, time: float, poses: Array) -> None:
-        """Poses (bodies, 4, 4) at a time, s, unless they come too soon after the last or the recording is full. After
-        a reset the clock of the recording goes on."""
+    def take(self, time: float, poses: Array, last: bool = False) -> None:
+        """Poses (bodies, 4, 4) at a time, s, unless they come too soon after those before or the recording is full;
+        the `last` ones are never too soon. After a reset the clock of the recording goes on."""
         if self._times and time < self._time:
             self._shift = self._times[-1] + 1 / RATE - time
         self._time = time
         time += self._shift
-        if self.full or (self._times and time < self._times[-1] + (1 - 1e-6) / RATE):
+        soon = 1e-9 if last else (1 - 1e-6) / RATE
+        if self.full or (self._times and time < self._times[-1] + soon):
             return
         quats = spatial.quat_wxyz_from_matrix(poses[:, :3, :3])
         if self._quats:

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike
 
 from supple.engine.dynamics import handle_spring
 from supple.errors import ConvergenceError, MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import Mechanism
 from supple.mechanism.record import Array, array
 from supple.reduced import BlendedModel, ReducedSimulation, explore
 from supple.reduced.simulation import RANGE
+from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.measures import Frame, Meter, Pull
-from supple.viewer.methods import Models, Moving, begin, likely_end_effectors
+from supple.viewer.methods import Models, Moving, begin, likely_end_effectors, likely_method
 from supple.viewer.recording import Recorder, Recording
 from supple.viewer.runner import Runner
 
@@ -55,7 +56,7 @@ class Session:
         self,
         mech: Mechanism,
         end_effectors: Sequence[str] | None = None,
-        method: str = "linear",
+        method: str | None = None,
         dt: float = 2e-3,
     ) -> None:
         self.mechanism, self.dt = mech, dt
@@ -74,10 +75,10 @@ class Session:
         self._beyond = False
         self._sampled = self._published = -np.inf
         self._models = Models(mech, likely_end_effectors(mech) if end_effectors is None else end_effectors)
-        self._method = method
+        self._method = likely_method(mech) if method is None else method
         self._offset = 0.0
-        self._runner = Runner(begin(self._models, method, dt), self._act, self._publish, self._stopped)
-        self._meter = self._new_meter()
+        self._runner = Runner(begin(self._models, self._method, dt), self._act, self._publish, self._stopped)
+        self._meter = self._new_meter(self._runner.sim)
         self._energy = self._meter.energy(self._runner.sim)
         self._rest_energy = self._energy[1]
         self.frame: Frame = self._look()
@@ -195,10 +196,10 @@ class Session:
         with self._runner.lock:
             try:
                 new = begin(self._models, method, self.dt)
+                meter = self._new_meter(new)
                 self.targets = {n: at for n, at in self.targets.items() if n in self.end_effectors}
                 self._pull(new)
                 self._catch_up(new)
-                meter = self._new_meter()
             except (MechanismError, ConvergenceError) as error:
                 self.tell(f"{method}: {error}", warning=True)
                 return False
@@ -207,7 +208,7 @@ class Session:
             self._method, self._meter, self._beyond = method, meter, False
             if self._ghost is not None and method == "engine":
                 self.ghost = False
-        self.tell(f"moved by the {method} {'model' if isinstance(new, ReducedSimulation) else 'itself'} now")
+        self.tell(f"moved by the {method} {'model' if isinstance(new, ReducedSimulation) else 'method'} now")
         self._publish(at_once=True)
         return True
 
@@ -242,7 +243,7 @@ class Session:
         with self._runner.lock:
             sim = self._runner.sim
             assert isinstance(sim, ReducedSimulation)
-            before = self._meter.apart(sim.poses.array)[1]
+            before = self._meter.apart(sim)[1]
             try:
                 sim.grow()
             except (MechanismError, ConvergenceError) as error:
@@ -336,18 +337,14 @@ class Session:
     # looking at it
 
     @property
-    def rest(self) -> Poses:
-        """World poses of every body at rest."""
-        return self.mechanism.poses if self._models.rest is None else self._models.rest.poses
-
-    @property
     def series(self) -> dict[str, Array]:
         """The last half minute, (n,) each: time s, separation, displacement, kinetic and stored J, force N."""
         rows = np.array(list(self._series)).reshape(-1, len(SERIES))
         return dict(zip(SERIES, rows.T, strict=True))
 
-    def _new_meter(self) -> Meter:
-        return Meter(self.mechanism, self.rest, self.end_effectors)
+    def _new_meter(self, sim: Moving) -> Meter:
+        """For a simulation that is at rest."""
+        return Meter(self.mechanism, sim.poses, self.end_effectors)
 
     def _look(self) -> Frame:
         """A frame of the present state; the caller holds the lock."""
@@ -357,9 +354,10 @@ class Session:
         for name in self.end_effectors:
             point = poses[name][:3, 3].copy()
             target = self.targets.get(name)
-            force = np.zeros(3) if target is None else self._stiffness * (target - point)
+            k = sim.stiffness(name) if isinstance(sim, AdaptiveMotion) else self._stiffness
+            force = np.zeros(3) if target is None else k * (target - point)
             pulls[name] = Pull(point, target, force)
-        apart, total = self._meter.apart(poses.array)
+        apart, total = self._meter.apart(sim)
         if perf_counter() >= self._sampled + 1 / SAMPLES:
             self._energy = self._meter.energy(sim)
         return Frame(
@@ -369,6 +367,7 @@ class Session:
             ghost=None if self._ghost is None else self._ghost_poses,
             pulls=pulls,
             apart=apart,
+            lit=sim.lit if isinstance(sim, AdaptiveMotion) else None,
             separation=total,
             displacement=self._meter.displacement(poses),
             kinetic=self._energy[0],

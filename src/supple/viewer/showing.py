@@ -18,7 +18,7 @@ def view(
     mech: Mechanism,
     end_effectors: Sequence[str] | None = None,
     *,
-    method: str = "linear",
+    method: str | None = None,
     host: str = HOST,
     port: int = PORT,
     browser: bool = True,
@@ -38,7 +38,7 @@ def viewing(
     mech: Mechanism,
     end_effectors: Sequence[str] | None = None,
     *,
-    method: str = "linear",
+    method: str | None = None,
     host: str = HOST,
     port: int = PORT,
 ) -> Iterator[LivePage]:

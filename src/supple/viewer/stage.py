@@ -22,6 +22,8 @@ ARROW = (209, 73, 91)
 HANDLE, HELD = (224, 142, 43), (209, 73, 91)
 CLOSED, OPEN, WIDE = (90, 105, 120), (245, 190, 40), (220, 30, 40)
 """Colours of joints: closed, half and all of `APART` apart."""
+BALL = 0.03
+"""Radius of the ball to take hold of, over that of the mechanism, at least."""
 APART = 0.01
 """Separation of a joint over the radius from which on it is red."""
 
@@ -80,16 +82,15 @@ class Stage:
         camera.near, camera.far = 0.01 * radius, 100 * radius
         camera.fov = 0.9
 
-    def show(self, poses: Array, ghost: Array | None = None, apart: Array | None = None) -> None:
-        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; joints coloured by their separation
-        (joints,) over the radius, or by their kind."""
+    def show(self, poses: Array, ghost: Array | None = None, colours: Array | None = None) -> None:
+        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; joints in these colours (joints, 3), or
+        coloured by their kind."""
         for solid, node in zip(self._solids, self._drawn, strict=True):
             node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
-        self._colour(apart)
+        self._colour(None if colours is None else np.round(colours).astype(np.uint8))
         self._show_ghost(ghost)
 
-    def _colour(self, apart: Array | None) -> None:
-        colours = None if apart is None else np.round(separation_colours(apart)).astype(np.uint8)
+    def _colour(self, colours: NDArray[np.uint8] | None) -> None:
         if np.array_equal(colours, self._colours):  # type: ignore[arg-type]
             return
         self._colours = colours
@@ -120,16 +121,16 @@ class Hand:
     def __init__(
         self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]
     ) -> None:
-        scene, size = stage.server.scene, stage.size
+        scene, size = stage.server.scene, max(stage.size, BALL / 2 * (stage.mechanism.radius or 1.0))
         self.name, self._size = name, size
-        self._ball = scene.add_icosphere(f"/handles/{name}", radius=1.8 * size, color=HANDLE, position=pull.point)
+        self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=HANDLE, position=pull.point)
         self._arrow = scene.add_arrows(
             f"/forces/{name}",
             _arrow(pull),
             colors=ARROW,
-            shaft_radius=0.35 * size,
-            head_radius=0.9 * size,
-            head_length=2 * size,
+            shaft_radius=0.4 * size,
+            head_radius=size,
+            head_length=2.5 * size,
             visible=False,
         )
         self._label = scene.add_label(f"/numbers/{name}", "", position=pull.point, visible=False, anchor="bottom-left")
@@ -147,7 +148,7 @@ class Hand:
         self._ball.position = pull.point if pull.target is None else pull.target
         if held:
             self._arrow.points = _arrow(pull)
-            self._label.position = self._ball.position + np.array([0, 0, 2.5 * self._size])
+            self._label.position = self._ball.position + np.array([0, 0, 3 * self._size])
             self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.1f} N"
 
     def remove(self) -> None:
@@ -182,5 +183,11 @@ def separation_colours(apart: Array) -> Array:
     colours: Array = np.where(
         share < 0.5, low + 2 * share * (middle - low), middle + (2 * share - 1) * (high - middle)
     )
+    return colours
+
+
+def moving_colours(lit: NDArray[np.bool_]) -> Array:
+    """(joints, 3) of joints that move or not."""
+    colours: Array = np.where(lit[:, None], np.array(OPEN, dtype=float), np.array(CLOSED, dtype=float))
     return colours
 
