@@ -30,6 +30,7 @@ from supple.cli.options import (
     Targets,
     Torques,
     check_file,
+    completed,
 )
 from supple.cli.source import open_mechanism
 from supple.mechanism import Mechanism
@@ -38,6 +39,7 @@ from supple.progress import Bar
 from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
 from supple.viewer.recording import Recorder, Recording
+from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.server import HOST, PORT
 
 MOTIONS = (".npz", ".glb")
@@ -270,7 +272,14 @@ def compare(
 
 @app.command()
 def view(
-    source: Source,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME_OR_FILE",
+            help=f"Ladder, helix ...; a scene: {', '.join(SCENES)}; or an MJCF, URDF or JSON file",
+            autocompletion=lambda incomplete: completed([*supple.library.__all__, *SCENES], incomplete),
+        ),
+    ],
     end_effector: EndEffectors = None,
     method: Kind = None,
     keyframe: KeyframeName = None,
@@ -280,16 +289,19 @@ def view(
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """See a mechanism move in the browser, and pull it there.
+    """See a mechanism, or a contact scene, move in the browser, and pull it there.
 
-    For example: supple view ladder
+    For example: supple view ladder, or supple view trampoline
     """
     from supple.viewer import view as show
 
     with _plain_errors():
         warnings.simplefilter("ignore", supple.RangeWarning)  # the page says it
-        mech = _opened(source, keyframe, springs, damping)
-        show(mech, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
+        if source in SCENES:
+            subject: Mechanism | SceneModels = SceneModels(source)
+        else:
+            subject = _opened(source, keyframe, springs, damping)
+        show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
 
 
 @app.command()

@@ -19,8 +19,7 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
 from supple.reduced.joints import separation
-from supple.viewer.adaptive import AdaptiveMotion
-from supple.viewer.methods import METHODS, Models, begin
+from supple.viewer.methods import METHODS, Models
 
 DT = 2e-3
 """s, of every method's steps."""
@@ -207,8 +206,8 @@ class Peer:
 
 class _Own(Peer):
     def __init__(self, models: Models, method: str, loads: dict[str, Array]) -> None:
-        sim = begin(models, method, DT)
-        assert not isinstance(sim, AdaptiveMotion)
+        sim = models.begin(method, DT)
+        assert isinstance(sim, Simulation | supple.ReducedSimulation)
         self.sim: Simulation | supple.ReducedSimulation = sim
         self.loads = loads
         for name, wrench in loads.items():

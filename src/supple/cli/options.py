@@ -12,15 +12,17 @@ import supple
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def _sources(incomplete: str) -> list[str]:
-    """For the shell's completion: mechanisms of the library (files are completed by the shell)."""
-    return [name for name in supple.library.__all__ if name.startswith(incomplete)]
+def completed(names: list[str], incomplete: str) -> list[str]:
+    """For the shell's completion (files it completes itself)."""
+    return [name for name in names if name.startswith(incomplete)]
 
 
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="NAME_OR_FILE", help="Ladder, helix ... or an MJCF, URDF or JSON file", autocompletion=_sources
+        metavar="NAME_OR_FILE",
+        help="Ladder, helix ... or an MJCF, URDF or JSON file",
+        autocompletion=lambda incomplete: completed(supple.library.__all__, incomplete),
     ),
 ]
 KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Start from this keyframe of the file")]

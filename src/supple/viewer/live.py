@@ -15,7 +15,6 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.record import Array
 from supple.viewer.gltf import glb
 from supple.viewer.measures import Frame
-from supple.viewer.methods import METHODS
 from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
 from supple.viewer.recording import Recording
@@ -65,7 +64,8 @@ class LivePage:
         gui, session = self.server.gui, self.session
         gui.set_panel_label(f"supple: {session.mechanism.name}")
         self._status = gui.add_markdown("")
-        self._method = gui.add_dropdown("Method", tuple(METHODS), initial_value=session.method, hint=_methods_text())
+        names = tuple(session.methods)
+        self._method = gui.add_dropdown("Method", names, initial_value=session.method, hint=_hint(session))
         self._method.on_update(lambda event: self._set("method", self._method.value))
         with gui.add_folder("Time"):
             buttons = gui.add_button_group("", tuple(self._timing))
@@ -228,8 +228,8 @@ def _assign(handle: Any, name: str, value: object) -> None:
         setattr(handle, name, value)
 
 
-def _methods_text() -> str:
-    return "; ".join(f"{name}: {method.text}" for name, method in METHODS.items())
+def _hint(session: Session) -> str:
+    return "; ".join(f"{name}: {text}" for name, text in session.methods.items())
 
 
 def _plain(text: str) -> str:

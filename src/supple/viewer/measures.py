@@ -17,6 +17,7 @@ from supple.mechanism.record import Array
 from supple.reduced.joints import separation
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.methods import Moving
+from supple.viewer.scenery import SceneMotion
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,16 @@ class Meter:
         """(joints,) separation of each joint, m, and their sum over the radius."""
         if isinstance(sim, AdaptiveMotion):
             return np.zeros(len(self.mechanism.joints)), 0.0  # its poses follow from the joints
+        if isinstance(sim, SceneMotion):
+            apart = sim.apart()
+            return apart, float(apart.sum() / (sim.robot.mechanism.radius or 1.0))
         found = separation(self.mechanism, sim.poses.array)
         return np.array(list(found.joints.values())), found.total
 
     def energy(self, sim: Moving) -> tuple[float, float]:
         """Kinetic, and stored in springs and by gravity, J. Those of a reduced model are the full mechanism's at the
-        joint coordinates and link velocities that it shows. Quasi-statics have none to speak of."""
-        if isinstance(sim, AdaptiveMotion):
+        joint coordinates and link velocities that it shows. Those of quasi-statics and scenes are left out."""
+        if isinstance(sim, AdaptiveMotion | SceneMotion):
             return 0.0, 0.0
         if isinstance(sim, Simulation):
             energy = sim.energy

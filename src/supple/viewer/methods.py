@@ -13,8 +13,9 @@ from supple.mechanism.poses import find
 from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, reduce
 from supple.reduced.model import held_base
 from supple.viewer.adaptive import AdaptiveMotion
+from supple.viewer.scenery import SceneMotion
 
-Moving = Simulation | ReducedSimulation | AdaptiveMotion
+Moving = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
 MOST_TIPS = 6
 """End effectors that are chosen where the user names none."""
 
@@ -26,6 +27,13 @@ class Models:
         self.mechanism, self.end_effectors = mech, checked_end_effectors(mech, end_effectors)
         self.blended: BlendedModel | None = None
         """Grown by the user or found by exploring."""
+        self.texts = {name: method.text for name, method in METHODS.items()}
+        """What the methods are, one line each, by name."""
+
+    def begin(self, method: str, dt: float) -> Moving:
+        """A simulation at rest by the method of that name, with steps of `dt` seconds or its own."""
+        find(list(METHODS), method, "method")
+        return METHODS[method].begin(self, dt)
 
     @cached_property
     def rest(self) -> Equilibrium | None:
@@ -78,12 +86,6 @@ METHODS = {
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
     "adaptive": Method("quasi-statics of trees, computing only the joints that matter (lit up)", _adaptive, False),
 }
-
-
-def begin(models: Models, method: str, dt: float) -> Moving:
-    """A simulation by the method of that name."""
-    find(list(METHODS), method, "method")
-    return METHODS[method].begin(models, dt)
 
 
 def likely_method(mech: Mechanism) -> str:

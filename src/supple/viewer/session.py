@@ -21,9 +21,10 @@ from supple.reduced import BlendedModel, ReducedSimulation, explore
 from supple.reduced.simulation import RANGE
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.measures import Frame, Meter, Pull
-from supple.viewer.methods import Models, Moving, begin, likely_end_effectors, likely_method
+from supple.viewer.methods import Models, Moving, likely_end_effectors, likely_method
 from supple.viewer.recording import Recorder, Recording
 from supple.viewer.runner import Runner
+from supple.viewer.scenery import SceneModels, SceneMotion
 
 FRAMES = 40
 """Frames a second, at most."""
@@ -54,12 +55,12 @@ class Session:
 
     def __init__(
         self,
-        mech: Mechanism,
+        subject: Mechanism | SceneModels,
         end_effectors: Sequence[str] | None = None,
         method: str | None = None,
         dt: float = 2e-3,
     ) -> None:
-        self.mechanism, self.dt = mech, dt
+        self.mechanism, self.dt = (subject if isinstance(subject, Mechanism) else subject.mechanism), dt
         self.messages: deque[Message] = deque(maxlen=40)
         self.targets: dict[str, Array] = {}
         """(3,) where end effectors are pulled to, m; replaced, never changed."""
@@ -67,17 +68,23 @@ class Session:
         self.progress: float | None = None
         """How far an exploration has come, 0 to 1; None if there is none."""
         self._series: deque[tuple[float, ...]] = deque(maxlen=KEPT)
-        self._stiffness = handle_spring(mech, None, None)[0]
+        self._stiffness = handle_spring(self.mechanism, None, None)[0]
         self._recorder: Recorder | None = None
         self._ghost: Runner | None = None
         self._ghost_poses = np.zeros((0, 4, 4))
         self._cancelled = False
         self._beyond = False
         self._sampled = self._published = -np.inf
-        self._models = Models(mech, likely_end_effectors(mech) if end_effectors is None else end_effectors)
-        self._method = likely_method(mech) if method is None else method
+        if isinstance(subject, Mechanism):
+            tips = likely_end_effectors(subject) if end_effectors is None else end_effectors
+            self._models: Models | SceneModels = Models(subject, tips)
+            self._method = likely_method(subject) if method is None else method
+        else:
+            if end_effectors is not None:
+                raise MechanismError(f"the scene '{subject.name}' comes with its own end effectors; name none")
+            self._models, self._method = subject, method or "reduced"
         self._offset = 0.0
-        self._runner = Runner(begin(self._models, self._method, dt), self._act, self._publish, self._stopped)
+        self._runner = Runner(self._models.begin(self._method, dt), self._act, self._publish, self._stopped)
         self._meter = self._new_meter(self._runner.sim)
         self._energy = self._meter.energy(self._runner.sim)
         self._rest_energy = self._energy[1]
@@ -158,6 +165,7 @@ class Session:
     @end_effectors.setter
     def end_effectors(self, names: Sequence[str]) -> None:
         """Another level of detail. Models of the former end effectors are forgotten."""
+        self._of_mechanism()
         with self._runner.lock:
             former, ghost = self._models, self.ghost
             self._models = Models(self.mechanism, names)
@@ -183,6 +191,11 @@ class Session:
         self.targets = {}
 
     @property
+    def methods(self) -> dict[str, str]:
+        """Names that `method` can have, and what they are."""
+        return self._models.texts
+
+    @property
     def method(self) -> str:
         return self._method
 
@@ -195,7 +208,7 @@ class Session:
         """Whether the method could be begun; the former one goes on otherwise."""
         with self._runner.lock:
             try:
-                new = begin(self._models, method, self.dt)
+                new = self._models.begin(method, self.dt)
                 meter = self._new_meter(new)
                 self.targets = {n: at for n, at in self.targets.items() if n in self.end_effectors}
                 self._pull(new)
@@ -235,10 +248,11 @@ class Session:
 
     def linearise_here(self) -> bool:
         """Adds a linear model where the end effectors are now; whether that was possible."""
+        models = self._of_mechanism()
         if self._method not in ("linear", "blended"):
             self.tell(f"the {self._method} is exact here already; `Linearise here` is for linear and blended models")
             return False
-        if self._method == "linear" and self._models.blended is not None and not self._change("blended"):
+        if self._method == "linear" and models.blended is not None and not self._change("blended"):
             return False
         with self._runner.lock:
             sim = self._runner.sim
@@ -250,26 +264,30 @@ class Session:
                 self.tell(f"no model was added: {error}", warning=True)
                 return False
             assert isinstance(sim.model, BlendedModel)
-            self._models.blended, self._method = sim.model, "blended"
+            models.blended, self._method = sim.model, "blended"
             self.tell(f"{len(sim.model.models)} models; the joints were {before:.3f} of the radius apart before")
         return True
 
     def explore(self, max_error: float = 0.05, reach: float = 0.5, budget: int = 100) -> Thread:
         """Finds models by itself, in the background; then the blended model moves the mechanism."""
+        models = self._of_mechanism()
         if self.progress is not None:
             raise MechanismError("an exploration is going on already; cancel it first")
         self.progress, self._cancelled = 0.0, False
-        thread = Thread(target=self._explore, args=(max_error, reach, budget), name="supple explore", daemon=True)
+        thread = Thread(target=self._explore, args=(models, max_error, reach, budget), daemon=True)
         thread.start()
         return thread
+
+    def _of_mechanism(self) -> Models:
+        if isinstance(self._models, SceneModels):
+            raise MechanismError("a scene keeps its own models; this is for single mechanisms")
+        return self._models
 
     def cancel(self) -> None:
         """Ends an exploration."""
         self._cancelled = True
 
-    def _explore(self, max_error: float, reach: float, budget: int) -> None:
-        models = self._models
-
+    def _explore(self, models: Models, max_error: float, reach: float, budget: int) -> None:
         def tell(fraction: float) -> None:
             if self._cancelled:
                 raise _Cancelled
@@ -311,7 +329,7 @@ class Session:
             self.tell("the engine itself is shown; choose another method to compare it with")
             return
         try:
-            sim = begin(self._models, "engine", self.dt)
+            sim = self._of_mechanism().begin("engine", self.dt)
             self._pull(sim)
             self._catch_up(sim)
         except (MechanismError, ConvergenceError) as error:
@@ -354,7 +372,7 @@ class Session:
         for name in self.end_effectors:
             point = poses[name][:3, 3].copy()
             target = self.targets.get(name)
-            k = sim.stiffness(name) if isinstance(sim, AdaptiveMotion) else self._stiffness
+            k = sim.stiffness(name) if isinstance(sim, AdaptiveMotion | SceneMotion) else self._stiffness
             force = np.zeros(3) if target is None else k * (target - point)
             pulls[name] = Pull(point, target, force)
         apart, total = self._meter.apart(sim)

@@ -9,13 +9,14 @@ from threading import Event
 from supple.mechanism import Mechanism
 from supple.viewer.live import LivePage
 from supple.viewer.recording import Recording
+from supple.viewer.scenery import SceneModels
 from supple.viewer.server import HOST, PORT, address, open_browser, serve, stop
 from supple.viewer.session import Session
 from supple.viewer.timeline import ReplayPage
 
 
 def view(
-    mech: Mechanism,
+    subject: Mechanism | SceneModels,
     end_effectors: Sequence[str] | None = None,
     *,
     method: str | None = None,
@@ -24,18 +25,19 @@ def view(
     browser: bool = True,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Shows a mechanism in the browser, in motion, to be pulled at its end effectors; returns on Ctrl-C.
+    """Shows a mechanism, or a contact scene, in motion in the browser, to be pulled at its end effectors; returns on
+    Ctrl-C.
 
     Only this machine can see the page unless `host` says otherwise ("0.0.0.0": everyone on the network).
     """
-    with viewing(mech, end_effectors, method=method, host=host, port=port) as page:
-        say(f"'{mech.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
+    with viewing(subject, end_effectors, method=method, host=host, port=port) as page:
+        say(f"'{subject.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
         _wait(page, browser, say)
 
 
 @contextmanager
 def viewing(
-    mech: Mechanism,
+    subject: Mechanism | SceneModels,
     end_effectors: Sequence[str] | None = None,
     *,
     method: str | None = None,
@@ -45,7 +47,7 @@ def viewing(
     """The page while a block of Python runs: `page.session` acts on the mechanism."""
     server = serve(host, port)
     try:
-        with Session(mech, end_effectors, method) as session:
+        with Session(subject, end_effectors, method) as session:
             page = LivePage(server, session)
             page.start()
             try:
