@@ -6,9 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browser.browsing import Visit, browser, free_port, until
-
 import supple
+from browser.browsing import Visit, browser, free_port, until
 from supple.viewer.scenery import SceneModels
 from supple.viewer.showing import viewing
 

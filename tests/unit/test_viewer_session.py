@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from supple.viewer.methods import METHODS, likely_end_effectors
+from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.session import Session
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.RangeWarning")
@@ -232,6 +233,37 @@ def test_what_is_recorded_can_be_seen_again(session):
     assert len(recording.times) == 7
     assert (np.diff(recording.times) > 0).all()
     np.testing.assert_allclose(recording.at(recording.times[-1]), session.frame.poses, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_scenes_are_moved_at_both_levels(name):
+    session = Session(SceneModels(name))
+    scene = SCENES[name]("reduced")
+    session.step(100)
+    scene.run(100 * scene.world.dt)
+    objects = np.array([scene.world.pose(each) for each in scene.world.objects]).reshape(-1, 4, 4)
+    assert (session.frame.poses == np.concatenate([scene.robot.poses.array, objects])).all()
+    session.method = "full"
+    session.step(10)
+    assert session.frame.method == "full"
+    assert np.isfinite(session.frame.poses).all()
+    for forbidden in (session.linearise_here, session.explore, lambda: setattr(session, "end_effectors", ["tip"])):
+        with pytest.raises(supple.MechanismError, match="scene"):
+            forbidden()
+    session.reset()
+    assert session.frame.time == 0
+
+
+def test_objects_of_a_scene_are_pulled():
+    session = Session(SceneModels("trampoline"))
+    session.pull("body", session.frame.pulls["body"].point + [0, 0, 0.5])
+    before = session.frame.pulls["body"].point[2]
+    session.step(400)
+    assert session.frame.pulls["body"].point[2] > before - 0.05  # it does not fall
+    with pytest.raises(supple.MechanismError, match="no scene named 'tramp'"):
+        SceneModels("tramp")
+    with pytest.raises(supple.MechanismError, match="its own end effectors"):
+        Session(SceneModels("hand"), ["palm"])
 
 
 def test_end_effectors_are_guessed():

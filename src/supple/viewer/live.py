@@ -72,7 +72,7 @@ class LivePage:
             buttons.on_click(lambda event: self._do(self._timing[buttons.value]))
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
             self._speed.on_update(lambda event: self._set("speed", float(self._speed.value)))
-        with gui.add_folder("Better models"):
+        with gui.add_folder("Better models", visible=not session.is_scene):
             gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
                 lambda event: self._do(session.linearise_here)
             )
@@ -83,12 +83,14 @@ class LivePage:
             self._messages = gui.add_markdown("")
         self._plots = Plots(gui)
         with gui.add_folder("Show"):
-            self._ghost = gui.add_checkbox("Engine's shape", False, hint="the exact shape, translucent")
+            self._ghost = gui.add_checkbox(
+                "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
+            )
             self._ghost.on_update(lambda event: self._set("ghost", self._ghost.value))
             self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed, red: 1 % of the radius")
             self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
             gui.add_button("Let go").on_click(lambda event: session.let_go())
-        with gui.add_folder("End effectors", expand_by_default=False):
+        with gui.add_folder("End effectors", expand_by_default=False, visible=not session.is_scene):
             self._chosen = gui.add_markdown("")
             mech = session.mechanism
             names = tuple(b.name for b in mech.bodies) + tuple(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0)

@@ -191,6 +191,11 @@ class Session:
         self.targets = {}
 
     @property
+    def is_scene(self) -> bool:
+        """Whether it comes with its own models and end effectors."""
+        return isinstance(self._models, SceneModels)
+
+    @property
     def methods(self) -> dict[str, str]:
         """Names that `method` can have, and what they are."""
         return self._models.texts

@@ -12,7 +12,7 @@ from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.viewer.measures import Pull
-from supple.viewer.solids import Solid, marker_size, solids
+from supple.viewer.solids import Solid, seen_shapes, solids
 
 if TYPE_CHECKING:
     import viser
@@ -33,8 +33,6 @@ class Stage:
 
     def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Array) -> None:
         self.server, self.mechanism = server, mech
-        self.size = marker_size(mech)
-        """m, of a joint."""
         self._solids = solids(mech)
         self._drawn = [self._add(f"/mechanism/{i}", solid, poses) for i, solid in enumerate(self._solids)]
         self._ghosts: list[Any] = []
@@ -78,7 +76,7 @@ class Stage:
         )
         camera = self.server.initial_camera
         camera.look_at = centre
-        camera.position = centre + radius * np.array([1.5, -2.2, 0.7])
+        camera.position = centre + radius * np.array([1.8, -2.6, 0.9])
         camera.near, camera.far = 0.01 * radius, 100 * radius
         camera.fov = 0.9
 
@@ -121,7 +119,7 @@ class Hand:
     def __init__(
         self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]
     ) -> None:
-        scene, size = stage.server.scene, max(stage.size, BALL / 2 * (stage.mechanism.radius or 1.0))
+        scene, size = stage.server.scene, _ball_radius(stage.mechanism, name) / 2
         self.name, self._size = name, size
         self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=HANDLE, position=pull.point)
         self._arrow = scene.add_arrows(
@@ -154,6 +152,14 @@ class Hand:
     def remove(self) -> None:
         for node in (self._ball, self._arrow, self._label):
             node.remove()
+
+
+def _ball_radius(mech: Mechanism, name: str) -> float:
+    """m: large enough to take hold of, and to stick out of the body that it is on."""
+    radius, meshes = mech.radius or 1.0, {mesh.name: mesh for mesh in mech.meshes}
+    body = mech.bodies[mech.frame(name)[0]]
+    thick = [np.ptp(meshes[s.mesh].box, axis=0).min() / 2 if s.mesh else s.size.min() for s in seen_shapes(body)]
+    return float(np.clip(1.3 * max(thick, default=0.0), BALL * radius, 4 * BALL * radius))
 
 
 def _arrow(pull: Pull) -> Any:
