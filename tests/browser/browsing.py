@@ -13,6 +13,8 @@ import numpy as np
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
+HARMLESS = "Unable to preventDefault inside passive event listener"
+"""Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
 PATIENCE = 60.0
 """s until something must have happened; software rendering on a busy machine is slow."""
 
@@ -56,12 +58,16 @@ class Visit:
         self.page = running.new_page(viewport={"width": width, "height": height})
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         before = set(server.get_clients())
         self.page.goto(f"http://127.0.0.1:{server.get_port()}")
         new = until(lambda: self._pump() or set(server.get_clients()) - before, "the page to connect")
         self.client = server.get_clients()[new.pop()]
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error" and not message.text.startswith(HARMLESS):
+            self.errors.append(message.text)
 
     def _pump(self) -> None:
         """Lets the browser's messages through."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from supple.viewer.measures import Frame
 from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
 from supple.viewer.recording import Recording
-from supple.viewer.session import FRAMES, Session
+from supple.viewer.session import Session
 from supple.viewer.stage import Hand, Stage, moving_colours, separation_colours
 
 if TYPE_CHECKING:
@@ -172,15 +173,17 @@ class LivePage:
 
     def _run(self) -> None:
         last: Frame | None = None
-        count = 0
-        while not self._stop.wait(1 / FRAMES):
-            frame = self.session.frame
-            count += 1
+        written = 0.0
+        while not self._stop.is_set():
+            self.session.fresh.wait(1 / WORDS)
+            self.session.fresh.clear()
+            frame, now = self.session.frame, perf_counter()
             with self.server.atomic():
                 if frame is not last:
                     self._show(frame)
-                if count % (FRAMES // WORDS) == 0:
+                if now > written + 1 / WORDS:
                     self._write(frame)
+                    written = now
             last = frame
 
     def _show(self, frame: Frame) -> None:

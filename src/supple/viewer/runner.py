@@ -9,7 +9,7 @@ from time import perf_counter
 from supple.errors import ConvergenceError
 from supple.viewer.methods import Moving
 
-PERIOD = 1 / 120
+PERIOD = 1 / 250
 """s between two looks at the clock."""
 SLICE = 0.02
 """s of computing at a time, so that nobody waits longer for the lock."""

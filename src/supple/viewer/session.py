@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from time import perf_counter
 
 import numpy as np
@@ -26,7 +26,7 @@ from supple.viewer.recording import Recorder, Recording
 from supple.viewer.runner import Runner
 from supple.viewer.scenery import SceneModels, SceneMotion
 
-FRAMES = 40
+FRAMES = 60
 """Frames a second, at most."""
 SAMPLES = 20
 """Points of the live series a second."""
@@ -67,6 +67,8 @@ class Session:
         self._hand = Lock()
         self.progress: float | None = None
         """How far an exploration has come, 0 to 1; None if there is none."""
+        self.fresh = Event()
+        """Set with every new frame, for whoever waits for one."""
         self._series: deque[tuple[float, ...]] = deque(maxlen=KEPT)
         self._stiffness = handle_spring(self.mechanism, None, None)[0]
         self._recorder: Recorder | None = None
@@ -407,6 +409,7 @@ class Session:
         with self._runner.lock:
             frame = self._look()
             self.frame = frame
+            self.fresh.set()
             if at_once or now >= self._sampled + 1 / SAMPLES:
                 self._sampled = now
                 self._series.append(tuple(getattr(frame, name) for name in SERIES))
