@@ -2,9 +2,12 @@
 
 import io
 import json
+import signal
+import socket
 import subprocess
 import sys
 from time import sleep
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ import supple
 from supple.cli import words
 from supple.cli.app import app
 from supple.progress import Bar
+from supple.viewer.recording import Recording
 
 
 @pytest.fixture
@@ -128,11 +132,24 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
-        (("info", "laddr"), 1, "neither a file nor a mechanism of the library (helix, ladder"),
+        (("info", "laddr"), 1, "neither a file nor a mechanism of the library (bicycle_chain, helix, ladder"),
         (("info", "missing.xml"), 1, "missing.xml"),
         (("info", "bad.json"), 1, "bad.json"),
         (("info", "ladder", "--keyframe", "home"), 1, "keyframe"),
         (("demo", "--picture", "nowhere/a.png"), 1, "nowhere"),
+        (("view", "missing.xml"), 1, "missing.xml"),
+        (("view", "ladder", "--end-effector", "tap", "--no-browser"), 1, "did you mean 'tip'"),
+        (("view", "ladder", "--method", "magic", "--no-browser"), 1, "no method named 'magic'"),
+        (("view", "ladder", "--port", "0"), 1, "a port is a number from 1 to 65535"),
+        (("view", "ladder", "--host", "no.such.host.invalid"), 1, "no.such.host.invalid"),
+        (("replay", "missing.npz"), 1, "there is no file missing.npz"),
+        (("replay", "bad.json"), 1, "bad.json is not a recording"),
+        (("reduce", "ladder", "-e", "tap"), 1, "did you mean 'tip'"),
+        (("reduce", "ladder", "-o", "model.txt"), 1, "a model's name ends in .npz"),
+        (("compare", "ladder", "-e", "tap"), 1, "did you mean 'tip'"),
+        (("compare", "ladder", "-e", "tip", "--force", "rung_3", "0", "1", "0"), 1, "--end-effector rung_3"),
+        (("explore", "ladder", "--max-error", "0"), 1, "max_error must be a positive number"),
+        (("run", "ladder", "-o", "run.npz"), 1, "ends in .png, .pdf, .svg"),
         (("demo", "--picture", "a.docx"), 1, ".png"),
         (("info",), 2, "Missing argument"),
         (("infos", "ladder"), 2, "No such command"),
@@ -153,7 +170,8 @@ def test_errors_are_one_line_and_an_exit_code(run, tmp_path, args, code, text):
 def test_demo(run, tmp_path):
     result = run("demo")
     assert result.exit_code == 0
-    for expected in ("16: closed by right_pin_1", "16 closed loops", "times", "mm apart at most", "supple info ladder"):
+    told = ("closed by right_pin_1", "16 closed loops", "engine", "linear", "blended", "MuJoCo", "supple view ladder")
+    for expected in told:
         assert expected in result.stdout
     picture = (tmp_path / "supple-demo.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -340,3 +358,141 @@ def test_springs_with_damping(run, tmp_path):
     turns = [found["bodies"][0]["rotation"][2] for found in (free, damped)]
     assert 0 < turns[1] < 0.5 * turns[0]
     assert run(*told, "--dt", "0").exit_code == 1
+
+
+# models
+
+
+def test_reduce_saves_a_model(run, tmp_path):
+    result = run("reduce", "y", "-e", "left_tip", "-o", "y.npz", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    model = supple.ReducedModel.load(tmp_path / "y.npz")
+    assert (model.end_effectors, model.rank) == (("left_tip",), found["rank"])
+    np.testing.assert_allclose(found["end_effectors"][0]["compliance"], np.diag(model.compliance))
+    printed = run("reduce", "y", "-o", "both.npz").stdout
+    assert "into 12 numbers of rank" in printed
+    assert supple.ReducedModel.load(tmp_path / "both.npz").end_effectors == ("left_tip", "right_tip")
+
+
+def test_explore_saves_a_blended_model(run, tmp_path):
+    args = ("explore", "loop", "--max-error", "0.1", "--reach", "0.1", "-o", "many.npz")
+    result = run(*args, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    many = type(supple.blend([supple.reduce(supple.library.loop(), ["tip"])])).load(tmp_path / "many.npz")
+    assert len(many.models) == found["models"]
+    assert found["met"]
+    assert found["error_after"] <= 0.1
+
+
+def test_explore_says_what_it_missed(run):
+    result = run("explore", "robot_arm", "--max-error", "1e-6", "--reach", "0.5", "--budget", "2")
+    assert result.exit_code == 1
+    assert "raise --budget or --max-error" in result.stderr
+    assert "with one model" in result.stdout
+
+
+def test_compare_puts_every_method_beside_the_engine(run, tmp_path):
+    result = run("compare", "loop", "-e", "tip", "--force", "tip", "200", "0", "20", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    rows = {row["method"]: row for row in found["methods"]}
+    assert {"engine", "linear", "blended", "MuJoCo"} <= set(rows)
+    mech = supple.library.loop()
+    eq = supple.equilibrium(mech, {"tip": [200, 0, 20, 0, 0, 0]})
+    moved = np.linalg.norm(eq.poses.array[:, :3, 3] - mech.poses.array[:, :3, 3], axis=1).max()
+    assert found["moved"] == pytest.approx(moved)
+    model = supple.reduce(mech, ["tip"])
+    expected = model.compliance @ np.concatenate([model.end_effector_poses[0][:3, :3].T @ [200, 0, 20], np.zeros(3)])
+    tip = model.end_effector_poses[0] @ supple.spatial.exp(expected)
+    assert rows["linear"]["tip_error"] == pytest.approx(np.linalg.norm(tip[:3, 3] - eq.poses["tip"][:3, 3]), rel=0.05)
+    assert rows["blended"]["error"] < 0.3 * rows["linear"]["error"]
+    assert rows["MuJoCo"]["error"] < 0.05 * moved
+    assert rows["engine"]["loop_drift"] < 1e-12 < rows["MuJoCo"]["loop_drift"]
+    assert (tmp_path / "supple-compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_chooses_a_force_and_prints_a_table(run):
+    result = run("compare", "robot_arm")
+    assert result.exit_code == 0, result.stderr
+    for expected in ("on tip", "links off by mm", "exact", "times the engine's speed", "supple-compare.png"):
+        assert expected in result.stdout
+
+
+def test_compare_leaves_out_what_does_not_work(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    result = run("compare", "loop", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert "needs the package mujoco" in found["failed"]["MuJoCo"]
+
+
+# recordings and the viewer
+
+
+def test_a_run_is_recorded_and_turned_into_other_files(run, tmp_path):
+    args = ("--force", "tip", "0", "20", "0", "--time", "0.5", "-o", "run.npz", "-o", "run.glb", "-o", "run.png")
+    result = run("run", "robot_arm", *args, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["files"], found["picture"]) == (["run.npz", "run.glb", "run.png"], "run.png")
+    recording = Recording.load("run.npz")
+    assert len(recording.times) == 16
+    np.testing.assert_allclose(recording.at(9.0)[-1, :3, 3], found["bodies"][-1]["position"], atol=1e-6)
+    assert (tmp_path / "run.glb").read_bytes().startswith(b"glTF")
+    again = run("replay", "run.npz", "-o", "again.glb")
+    assert again.exit_code == 0, again.stderr
+    assert (tmp_path / "again.glb").read_bytes() == (tmp_path / "run.glb").read_bytes()
+    assert run("replay", "run.npz", "-o", "end.png").exit_code == 0
+    assert (tmp_path / "end.png").read_bytes().startswith(b"\x89PNG")
+    assert "supple replay run.npz" in run("run", "y", "--time", "0.1", "-o", "run.npz").stdout
+
+
+def test_a_port_in_use_is_one_line(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("view", "ladder", "--no-browser", "--port", str(port))
+    assert result.exit_code == 1
+    assert result.stderr == f"supple: port {port} is in use; choose another one (--port), or end what uses it\n"
+
+
+def test_without_viser_it_says_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    result = run("view", "ladder", "--no-browser")
+    assert result.exit_code == 1
+    assert "pip install 'supple[all]'" in result.stderr
+
+
+def test_view_shows_a_page_until_it_is_ended(tmp_path):
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port = trial.getsockname()[1]
+    command = [sys.executable, "-u", "-c", "from supple.cli import main; main()"]
+    command += ["view", "ladder", "--no-browser", "--port", str(port)]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        first = process.stdout.readline()
+        assert first == f"'ladder' is at http://localhost:{port}, pulled at tip.\n"
+        with urlopen(f"http://127.0.0.1:{port}", timeout=60) as page:
+            assert b"<html" in page.read().lower()
+    finally:
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors == ""
+    assert "Open that address in a browser; end with Ctrl-C." in rest
+
+
+def test_the_shell_completes_mechanisms(tmp_path):
+    asked = {"_SUPPLE_COMPLETE": "complete_bash", "COMP_WORDS": "supple view lad", "COMP_CWORD": "2"}
+    before = f"import os, sys; os.environ.update({asked!r}); sys.argv[0] = 'supple'"
+    assert start(tmp_path, before=before).stdout.split() == ["ladder"]
+
+
+def test_huge_linkages_come_in_a_size_that_can_be_shown(run):
+    result = run("info", "millipede", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert len(json.loads(result.stdout)["bodies"]) == 1300

@@ -1,4 +1,4 @@
-"""The command line: `supple info`, `supple run`, `supple demo`."""
+"""The command line: `supple info`, `run`, `reduce`, `explore`, `compare`, `view`, `replay`, `demo`."""
 
 from __future__ import annotations
 

@@ -4,16 +4,45 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import supple
 from supple.cli import facts, solve, tables, words
+from supple.cli.options import (
+    PICTURES,
+    AsJson,
+    Browser,
+    Damping,
+    EndEffectors,
+    Forces,
+    Frame,
+    Host,
+    KeyframeName,
+    Port,
+    Source,
+    Springs,
+    Targets,
+    Torques,
+    check_file,
+    completed,
+)
 from supple.cli.source import open_mechanism
+from supple.mechanism import Mechanism
+from supple.mechanism.io.writing import writing
+from supple.progress import Bar
+from supple.viewer import draw
+from supple.viewer.methods import METHODS, likely_end_effectors
+from supple.viewer.recording import Recorder, Recording
+from supple.viewer.scenery import SCENES, SceneModels
+from supple.viewer.server import HOST, PORT
+
+MOTIONS = (".npz", ".glb")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,40 +57,31 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Source = Annotated[
-    str, typer.Argument(metavar="NAME_OR_FILE", help="Ladder, helix ... or an MJCF, URDF or JSON file")
-]
-KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Start from this keyframe of the file")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts")]
 Version = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version")
-]
-Picture = Annotated[Path, typer.Option("--picture", "-o", help="Where to write the picture")]
-Forces = Annotated[
-    list[str] | None,
-    typer.Option("--force", metavar="BODY FX FY FZ", help="Force on a body or site, N; may be repeated"),
-]
-Torques = Annotated[
-    list[str] | None,
-    typer.Option("--torque", metavar="BODY TX TY TZ", help="Torque on a body or site, N m; may be repeated"),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option("--target", metavar="NAME VALUE", help="Set-point of a spring or motor, rad or m"),
-]
-Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
-Springs = Annotated[
-    float | None, typer.Option("--springs", metavar="STIFFNESS", help="Spring what nothing holds, N m/rad")
 ]
 Duration = Annotated[
     float | None, typer.Option("--time", metavar="SECONDS", help="Simulate that long, instead of statics")
 ]
-Damping = Annotated[
-    float | None, typer.Option("--damping", metavar="DAMPING", help="Of those springs, N m s/rad (none)")
-]
 StepSize = Annotated[float | None, typer.Option("--dt", metavar="SECONDS", help="Step of the simulation (0.002)")]
-Method = Annotated[str | None, typer.Option("--method", help="Of the simulation: euler or bdf2 (euler)")]
+Integrator = Annotated[str | None, typer.Option("--method", help="Of the simulation: euler or bdf2 (euler)")]
 Everything = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
+Picture = Annotated[Path, typer.Option("--picture", "-o", help="Where to write the picture")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        "--picture",
+        "-o",
+        metavar="FILE",
+        help="Picture (.png, .pdf, .svg; supple-run.png) or, with --time, recording (.npz) or motion (.glb); "
+        "may be repeated",
+    ),
+]
+ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model (.npz)")]
+Kind = Annotated[
+    str | None, typer.Option("--method", help=f"What moves it at first: {', '.join(METHODS)} (what fits)")
+]
 
 
 @contextmanager
@@ -89,8 +109,7 @@ def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False)
         mech = open_mechanism(source, keyframe)
         found = facts.describe(mech)
         if as_json:
-            json.dump(found, sys.stdout, indent=2, allow_nan=False)
-            typer.echo()
+            _print_json(found)
         else:
             tables.show(found)
 
@@ -107,8 +126,8 @@ def run(
     damping: Damping = None,
     time: Duration = None,
     dt: StepSize = None,
-    method: Method = None,
-    picture: Picture = Path("supple-run.png"),
+    method: Integrator = None,
+    out: Files = None,
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
@@ -118,73 +137,258 @@ def run(
     """
     if time is None and (dt is not None or method is not None):
         raise typer.BadParameter("--dt and --method belong to a simulation; give its length too, with --time SECONDS")
-    if springs is None and damping is not None:
-        raise typer.BadParameter("--damping belongs to --springs STIFFNESS; give that too")
     with _plain_errors():
         loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
         targets = {name: value for name, (value,) in words.untied("--target", target)}
-        _check_picture(picture)
-        mech = open_mechanism(source, keyframe)
-        if springs is not None:
-            mech = mech.with_springs(springs, damping or 0.0)
-        task = solve.Task(mech, loads, frame, targets)
+        files = out or [Path("supple-run.png")]
+        for path in files:
+            check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
+        task = solve.Task(_opened(source, keyframe, springs, damping), loads, frame, targets)
+        recorder = None
         if time is None:
             outcome = solve.settle(task)
         else:
-            outcome = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler")
-        _draw(task, outcome, picture)
+            if any(path.suffix.lower() in MOTIONS for path in files):
+                recorder = Recorder(task.mechanism, "engine", tuple(loads))
+            outcome = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler", recorder)
+        for path in files:
+            if recorder is not None and path.suffix.lower() in MOTIONS:
+                _keep(recorder.recording, path)
+            else:
+                _draw(task, outcome, path)
         if as_json:
-            json.dump(outcome.facts | {"picture": str(picture)}, sys.stdout, indent=2, allow_nan=False)
-            typer.echo()
+            pictures = [str(path) for path in files if path.suffix.lower() in PICTURES]
+            named = {"picture": pictures[0]} if pictures else {}
+            _print_json(outcome.facts | named | {"files": [str(path) for path in files]})
         else:
             tables.show_outcome(outcome.facts, None if everything else 10)
-            typer.echo(f"\nThe picture is in {picture}: the reference pose pale, the shape above solid.")
+            typer.echo("")
+            for path in files:
+                typer.echo(_what_is_in(path))
         if outcome.error is not None:
             raise outcome.error
 
 
-def _check_picture(path: Path) -> None:
-    """Before anything long is begun."""
-    from supple.viewer.picture import FORMATS
+@app.command()
+def reduce(
+    source: Source,
+    end_effector: EndEffectors = None,
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    damping: Damping = None,
+    out: ModelFile = Path("supple-model.npz"),
+    as_json: AsJson = False,
+) -> None:
+    """Fold a mechanism into its end effectors: a linear model, for small motion, saved to a file.
 
-    if path.suffix.lower() not in FORMATS:
-        raise supple.MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise supple.MechanismError(f"there is no folder '{path.parent}' to write the picture to")
+    For example: supple reduce ladder --end-effector tip -o tip.npz
+    """
+    with _plain_errors():
+        check_file(out, (".npz",), "a model")
+        mech = _opened(source, keyframe, springs, damping)
+        tips = _tips(mech, end_effector)
+        model = supple.reduce(mech, tips)
+        model.save(out)
+        found = facts.of_model(model) | {"file": str(out)}
+        if as_json:
+            _print_json(found)
+        else:
+            tables.show_model(found)
+            typer.echo(f"\nThe model is in {out}: supple.ReducedModel.load('{out}') reads it.")
+
+
+@app.command()
+def explore(
+    source: Source,
+    end_effector: EndEffectors = None,
+    max_error: Annotated[float, typer.Option("--max-error", help="Of tips and joints, over the radius")] = 0.05,
+    reach: Annotated[float, typer.Option("--reach", help="How far tips move, over the radius")] = 0.5,
+    budget: Annotated[int, typer.Option("--budget", help="Models at most")] = 100,
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    damping: Damping = None,
+    out: ModelFile = Path("supple-models.npz"),
+    as_json: AsJson = False,
+) -> None:
+    """Find linear models all over the range of motion by itself, and save their blend to a file.
+
+    For example: supple explore ladder --max-error 0.05 --reach 0.5 -o ladder.npz
+    """
+    with _plain_errors(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.RangeWarning)  # said below
+        check_file(out, (".npz",), "a model")
+        mech = _opened(source, keyframe, springs, damping)
+        tips = _tips(mech, end_effector)
+        many = supple.explore(mech, tips, max_error, reach, budget=budget)
+        many.save(out)
+        found = facts.of_exploration(many) | {"file": str(out)}
+        if as_json:
+            _print_json(found)
+        else:
+            tables.show_exploration(found)
+            typer.echo(f"\nThe models are in {out}.")
+        if not found["met"]:
+            raise supple.MechanismError(
+                f"only {found['within']:.0%} of the points are within {max_error:g}; raise --budget or --max-error, "
+                "or lower --reach"
+            )
+
+
+@app.command(cls=words.GroupedCommand)
+def compare(
+    source: Source,
+    end_effector: EndEffectors = None,
+    force: Forces = None,
+    torque: Torques = None,
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    damping: Damping = None,
+    picture: Picture = Path("supple-compare.png"),
+    as_json: AsJson = False,
+) -> None:
+    """Put every method beside the exact answer on your mechanism: error, separation, loop drift, speed.
+
+    Without --force each end effector is pulled along its softest direction, by 0.3 of the radius or so.
+    For example: supple compare robot.xml --end-effector hand
+    """
+    from supple.cli.comparison import compare as compared
+
+    with _plain_errors(), warnings.catch_warnings(), Bar("comparing") as bar:
+        warnings.simplefilter("ignore", supple.RangeWarning)  # the table says more
+        check_file(picture, PICTURES, "a picture")
+        loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
+        mech = _opened(source, keyframe, springs, damping)
+        tips = end_effector or list(loads) or _tips(mech, None)
+        found = compared(mech, tips, loads or None, bar.reach)
+        shape = "blended" if "blended" in found.shapes else "engine"
+        title = f"{mech.name}: {shape} solid, exact pale"
+        draw(mech, found.shapes[shape].array, path=picture, ghost=found.exact.poses.array, title=title)
+        if as_json:
+            _print_json(found.facts | {"picture": str(picture)})
+        else:
+            tables.show_comparison(found.facts)
+            typer.echo(f"\n{picture}: the {shape} shape solid, the exact one pale.")
+
+
+@app.command()
+def view(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME_OR_FILE",
+            help=f"Ladder, helix ...; a scene: {', '.join(SCENES)}; or an MJCF, URDF or JSON file",
+            autocompletion=lambda incomplete: completed([*supple.library.__all__, *SCENES], incomplete),
+        ),
+    ],
+    end_effector: EndEffectors = None,
+    method: Kind = None,
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    damping: Damping = None,
+    host: Host = HOST,
+    port: Port = PORT,
+    browser: Browser = True,
+) -> None:
+    """See a mechanism, or a contact scene, move in the browser, and pull it there.
+
+    For example: supple view ladder, or supple view trampoline
+    """
+    from supple.viewer import view as show
+
+    with _plain_errors():
+        warnings.simplefilter("ignore", supple.RangeWarning)  # the page says it
+        if source in SCENES:
+            subject: Mechanism | SceneModels = SceneModels(source)
+        else:
+            subject = _opened(source, keyframe, springs, damping)
+        show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
+
+
+@app.command()
+def replay(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="What was recorded, a .npz file")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the motion (.glb) or its end (.png) instead")
+    ] = None,
+    host: Host = HOST,
+    port: Port = PORT,
+    browser: Browser = True,
+) -> None:
+    """Play a recorded run in the browser, with a timeline, or turn it into a file for Blender.
+
+    For example: supple run ladder --force tip 0 50 0 --time 2 -o run.npz, then supple replay run.npz
+    """
+    from supple.viewer import replay as show
+
+    with _plain_errors():
+        if out is not None:
+            check_file(out, (*PICTURES, ".glb"), "a picture or motion")
+        kept = Recording.load(recording)
+        if out is None:
+            show(kept, host=host, port=port, browser=browser, say=typer.echo)
+            return
+        if out.suffix.lower() in MOTIONS:
+            _keep(kept, out)
+        else:
+            last = kept.at(float(kept.times[-1]))
+            draw(kept.mechanism, last, path=out, ghost=kept.at(float(kept.times[0])), title=kept.mechanism.name)
+        typer.echo(_what_is_in(out))
+
+
+@app.command()
+def demo(picture: Picture = Path("supple-demo.png")) -> None:
+    """Fold the ladder into its top rung, blend three such models, pull it, compare with the engine and MuJoCo."""
+    from supple.cli.demo import tell
+
+    with _plain_errors(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.RangeWarning)
+        check_file(picture, PICTURES, "a picture")
+        tell(picture)
+
+
+# helpers
+
+
+def _opened(source: str, keyframe: str | None, springs: float | None, damping: float | None) -> Mechanism:
+    if springs is None and damping is not None:
+        raise typer.BadParameter("--damping belongs to --springs STIFFNESS; give that too")
+    mech = open_mechanism(source, keyframe)
+    return mech if springs is None else mech.with_springs(springs, damping or 0.0)
+
+
+def _tips(mech: Mechanism, named: list[str] | None) -> list[str]:
+    return named or list(likely_end_effectors(mech))
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    json.dump(found, sys.stdout, indent=2, allow_nan=False)
+    typer.echo()
+
+
+def _keep(recording: Recording, path: Path) -> None:
+    if path.suffix.lower() == ".npz":
+        recording.save(path)
+        return
+    from supple.viewer.gltf import glb
+
+    with writing(path, binary=True) as file:
+        file.write(glb(recording))
+
+
+def _what_is_in(path: Path) -> str:
+    match path.suffix.lower():
+        case ".npz":
+            return f"The recording is in {path}; play it with: supple replay {path}"
+        case ".glb":
+            return f"The motion is in {path}, for Blender and web pages."
+        case _:
+            return f"The picture is in {path}: the reference pose pale, the shape above solid."
 
 
 def _draw(task: solve.Task, outcome: solve.Outcome, path: Path) -> None:
-    from supple.viewer import draw
-
     mech = task.mechanism
     what = "loaded" if task.wrenches else "at rest"
     if "time" in outcome.facts:
         what = f"at {outcome.facts['time']:g} s"
     labels, title = list(task.wrenches)[:6] or None, f"{mech.name} {what}"
     draw(mech, outcome.poses.array, path=path, ghost=mech.poses.array, labels=labels, title=title)
-
-
-@app.command()
-def demo(picture: Picture = Path("supple-demo.png")) -> None:
-    """Fold the ladder into its top rung, pull it, compare with the full engine, draw both shapes."""
-    from supple.cli.demo import FORCE, compare
-    from supple.viewer import draw
-
-    with _plain_errors():
-        _check_picture(picture)
-        found = compare()
-        mech, model = found.mechanism, found.model
-        tables.show(facts.describe(mech), rows=0)
-        typer.echo(
-            f"\nReduced to its top rung, 'tip', in {1e3 * found.built:.1f} ms: {len(model.stiffness)} numbers of rank "
-            f"{model.rank} stand for\n{len(mech.bodies)} links and {len(mech.topology.loops)} closed loops. "
-            f"{FORCE:g} N pull it sideways:\n"
-        )
-        tables.show_comparison(found.rows)
-        title, view = f"{mech.name}, {FORCE:g} N", (10.0, -25.0)
-        draw(mech, found.reduced.array, path=picture, ghost=found.full.array, title=title, view=view)
-        typer.echo(f"\nBoth shapes are in {picture}: reduced solid, the engine's pale. Next:")
-        typer.echo("  supple info ladder                              every body and joint of it")
-        typer.echo("  supple run ladder --force tip 0 100 0 --time 2  a harder pull, by the engine")
-        typer.echo("  supple info YOUR_ROBOT.xml                      your own MJCF, URDF or JSON file")
-        typer.echo("  supple run YOUR_ROBOT.urdf --springs 50         how it sags on springs of 50 N m/rad")

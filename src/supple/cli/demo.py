@@ -1,92 +1,51 @@
-"""What `supple demo` does: the ladder folded into its top rung, pulled, beside the full engine."""
+"""What `supple demo` tells: the ladder folded into its top rung, blended, pulled, beside the engine and MuJoCo."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import typer
 
 import supple
-from supple.mechanism import Mechanism, Poses
-from supple.mechanism.record import Array
+from supple.cli import facts, tables
+from supple.cli.comparison import compare
+from supple.viewer import draw
 
 FORCE = 20.0
 """N, sideways."""
-DT, MOTION, REST = 2e-3, 2000, 500_000
-"""Step, s; how many to compare in motion, and how many until the reduced model has come to rest."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The reduced model beside the engine."""
-
-    mechanism: Mechanism
-    model: supple.ReducedModel
-    full: Poses
-    """At rest under the pull, by the engine."""
-    reduced: Poses
-    """The same by the reduced model."""
-    built: float
-    """s, to reduce the mechanism."""
-    full_step: float
-    """s a step."""
-    reduced_step: float
-    """s a step."""
-    swing: float
-    """m, by which the tip is off at most while it swings."""
-    separation: float
-    """How far the joints come apart at rest, summed, over the radius."""
-
-    @property
-    def moved(self) -> float:
-        """m, of the link that moves most."""
-        return _apart(self.full.array, self.mechanism.poses.array)
-
-    @property
-    def error(self) -> float:
-        """m, between reduced and full, of the link that is off most."""
-        return _apart(self.full.array, self.reduced.array)
-
-    @property
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """For `tables.show_comparison`."""
-        faster = f"{self.full_step / self.reduced_step:.0f} times faster"
-        seconds, moved = f"{DT * MOTION:g} s", f"{1e3 * self.moved:.0f} mm moved"
-        return [
-            ("a step of the tip", f"{1e6 * self.reduced_step:.2f} µs", f"{1e6 * self.full_step:.0f} µs", faster),
-            (f"tip, within {seconds}", "", "", f"{1e3 * self.swing:.1f} mm apart at most"),
-            ("links, at rest", "", moved, f"{1e3 * self.error:.1f} mm apart at most"),
-            ("joints, at rest", f"{self.separation:.3f} of the radius apart", "closed", ""),
-        ]
-
-
-def compare() -> Comparison:
-    """Reduces the ladder, pulls its tip in both ways, in motion and until it rests."""
-    mech, wrench = supple.library.ladder(), [0.0, FORCE, 0.0, 0.0, 0.0, 0.0]
+def tell(picture: Path) -> None:
+    """Prints the story and draws the blended shape over the engine's."""
+    mech = supple.library.ladder()
+    tables.show(facts.describe(mech), rows=0)
     supple.reduce(supple.library.y(), ["left_tip"])  # imported now, so that the time is that of the reduction
     start = perf_counter()
     model = supple.reduce(mech, ["tip"])
     built = perf_counter() - start
-    fast, slow = supple.ReducedSimulation(model, DT), supple.Simulation(mech, DT)
-    fast.apply("tip", wrench)
-    slow.apply("tip", wrench)
-    swing, took = 0.0, np.zeros(2)
-    for _ in range(MOTION // 100):
-        start = perf_counter()
-        fast.step(100)
-        between = perf_counter()
-        slow.step(100)
-        took += between - start, perf_counter() - between
-        off = fast.end_effector_pose("tip")[:3, 3] - slow.poses["tip"][:3, 3]
-        swing = max(swing, float(np.linalg.norm(off)))
-    fast.step(REST)
-    full = supple.equilibrium(mech, {"tip": wrench})
-    steps = took / MOTION
-    return Comparison(
-        mech, model, full.poses, fast.poses, built, float(steps[1]), float(steps[0]), swing, fast.separation.total
+    typer.echo(
+        f"\nReduced to its top rung, 'tip', in {1e3 * built:.1f} ms: {len(model.stiffness)} numbers of rank "
+        f"{model.rank} stand for\n{len(mech.bodies)} links and {len(mech.topology.loops)} closed loops. Blended: that "
+        f"model and two more, made under load.\n{FORCE:g} N pull the tip sideways:\n"
     )
-
-
-def _apart(a: Array, b: Array) -> float:
-    return float(np.linalg.norm(a[:, :3, 3] - b[:, :3, 3], axis=1).max())
+    found = compare(mech, ["tip"], {"tip": np.array([0, FORCE, 0, 0, 0, 0])})
+    tables.show_comparison(found.facts)
+    linear, blended, engine = (found.row(method) for method in ("linear", "blended", "engine"))
+    typer.echo(
+        f"\nThe links move by {1e3 * found.moved:.0f} mm. One linear model is {engine.step / linear.step:.0f} times "
+        f"faster than the engine and {1e3 * linear.error:.1f} mm off;\nthree blended are "
+        f"{engine.step / blended.step:.0f} times faster and {1e3 * blended.error:.2f} mm off."
+    )
+    title, seen = f"{mech.name}, {FORCE:g} N", (10.0, -25.0)
+    draw(mech, found.shapes["linear"].array, path=picture, ghost=found.exact.poses.array, title=title, view=seen)
+    typer.echo(f"\nIn {picture}: the linear model's shape solid, the engine's pale. Next:")
+    for line in (
+        "supple view ladder                              see it move, pull it, in the browser",
+        "supple info YOUR_ROBOT.xml                      your own MJCF, URDF or JSON file",
+        "supple view YOUR_ROBOT.urdf --springs 50        on springs of 50 N m/rad",
+        "supple compare YOUR_ROBOT.xml -e HAND           which method is good enough for it",
+        "supple run ladder --force tip 0 100 0 --time 2  a harder pull, by the engine",
+    ):
+        typer.echo(f"  {line}")

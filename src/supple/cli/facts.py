@@ -8,6 +8,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Joint, Mechanism
+from supple.reduced import BlendedModel, ReducedModel
 
 
 def describe(mech: Mechanism) -> dict[str, Any]:
@@ -43,6 +44,42 @@ def describe(mech: Mechanism) -> dict[str, Any]:
         "motors": [{"name": m.name, "coordinate": m.coordinate, "position": m.position} for m in mech.motors],
         "keyframes": [key.name for key in mech.keyframes],
         "not_imported": [{"item": note.item, "reason": note.reason} for note in mech.import_report],
+    }
+
+
+def of_model(model: ReducedModel) -> dict[str, Any]:
+    """What `supple reduce` prints. Compliances are along and about the end effector's own axes, m/N and rad/(N m)."""
+    soft = np.diag(model.compliance)
+    return {
+        "name": model.mechanism.name,
+        "bodies": len(model.mechanism.bodies),
+        "loops": len(model.mechanism.topology.loops),
+        "rank": model.rank,
+        "end_effectors": [
+            {"name": name, "compliance": soft[6 * i : 6 * i + 6].tolist()}
+            for i, name in enumerate(model.end_effectors)
+        ],
+    }
+
+
+def of_exploration(many: BlendedModel) -> dict[str, Any]:
+    """What `supple explore` prints."""
+    found = many.exploration
+    assert found is not None
+    low, high = (float(np.percentile(errors, 95)) for errors in (found.after, found.before))
+    return {
+        "name": many.mechanism.name,
+        "end_effectors": list(many.end_effectors),
+        "models": found.models,
+        "max_error": found.max_error,
+        "reach": found.reach,
+        "points": len(found.after),
+        "within": found.within,
+        "met": found.met,
+        "error_before": high,
+        "error_after": low,
+        "equilibria": found.pulled,
+        "seconds": found.seconds,
     }
 
 

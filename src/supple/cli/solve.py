@@ -14,6 +14,7 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.progress import Bar
+from supple.viewer.recording import RATE, Recorder
 
 Named = list[tuple[str, list[float]]]
 """Numbers for names, in the order given."""
@@ -78,8 +79,8 @@ def settle(task: Task) -> Outcome:
     return Outcome(eq.poses, facts, error)
 
 
-def simulate(task: Task, duration: float, dt: float, method: str) -> Outcome:
-    """The state after a time, or at the last good step before."""
+def simulate(task: Task, duration: float, dt: float, method: str, recorder: Recorder | None = None) -> Outcome:
+    """The state after a time, or at the last good step before; `recorder` takes the frames on the way."""
     mech, error = task.mechanism, None
     if not np.isfinite(duration) or duration <= 0:
         raise MechanismError(f"--time must be a positive number of seconds, got {duration:g}")
@@ -90,13 +91,18 @@ def simulate(task: Task, duration: float, dt: float, method: str) -> Outcome:
     for name, value in task.targets.items():
         sim.set_target(name, value)
     steps = max(1, round(duration / dt))
+    chunk = max(1, steps // 200) if recorder is None else max(1, round(1 / (RATE * dt)))
     with Bar("simulation") as bar:
         try:
-            for first in range(0, steps, chunk := max(1, steps // 200)):
+            for first in range(0, steps, chunk):
+                if recorder is not None:
+                    recorder.take(sim.time, sim.poses.array)
                 sim.step(min(chunk, steps - first))
                 bar.reach((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure
+    if recorder is not None:
+        recorder.take(sim.time, sim.poses.array, last=True)
     energy = sim.energy
     facts = {
         **_given(task),

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import supple
 from supple.mechanism import Mechanism
+from supple.mechanism.tree import Tree
+
+SMALL = {"millipede": (100,), "molecule": (2000,)}
+"""Legs and joints of the huge linkages, of which the library makes more than can be described part by part."""
 
 
 def open_mechanism(source: str, keyframe: str | None = None) -> Mechanism:
     """The library's mechanism of that name, or else the file; its import report is left to the caller to
     show."""
     if source in supple.library.__all__:
-        mech: Mechanism = getattr(supple.library, source)()
+        made = getattr(supple.library, source)(*SMALL.get(source, ()))
+        mech: Mechanism = made.mechanism() if isinstance(made, Tree) else made
         return mech if keyframe is None else mech.at(keyframe)
     if not Path(source).suffix and not Path(source).exists():
         names = ", ".join(supple.library.__all__)

@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+PARTS = ((1e3, slice(0, 3)), (1.0, slice(3, 6)))
+"""Of a compliance: mm/N along the axes, rad/(N m) about them."""
+
 
 def show(facts: dict[str, Any], rows: int | None = None) -> None:
     """Prints what `facts.describe` found; `rows` cuts the long tables, 0 leaves them out."""
@@ -54,9 +57,54 @@ def show_outcome(facts: dict[str, Any], rows: int | None = None) -> None:
     _print(console, "Held by motors, rigid couplings and limits", heads, held, rows)
 
 
-def show_comparison(rows: Sequence[Sequence[str]]) -> None:
-    """Prints a reduced model beside the engine: what, reduced, engine, difference."""
-    _print(_console(), "", ("", "reduced", "engine", ""), rows)
+def show_comparison(facts: dict[str, Any]) -> None:
+    """Prints what `comparison.compare` found: one row a method."""
+    console = _console()
+    console.print(Text(printable(facts["name"]), style="bold"))
+    loads = [(f"on {load['on']}", f"{_vector([round(v, 6) for v in load['wrench'][:3]])} N") for load in facts["loads"]]
+    moved = ("moves by", f"{1e3 * facts['moved']:.1f} mm at most; radius {1e3 * facts['radius']:.0f} mm")
+    _print(console, "", ("", ""), [*loads, moved], header=False)
+    heads = ("method", "links off by mm", "tip off by mm", "joints apart, of radius", "loops apart mm", "step µs", "")
+    _print(console, "", heads, _methods(facts))
+    for name, reason in facts["failed"].items():
+        console.print(Text(printable(f"  no {name}: {reason}")))
+
+
+def _methods(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    steps = {row["method"]: row["step"] for row in facts["methods"]}
+    for row in facts["methods"]:
+        ratio = steps["engine"] / row["step"] if "engine" in steps else 1.0
+        speed = "exact" if row["method"] == "engine" else f"{ratio:.3g} times the engine's speed"
+        off, tip, drift = (f"{1e3 * row[key]:.3g}" for key in ("error", "tip_error", "loop_drift"))
+        yield row["method"], off, tip, f"{row['separation']:.2g}", drift, f"{1e6 * row['step']:.3g}", speed
+
+
+def show_model(facts: dict[str, Any]) -> None:
+    """Prints what `supple reduce` made."""
+    console = _console()
+    console.print(Text(printable(facts["name"]), style="bold"))
+    tips = facts["end_effectors"]
+    folded = f"{facts['bodies']} bodies and {facts['loops']} loops into {6 * len(tips)} numbers of rank {facts['rank']}"
+    _print(console, "", ("", ""), [("folded", folded)], header=False)
+    heads = ("end effector", "compliance along x y z, mm/N", "about x y z, rad/(N m)")
+    rows = []
+    for tip in tips:
+        along, about = ([f"{k * v:.3g}" for v in tip["compliance"][part]] for k, part in PARTS)
+        rows.append((tip["name"], " ".join(along), " ".join(about)))
+    _print(console, "In each one's own axes", heads, rows)
+
+
+def show_exploration(facts: dict[str, Any]) -> None:
+    """Prints what `supple explore` found."""
+    console = _console()
+    console.print(Text(printable(facts["name"]), style="bold"))
+    rows = [
+        ("models", f"{facts['models']}, from {facts['equilibria']} equilibria in {facts['seconds']:.1f} s"),
+        ("range", f"tips moved by up to {facts['reach']:g} of the radius"),
+        ("within", f"{facts['within']:.0%} of {facts['points']} fresh points are within {facts['max_error']:g}"),
+        ("error", f"95th percentile {facts['error_after']:.3g}; {facts['error_before']:.3g} with one model"),
+    ]
+    _print(console, "", ("", ""), rows, header=False)
 
 
 def printable(text: str) -> str:

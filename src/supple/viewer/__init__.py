@@ -1,5 +1,25 @@
-"""Pictures of mechanisms."""
+"""Pictures of mechanisms, and the web viewer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from supple.viewer.picture import draw
 
-__all__ = ["draw"]
+if TYPE_CHECKING:
+    from supple.viewer.recording import Recording as Recording
+    from supple.viewer.session import Session as Session
+    from supple.viewer.showing import replay as replay
+    from supple.viewer.showing import view as view
+
+__all__ = ["Recording", "Session", "draw", "replay", "view"]
+_HOME = {"Recording": "recording", "Session": "session", "replay": "showing", "view": "showing"}
+
+
+def __getattr__(name: str) -> Any:
+    """The viewer is imported when it is asked for: a picture needs less."""
+    if name not in _HOME:
+        raise AttributeError(f"supple.viewer has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"supple.viewer.{_HOME[name]}"), name)

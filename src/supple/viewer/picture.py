@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import spatial
 from supple.errors import MechanismError
-from supple.mechanism import WORLD, Body, Joint, Mechanism, Poses
+from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array, array
 from supple.viewer import surfaces
+from supple.viewer.solids import (
+    BASE,
+    COLOURS,
+    bulky,
+    ground_point,
+    grounded,
+    marker,
+    marker_body,
+    marker_size,
+    plate,
+    seen_shapes,
+    skeleton,
+)
 
-COLOURS = {
-    "hinge": "#d1495b",
-    "slide": "#2e86ab",
-    "screw": "#8e5ea2",
-    "cylindrical": "#5b8e7d",
-    "universal": "#e08e2b",
-    "ball": "#3a9e4f",
-    "planar": "#a3623a",
-    "bushing": "#7a6ff0",
-    "axes": "#d9b310",
-}
-"""Of a joint, by its kind. Fixed and free joints are not drawn."""
-LINK, PALE, BASE, GRID, INK = "#8fa3b5", "#dfe5ea", "#3d434c", "#d5d8dc", "#2b2f36"
+LINK, PALE, GRID, INK = "#8fa3b5", "#dfe5ea", "#d5d8dc", "#2b2f36"
 FORMATS = (".png", ".pdf", ".svg")
 INCHES, DPI = 5.6, 110
 """Longer side of the drawing, and pixels an inch."""
@@ -64,14 +64,13 @@ def draw(
     for solid in mech.shapes:
         scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
     # joints inside bulky bodies are shown through them
-    bulky = any(s.kind != "capsule" for b in mech.bodies for s in b.shapes)
-    size = _marker_size(mech, bulky)
+    nearer, size = 4 * mech.radius if bulky(mech) else 0.0, marker_size(mech)
     for joint in mech.joints:
         if joint.kind in COLOURS:
-            marker = _marker(joint, shape, size)
-            scene.add(marker, COLOURS[joint.kind], nearer=4 * mech.radius if bulky else 0.0)
-        if _grounded(joint):
-            scene.add(_plate(joint, shape, size), BASE)
+            pin, pose = marker(joint, size)
+            scene.add(surfaces.moved(pin, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
+        if grounded(joint):
+            scene.add(plate(size) + ground_point(joint), BASE)
     if labels is None:
         labels = [b.name for b in mech.bodies if b.name == "tip" or b.name.endswith("_tip")]
     for name in labels:
@@ -136,13 +135,12 @@ def _poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
 def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer: float = 0.0) -> None:
     meshes = {mesh.name: mesh for mesh in mech.meshes}
     for body, pose in zip(mech.bodies, poses, strict=True):
-        # where a body has shapes only to be seen, they are the better likeness
-        seen = [s for s in body.shapes if not s.touches] or list(body.shapes)
+        seen = seen_shapes(body)
         for shape in seen:
             scene.add(surfaces.moved(surfaces.shape_polygons(shape, meshes), pose), colour, nearer)
         if not seen:
-            for polygons in _skeleton(mech, body, poses):
-                scene.add(polygons, colour, nearer)
+            for polygons in skeleton(mech, body):
+                scene.add(surfaces.moved(polygons, pose), colour, nearer)
 
 
 def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:
@@ -152,46 +150,6 @@ def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: floa
         return
     scene.add(surfaces.rod(_middle(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
     scene.add(0.8 * size * surfaces.ball() + at, INK)
-
-
-def _skeleton(mech: Mechanism, body: Body, poses: Poses) -> list[Array]:
-    """Rods from the middle of a body without shapes to its joints."""
-    middle, thick = _middle(mech, poses, body.name), 0.008 * mech.radius
-    ends = [_place(joint, poses, body.name)[:3, 3] for joint in mech.joints_of(body.name)]
-    return [surfaces.ball() * thick + middle, *(surfaces.rod(middle, end, thick) for end in ends)]
-
-
-def _marker(joint: Joint, poses: Poses, size: float) -> Array:
-    frame = _place(joint, poses, joint.parent if joint.parent != WORLD else joint.child)
-    if joint.kind in ("hinge", "screw", "cylindrical", "slide"):
-        turns = joint.twists[joint.twists[:, 3:].any(axis=1)]
-        axis = turns[0, 3:] if len(turns) else joint.twists[0, :3]
-        solid = surfaces.tube(size, 2.2 * size) if len(turns) else surfaces.box([size, size, 2.2 * size])
-        frame = frame @ spatial.pose(spatial.rotation_between([0.0, 0.0, 1.0], axis), np.zeros(3))
-        return surfaces.moved(solid, frame)
-    return surfaces.moved(1.5 * size * surfaces.ball(), frame)
-
-
-def _grounded(joint: Joint) -> bool:
-    return joint.kind != "free" and WORLD in (joint.parent, joint.child)
-
-
-def _plate(joint: Joint, poses: Poses, size: float) -> Array:
-    """A plate under a joint that is fixed to the world."""
-    under = _place(joint, poses, WORLD)[:3, 3] - [0, 0, 1.3 * size]
-    return surfaces.box([2.6 * size, 2.6 * size, 0.3 * size]) + under
-
-
-def _marker_size(mech: Mechanism, bulky: bool) -> float:
-    """Radius of a pin, m: a little more than slender links', and visible in the whole picture."""
-    radii = [] if bulky else [shape.size[0] for body in mech.bodies for shape in body.shapes]
-    return max(0.009 * mech.radius, 1.3 * float(np.median(radii)) if radii else 0.0)
-
-
-def _place(joint: Joint, poses: Poses, body: str) -> Array:
-    """(4, 4) frame of a joint on one of its two bodies."""
-    frame: Array = poses[body] @ (joint.pose_parent if body == joint.parent else joint.pose_child)
-    return frame
 
 
 def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
@@ -285,7 +243,7 @@ def _words(figure: Any, mech: Mechanism, title: str, spacing: float) -> None:
     figure.text(left, 1 - 0.48 / height, under, fontsize=9, color="#5a6270", va="center")
     kinds = Counter(joint.kind for joint in mech.joints if joint.kind in COLOURS)
     entries = [(COLOURS[kind], kind if n == 1 else f"{n} × {kind}") for kind, n in kinds.most_common()]
-    if any(_grounded(joint) for joint in mech.joints):
+    if any(grounded(joint) for joint in mech.joints):
         entries.append((BASE, "to the world"))
     for colour, text in entries:
         figure.text(left, 0.2 / height, "●", color=colour, fontsize=11, va="center")

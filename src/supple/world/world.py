@@ -79,6 +79,12 @@ class World:
         self._solids: list[Solid] = []
         self._owners: list[str] = []
         self._objects: dict[str, Any] = {}
+        self.bodies: dict[str, Body] = {}
+        """The free objects as they were put in, by name."""
+        self.meshes: dict[str, Mesh] = {}
+        """Those that their shapes and the ground's name."""
+        self.still: list[Shape | HeightField] = []
+        """The ground."""
         self._mechanisms: dict[str, Simulation | ReducedSimulation] = {}
         self._participants: list[str] = []
         self._new = 0
@@ -160,6 +166,8 @@ class World:
         index = self._core.add_participant(free)
         self._participants.append(name)
         self._objects[name] = free
+        self.bodies[name] = body
+        self.meshes |= meshes
         for each in solids:
             self._add_solid(each, name, index, 0)
         return name
@@ -167,8 +175,10 @@ class World:
     def ground(self, *shapes: Shape | HeightField, meshes: Sequence[Mesh] = ()) -> None:
         """Still geometry, fixed to the world: floors, walls, uneven ground."""
         named = {mesh.name: mesh for mesh in meshes}
+        self.meshes |= named
         for each, shape in [(solid(shape, named, np.eye(4)), shape) for shape in shapes]:
             self._add_solid(each, shape.name or f"ground_{len(self._solids)}", -1, -1)
+            self.still.append(shape)
 
     def _add_solid(self, each: Solid, owner: str, participant: int, frame: int) -> None:
         self._core.add_solid(

@@ -1,0 +1,148 @@
+"""A recording as binary glTF 2.0, for Blender and web pages: one node a body, its motion as an animation."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import spatial
+from supple.viewer.recording import Recording
+from supple.viewer.solids import Solid, solids
+
+FLOAT, UINT = 5126, 5125
+VERTICES, INDICES = 34962, 34963
+"""What a buffer view is for."""
+UPRIGHT = [-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]
+"""glTF has y up: x, y, z, w of the turn from z up."""
+
+
+def glb(recording: Recording) -> bytes:
+    """The content of a `.glb` file. Bodies are nodes of their own names, with their surfaces and joints below them;
+    the first frame is the resting state of the nodes. Lengths in metres, time from zero."""
+    return _Writer(recording).content()
+
+
+class _Writer:
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.binary = bytearray()
+        self.views: list[dict[str, Any]] = []
+        self.accessors: list[dict[str, Any]] = []
+        self.meshes: list[dict[str, Any]] = []
+        self.materials: dict[tuple[int, ...], int] = {}
+        bodies = recording.mechanism.bodies
+        self.nodes: list[dict[str, Any]] = [{"name": recording.mechanism.name, "rotation": UPRIGHT, "children": []}]
+        for i, body in enumerate(bodies):
+            self.nodes.append(
+                {
+                    "name": body.name,
+                    "translation": recording.positions[0, i].tolist(),
+                    "rotation": _xyzw(recording.quats_wxyz[0, i]).tolist(),
+                    "children": [],
+                }
+            )
+            self.nodes[0]["children"].append(i + 1)
+
+    def content(self) -> bytes:
+        for solid in solids(self.recording.mechanism):
+            self._add_solid(solid)
+        for node in self.nodes:
+            if not node.get("children", True):
+                del node["children"]
+        document: dict[str, Any] = {
+            "asset": {"version": "2.0", "generator": "supple"},
+            "scene": 0,
+            "scenes": [{"nodes": [0]}],
+            "nodes": self.nodes,
+        }
+        if len(self.recording.times) > 1:
+            document["animations"] = [self._animation()]
+        if self.meshes:
+            document["meshes"] = self.meshes
+            document["materials"] = [_material(colour) for colour in self.materials]
+        document |= {"accessors": self.accessors, "bufferViews": self.views}
+        document["buffers"] = [{"byteLength": len(self.binary)}]
+        if not self.binary:
+            for name in ("accessors", "bufferViews", "buffers"):
+                del document[name]
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+        chunks = _chunk(b"JSON", text, b" ")
+        if self.binary:
+            chunks += _chunk(b"BIN\0", bytes(self.binary), b"\0")
+        return struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks
+
+    def _add_solid(self, solid: Solid) -> None:
+        """One mesh a colour, one node a copy."""
+        attributes = {"POSITION": self._accessor(solid.vertices.astype(np.float32), "VEC3", VERTICES, bounds=True)}
+        indices = self._accessor(solid.faces.reshape(-1).astype(np.uint32), "SCALAR", INDICES)
+        made: dict[tuple[int, ...], int] = {}
+        for body, pose, colour in zip(solid.bodies, solid.poses, solid.colours, strict=True):
+            key = tuple(int(c) for c in colour)
+            if key not in made:
+                material = self.materials.setdefault(key, len(self.materials))
+                made[key] = len(self.meshes)
+                self.meshes.append(
+                    {"primitives": [{"attributes": attributes, "indices": indices, "material": material}]}
+                )
+            node: dict[str, Any] = {"mesh": made[key]}
+            if not np.array_equal(pose, np.eye(4)):
+                node["translation"] = pose[:3, 3].tolist()
+                node["rotation"] = _xyzw(spatial.quat_wxyz_from_matrix(pose[:3, :3])).tolist()
+            self.nodes[int(body) + 1].setdefault("children", []).append(len(self.nodes))
+            self.nodes.append(node)
+
+    def _animation(self) -> dict[str, Any]:
+        recording = self.recording
+        times = self._accessor((recording.times - recording.times[0]).astype(np.float32), "SCALAR", bounds=True)
+        samplers: list[dict[str, Any]] = []
+        channels: list[dict[str, Any]] = []
+        for i in range(len(recording.mechanism.bodies)):
+            paths = {
+                "translation": (recording.positions[:, i], "VEC3"),
+                "rotation": (_xyzw(recording.quats_wxyz[:, i]), "VEC4"),
+            }
+            for path, (values, kind) in paths.items():
+                output = self._accessor(np.ascontiguousarray(values, dtype=np.float32), kind)
+                channels.append({"sampler": len(samplers), "target": {"node": i + 1, "path": path}})
+                samplers.append({"input": times, "output": output, "interpolation": "LINEAR"})
+        return {"name": recording.method, "samplers": samplers, "channels": channels}
+
+    def _accessor(self, values: NDArray[Any], kind: str, target: int | None = None, bounds: bool = False) -> int:
+        view: dict[str, Any] = {"buffer": 0, "byteOffset": len(self.binary), "byteLength": values.nbytes}
+        if target is not None:
+            view["target"] = target
+        self.binary += values.tobytes()
+        self.views.append(view)
+        component = UINT if values.dtype == np.uint32 else FLOAT
+        accessor = {
+            "bufferView": len(self.views) - 1, "componentType": component, "count": len(values), "type": kind
+        }  # fmt: skip
+        if bounds:
+            flat = values.reshape(len(values), -1)
+            accessor |= {"min": flat.min(axis=0).tolist(), "max": flat.max(axis=0).tolist()}
+        self.accessors.append(accessor)
+        return len(self.accessors) - 1
+
+
+def _xyzw(quats_wxyz: NDArray[Any]) -> NDArray[Any]:
+    """glTF writes w last, and wants unit length to single precision."""
+    quats = quats_wxyz[..., [1, 2, 3, 0]].astype(float)
+    unit: NDArray[Any] = quats / np.linalg.norm(quats, axis=-1, keepdims=True)
+    return unit
+
+
+def _material(colour: tuple[int, ...]) -> dict[str, Any]:
+    """Colours are given as seen (sRGB); glTF wants them linear."""
+    seen = np.array(colour) / 255
+    linear = np.where(seen <= 0.04045, seen / 12.92, ((seen + 0.055) / 1.055) ** 2.4)
+    factors = {"baseColorFactor": [*linear.tolist(), 1.0], "metallicFactor": 0.1, "roughnessFactor": 0.7}
+    return {"pbrMetallicRoughness": factors}
+
+
+def _chunk(kind: bytes, content: bytes, padding: bytes) -> bytes:
+    content += padding * (-len(content) % 4)
+    return struct.pack("<I4s", len(content), kind) + content

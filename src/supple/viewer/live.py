@@ -1,0 +1,252 @@
+"""The page of a mechanism in motion: what a user sees and presses."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism.record import Array
+from supple.viewer.gltf import glb
+from supple.viewer.measures import Frame
+from supple.viewer.picture import draw
+from supple.viewer.plots import Plots
+from supple.viewer.recording import Recording
+from supple.viewer.session import Session
+from supple.viewer.stage import Hand, Stage, moving_colours, separation_colours
+
+if TYPE_CHECKING:
+    import viser
+
+SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
+WORDS = 5
+"""Times a second that numbers and plots are written."""
+STEPS = 5
+"""Of the button Step: 10 ms."""
+TOLD = 4
+"""Messages on the page."""
+
+
+class LivePage:
+    """A session on a page. Any number of browsers see and do the same."""
+
+    def __init__(self, server: viser.ViserServer, session: Session) -> None:
+        self.server, self.session = server, session
+        frame = session.frame
+        self._stage = Stage(server, session.mechanism, frame.poses)
+        self._hands: dict[str, Hand] = {}
+        self._kept: Recording | None = None
+        self._timing: dict[str, Callable[[], object]] = {
+            "Pause": lambda: setattr(session, "paused", not session.paused),
+            "Step": lambda: session.step(STEPS),
+            "Reset": session.reset,
+        }
+        self._controls()
+        self._hold_hands()
+        self._stop, self._thread = Event(), Thread(target=self._run, name="supple page", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    # what there is to press
+
+    def _controls(self) -> None:
+        gui, session = self.server.gui, self.session
+        gui.set_panel_label(f"supple: {session.mechanism.name}")
+        self._status = gui.add_markdown("")
+        names = tuple(session.methods)
+        self._method = gui.add_dropdown("Method", names, initial_value=session.method, hint=_hint(session))
+        self._method.on_update(lambda event: self._set("method", self._method.value))
+        with gui.add_folder("Time"):
+            buttons = gui.add_button_group("", tuple(self._timing))
+            buttons.on_click(lambda event: self._do(self._timing[buttons.value]))
+            self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
+            self._speed.on_update(lambda event: self._set("speed", float(self._speed.value)))
+        with gui.add_folder("Better models", visible=not session.is_scene):
+            gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
+                lambda event: self._do(session.linearise_here)
+            )
+            self._explore = gui.add_button("Explore", hint="find models all over the range of motion by itself")
+            self._explore.on_click(lambda event: self._do(self._toggle_exploring))
+            self._progress = gui.add_progress_bar(0.0, visible=False)
+        with gui.add_folder("Messages"):
+            self._messages = gui.add_markdown("")
+        self._plots = Plots(gui)
+        with gui.add_folder("Show"):
+            self._ghost = gui.add_checkbox(
+                "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
+            )
+            self._ghost.on_update(lambda event: self._set("ghost", self._ghost.value))
+            self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed, red: 1 % of the radius")
+            self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
+            gui.add_button("Let go").on_click(lambda event: session.let_go())
+        with gui.add_folder("End effectors", expand_by_default=False, visible=not session.is_scene):
+            self._chosen = gui.add_markdown("")
+            mech = session.mechanism
+            names = tuple(b.name for b in mech.bodies) + tuple(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0)
+            self._name = gui.add_dropdown("Body or site", names, initial_value=session.end_effectors[0])
+            gui.add_button("Add or remove").on_click(lambda event: self._do(self._toggle_end_effector))
+        with gui.add_folder("Keep", expand_by_default=False):
+            self._record = gui.add_button("Record")
+            self._record.on_click(lambda event: self._do(self._toggle_recording))
+            gui.add_button("Save recording").on_click(lambda event: self._send(event.client, self._npz))
+            gui.add_button("Save motion (glTF)").on_click(lambda event: self._send(event.client, self._glb))
+            gui.add_button("Save picture").on_click(lambda event: self._send(event.client, self._png))
+
+    def _do(self, what: Callable[[], object]) -> None:
+        """Does what a user asked for; if it cannot be done, says why."""
+        try:
+            what()
+        except (MechanismError, ConvergenceError) as error:
+            self.session.tell(str(error), warning=True)
+
+    def _set(self, name: str, value: object) -> None:
+        self._do(lambda: setattr(self.session, name, value))
+
+    def _toggle_exploring(self) -> None:
+        if self.session.progress is None:
+            self.session.explore()
+        else:
+            self.session.cancel()
+
+    def _toggle_end_effector(self) -> None:
+        names, name = self.session.end_effectors, self._name.value
+        self.session.end_effectors = tuple(n for n in names if n != name) if name in names else (*names, name)
+
+    def _toggle_recording(self) -> None:
+        if self.session.recording:
+            self._kept = self.session.recorded()
+            self.session.tell(f"recorded {self._kept.duration:.1f} s in {len(self._kept.times)} frames")
+        else:
+            self.session.record()
+
+    def _drag(self, name: str, point: Array | None) -> None:
+        if point is None and self._hold.value:
+            return
+        self._do(lambda: self.session.pull(name, point))
+
+    # files
+
+    def _send(self, client: Any, make: Callable[[], tuple[str, bytes]]) -> None:
+        def send() -> None:
+            name, content = make()
+            client.send_file_download(name, content, save_immediately=True)
+
+        self._do(send)
+
+    def _last(self) -> Recording:
+        if self._kept is None:
+            raise MechanismError("nothing was recorded yet; press Record, and again to end it")
+        return self._kept
+
+    def _npz(self) -> tuple[str, bytes]:
+        return self._written(".npz", lambda path: self._last().save(path))
+
+    def _glb(self) -> tuple[str, bytes]:
+        return f"{_file_name(self.session)}.glb", glb(self._last())
+
+    def _png(self) -> tuple[str, bytes]:
+        frame = self.session.frame
+        title = f"{self.session.mechanism.name}, {frame.method}"
+        return self._written(
+            ".png", lambda path: draw(self.session.mechanism, frame.poses, path=path, ghost=frame.ghost, title=title)
+        )
+
+    def _written(self, suffix: str, write: Callable[[Path], None]) -> tuple[str, bytes]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, f"file{suffix}")
+            write(path)
+            return f"{_file_name(self.session)}{suffix}", path.read_bytes()
+
+    # what there is to see
+
+    def _run(self) -> None:
+        last: Frame | None = None
+        written = 0.0
+        while not self._stop.is_set():
+            self.session.fresh.wait(1 / WORDS)
+            self.session.fresh.clear()
+            frame, now = self.session.frame, perf_counter()
+            with self.server.atomic():
+                if frame is not last:
+                    self._show(frame)
+                if now > written + 1 / WORDS:
+                    self._write(frame)
+                    written = now
+            last = frame
+
+    def _show(self, frame: Frame) -> None:
+        radius = self.session.mechanism.radius or 1.0
+        colours = None
+        if frame.lit is not None:
+            colours = moving_colours(frame.lit)
+        elif self._colour.value:
+            colours = separation_colours(frame.apart / radius)
+        self._stage.show(frame.poses, frame.ghost, colours)
+        if self._hands.keys() != frame.pulls.keys():
+            self._hold_hands()
+        for name, pull in frame.pulls.items():
+            self._hands[name].show(pull)
+
+    def _hold_hands(self) -> None:
+        for hand in self._hands.values():
+            hand.remove()
+        pulls = self.session.frame.pulls
+        self._hands = {name: Hand(self._stage, name, pull, self._drag) for name, pull in pulls.items()}
+
+    def _write(self, frame: Frame) -> None:
+        session = self.session
+        could = f" (could be {_rounded(frame.could)}×)" if frame.could else ""
+        state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
+        self._status.content = (
+            f"**{frame.time:.2f} s**, {state}  \n"
+            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}, force {frame.force:.1f} N"
+        )
+        _assign(self._method, "value", frame.method)
+        _assign(self._ghost, "value", session.ghost)
+        _assign(self._record, "label", "End recording" if session.recording else "Record")
+        exploring = session.progress is not None
+        _assign(self._explore, "label", "Cancel exploring" if exploring else "Explore")
+        _assign(self._progress, "visible", exploring)
+        if session.progress is not None:
+            _assign(self._progress, "value", 100 * session.progress)
+        _assign(self._chosen, "content", "Pulled at: " + ", ".join(f"**{_plain(n)}**" for n in session.end_effectors))
+        told = [f"{'⚠ ' if m.warning else ''}{_plain(m.text)}" for m in list(session.messages)[-TOLD:]]
+        _assign(self._messages, "content", "  \n".join(reversed(told)) or "none")
+        self._plots.show(session.series)
+
+
+def _assign(handle: Any, name: str, value: object) -> None:
+    """Only what changed is sent."""
+    if getattr(handle, name) != value:
+        setattr(handle, name, value)
+
+
+def _hint(session: Session) -> str:
+    return "; ".join(f"{name}: {text}" for name, text in session.methods.items())
+
+
+def _plain(text: str) -> str:
+    """Text that markdown leaves alone."""
+    escaped = html.escape(text, quote=False)
+    return "".join(f"\\{c}" if c in "\\`*_{}[]#|~" else c for c in escaped)
+
+
+def _rounded(number: float) -> str:
+    digits = 1 - int(np.floor(np.log10(number)))
+    return f"{round(number, digits):,.0f}" if number >= 10 else f"{number:.1f}"
+
+
+def _file_name(session: Session) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in session.mechanism.name) or "supple"

@@ -1,0 +1,130 @@
+"""A motion that was kept: poses at many times, to be saved, replayed and exported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism import Mechanism
+from supple.mechanism.record import Array
+from supple.reduced.files import opened, write
+
+FORMAT, VERSION = "supple-recording", 1
+RATE = 30
+"""Frames a second."""
+LONGEST = 20 * 60 * RATE
+"""Frames of a recording, at most."""
+
+Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A mechanism in motion, frame by frame. Poses are kept in single precision."""
+
+    mechanism: Mechanism
+    times: Array
+    """(n,) s, growing."""
+    positions: Singles
+    """(n, bodies, 3) of the bodies' origins in the world, m."""
+    quats_wxyz: Singles
+    """(n, bodies, 4) unit quaternions, w first; neighbours in time on the same side."""
+    method: str
+    """What moved it: engine, linear ..."""
+    end_effectors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n, bodies = len(self.times), len(self.mechanism.bodies)
+        shapes = {"times": (n,), "positions": (n, bodies, 3), "quats_wxyz": (n, bodies, 4)}
+        for name, shape in shapes.items():
+            values = getattr(self, name)
+            if values.shape != shape or values.dtype.kind != "f" or not np.isfinite(values).all():
+                raise MechanismError(f"{name} of a recording of '{self.mechanism.name}' must be {shape} finite numbers")
+        if n == 0 or n > LONGEST:
+            raise MechanismError(f"a recording has 1 to {LONGEST} frames, not {n}")
+        if (np.diff(self.times) <= 0).any():
+            raise MechanismError("the times of a recording must grow")
+        if np.abs(np.linalg.norm(self.quats_wxyz, axis=2) - 1).max() > 1e-4:
+            raise MechanismError("the quaternions of a recording must have unit length")
+
+    @property
+    def duration(self) -> float:
+        """s."""
+        return float(self.times[-1] - self.times[0])
+
+    def at(self, time: float) -> Array:
+        """(bodies, 4, 4) poses of the frame nearest to a time, s."""
+        after = int(np.clip(np.searchsorted(self.times, time), 1, max(len(self.times) - 1, 1)))
+        near = min(after, len(self.times) - 1)
+        if abs(self.times[after - 1] - time) <= abs(self.times[near] - time):
+            near = after - 1
+        poses: Array = spatial.pose(
+            spatial.matrix_from_quat_wxyz(self.quats_wxyz[near].astype(float)), self.positions[near].astype(float)
+        )
+        return poses
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the motion with its mechanism as `.npz` (no pickle)."""
+        header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "method": self.method}
+        header["end_effectors"] = list(self.end_effectors)
+        arrays = {name: getattr(self, name) for name in ("times", "positions", "quats_wxyz")}
+        write(path, header, self.mechanism, arrays)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Recording:
+        """Reads what `save` wrote; anything else raises `MechanismError`."""
+        with opened(path, FORMAT, "recording", "supple run ... --record") as (mech, header, arrays):
+            names = tuple(str(name) for name in header["end_effectors"])
+            for name in names:
+                mech.frame(name)
+            times, positions, quats = (arrays[name] for name in ("times", "positions", "quats_wxyz"))
+            return Recording(mech, times, positions, quats, str(header["method"]), names)
+
+
+class Recorder:
+    """Takes frames while something moves."""
+
+    def __init__(self, mech: Mechanism, method: str, end_effectors: tuple[str, ...] = ()) -> None:
+        self.mechanism, self.method, self.end_effectors = mech, method, end_effectors
+        self._times: list[float] = []
+        self._time = self._shift = 0.0
+        self._positions: list[Singles] = []
+        self._quats: list[Singles] = []
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @property
+    def full(self) -> bool:
+        return len(self) >= LONGEST
+
+    def take(self, time: float, poses: Array, last: bool = False) -> None:
+        """Poses (bodies, 4, 4) at a time, s, unless they come too soon after those before or the recording is full;
+        the `last` ones are never too soon. After a reset the clock of the recording goes on."""
+        if self._times and time < self._time:
+            self._shift = self._times[-1] + 1 / RATE - time
+        self._time = time
+        time += self._shift
+        soon = 1e-9 if last else (1 - 1e-6) / RATE
+        if self.full or (self._times and time < self._times[-1] + soon):
+            return
+        quats = spatial.quat_wxyz_from_matrix(poses[:, :3, :3])
+        if self._quats:
+            quats = quats * np.where((quats * self._quats[-1]).sum(axis=1) < 0, -1.0, 1.0)[:, None]
+        self._times.append(time)
+        self._positions.append(poses[:, :3, 3].astype(np.float32))
+        self._quats.append(quats.astype(np.float32))
+
+    @property
+    def recording(self) -> Recording:
+        """What was taken so far."""
+        if not self._times:
+            raise MechanismError("nothing was recorded yet")
+        arrays = np.array(self._times), np.array(self._positions), np.array(self._quats)
+        return Recording(self.mechanism, *arrays, self.method, self.end_effectors)

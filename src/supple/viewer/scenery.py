@@ -1,0 +1,142 @@
+"""The contact scenes as the viewer moves things: a robot, free objects and the ground in one drawn mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.mechanism import WORLD, Body, Joint, Mechanism, Mesh, Poses, Shape
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array
+from supple.mechanism.shapes import HeightField
+from supple.reduced import ReducedSimulation
+from supple.reduced.joints import separation
+from supple.world import scenes
+from supple.world.scenes import Scene
+
+SCENES: dict[str, Callable[[str], Scene]] = {
+    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Recording", "Scene")
+}
+LEVELS = {
+    "reduced": "the robot folded into its end effectors, which are what touches",
+    "full": "every body of the robot, exact, and all of them touch",
+}
+GROUND, OBJECT = np.array([0.82, 0.84, 0.86, 1.0]), np.array([0.88, 0.56, 0.17, 1.0])
+
+
+class SceneMotion:
+    """A scene, steered and stepped. Objects can be pulled as end effectors can."""
+
+    def __init__(self, name: str, level: str) -> None:
+        self.scene = SCENES[name](level)
+        self.world, self.robot = self.scene.world, self.scene.robot
+        self.dt = self.world.dt
+        self.mechanism = _drawn(self.scene)
+        """The robot with the objects as free bodies and the ground; for drawing."""
+        self._until = 0
+        """Steps until the robot is steered again."""
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """What can be pulled."""
+        tips = self.robot.model.end_effectors if isinstance(self.robot, ReducedSimulation) else ()
+        return (*tips, *self.world.objects)
+
+    @property
+    def time(self) -> float:
+        """s."""
+        return self.world.time
+
+    @property
+    def poses(self) -> Poses:
+        objects = [self.world.pose(name) for name in self.world.objects]
+        return Poses(self.mechanism, np.concatenate([self.robot.poses.array, np.reshape(objects, (-1, 4, 4))]))
+
+    def stiffness(self, name: str) -> float:
+        """N/m of a handle: what moves the object, or the robot, at two hertz."""
+        mass = self.world.bodies[name].mass if name in self.world.bodies else self.robot.mechanism.mass
+        return float(mass * (4 * np.pi) ** 2)
+
+    def pull(self, name: str, point: ArrayLike | None) -> None:
+        k = self.stiffness(name)
+        damping = k / (2 * np.pi)  # critical
+        if name in self.world.bodies:
+            self.world.pull(name, point, k, damping)
+        else:
+            self.robot.pull(name, point, k, damping)
+
+    def step(self, n: int = 1) -> None:
+        while n > 0:
+            if self._until == 0:
+                self.robot.set_targets(self.scene.steer(self.world.time))
+                self._until = self.scene.every
+            now = min(n, self._until)
+            self.world.step(now)
+            self._until -= now
+            n -= now
+
+    def reset(self) -> None:
+        self.world.reset()
+        self._until = 0
+
+    def apart(self) -> Array:
+        """(joints,) separation of the robot's joints, m; none of the objects'."""
+        found = separation(self.robot.mechanism, self.robot.poses.array)
+        return np.array([*found.joints.values(), *(0.0 for _ in self.world.objects)])
+
+
+def _drawn(scene: Scene) -> Mechanism:
+    mech, world = scene.mechanism, scene.world
+    meshes = {mesh.name: mesh for mesh in mech.meshes} | world.meshes
+    ground = []
+    for shape in world.still:
+        if isinstance(shape, HeightField):
+            mesh = _terrain(shape, f"height field {len(meshes)}")
+            meshes[mesh.name] = mesh
+            shape = Shape("mesh", (), shape.pose, mesh.name)  # type: ignore[arg-type]
+        ground.append(replace(shape, rgba=GROUND))
+    objects = [
+        replace(body, name=name, shapes=tuple(replace(shape, rgba=OBJECT) for shape in body.shapes))
+        for name, body in world.bodies.items()
+    ]
+    return replace(
+        mech,
+        bodies=(*mech.bodies, *objects),
+        joints=(*mech.joints, *(_free(body) for body in objects)),
+        shapes=tuple(ground),
+        meshes=tuple(meshes.values()),
+    )
+
+
+def _free(body: Body) -> Joint:
+    """Three translations, then a rotation vector."""
+    return Joint(f"{body.name} is free", WORLD, body.name, body.pose, np.eye(4), np.eye(6), (1, 1, 1, 3))
+
+
+def _terrain(field: HeightField, name: str) -> Mesh:
+    """Each cell of a height field is two triangles that meet on its diagonal from least x and y."""
+    rows, columns = field.heights.shape
+    x, y = (np.linspace(-half, half, n) for half, n in zip(field.size, (columns, rows), strict=True))
+    corners = np.stack([*np.meshgrid(x, y), field.heights], axis=-1).reshape(-1, 3)
+    first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
+    right, above, across = first + 1, first + columns, first + columns + 1
+    faces = np.concatenate([np.stack([first, right, across], axis=1), np.stack([first, across, above], axis=1)])
+    return Mesh(name, corners, faces)
+
+
+class SceneModels:
+    """A scene at its two levels, in the place of a mechanism's `Models`."""
+
+    def __init__(self, name: str) -> None:
+        find(list(SCENES), name, "scene")
+        self.name, self.texts = name, LEVELS
+        first = SceneMotion(name, "reduced")
+        self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
+
+    def begin(self, method: str, dt: float) -> SceneMotion:
+        """The scene from its start, at one of its levels; its steps are its own."""
+        find(list(LEVELS), method, "method")
+        return SceneMotion(self.name, method)

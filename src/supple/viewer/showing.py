@@ -1,0 +1,96 @@
+"""`view` and `replay`: a page in the browser until the user ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+
+from supple.mechanism import Mechanism
+from supple.viewer.live import LivePage
+from supple.viewer.recording import Recording
+from supple.viewer.scenery import SceneModels
+from supple.viewer.server import HOST, PORT, address, open_browser, serve, stop
+from supple.viewer.session import Session
+from supple.viewer.timeline import ReplayPage
+
+
+def view(
+    subject: Mechanism | SceneModels,
+    end_effectors: Sequence[str] | None = None,
+    *,
+    method: str | None = None,
+    host: str = HOST,
+    port: int = PORT,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Shows a mechanism, or a contact scene, in motion in the browser, to be pulled at its end effectors; returns on
+    Ctrl-C.
+
+    Only this machine can see the page unless `host` says otherwise ("0.0.0.0": everyone on the network).
+    """
+    with viewing(subject, end_effectors, method=method, host=host, port=port) as page:
+        say(f"'{subject.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
+        _wait(page, browser, say)
+
+
+@contextmanager
+def viewing(
+    subject: Mechanism | SceneModels,
+    end_effectors: Sequence[str] | None = None,
+    *,
+    method: str | None = None,
+    host: str = HOST,
+    port: int = PORT,
+) -> Iterator[LivePage]:
+    """The page while a block of Python runs: `page.session` acts on the mechanism."""
+    server = serve(host, port)
+    try:
+        with Session(subject, end_effectors, method) as session:
+            page = LivePage(server, session)
+            page.start()
+            try:
+                yield page
+            finally:
+                page.stop()
+    finally:
+        stop(server)
+
+
+def replay(
+    recording: Recording,
+    *,
+    host: str = HOST,
+    port: int = PORT,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Shows a recording in the browser, with a timeline; returns on Ctrl-C."""
+    with replaying(recording, host=host, port=port) as page:
+        say(f"The recording of '{recording.mechanism.name}' is at {address(page.server)}.")
+        _wait(page, browser, say)
+
+
+@contextmanager
+def replaying(recording: Recording, *, host: str = HOST, port: int = PORT) -> Iterator[ReplayPage]:
+    """The page of a recording while a block of Python runs."""
+    server = serve(host, port)
+    try:
+        page = ReplayPage(server, recording)
+        page.start()
+        try:
+            yield page
+        finally:
+            page.stop()
+    finally:
+        stop(server)
+
+
+def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None]) -> None:
+    opened = browser and open_browser(page.server)
+    say("End with Ctrl-C." if opened else "Open that address in a browser; end with Ctrl-C.")
+    try:
+        Event().wait()
+    except KeyboardInterrupt:
+        say("")

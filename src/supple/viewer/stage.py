@@ -1,0 +1,199 @@
+"""Mechanisms on a viser page: surfaces, handles, floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import spatial
+from supple.mechanism import Mechanism
+from supple.mechanism.record import Array
+from supple.viewer.measures import Pull
+from supple.viewer.solids import Solid, seen_shapes, solids
+
+if TYPE_CHECKING:
+    import viser
+
+GHOST = (46, 134, 171)
+ARROW = (209, 73, 91)
+HANDLE, HELD = (224, 142, 43), (209, 73, 91)
+CLOSED, OPEN, WIDE = (90, 105, 120), (245, 190, 40), (220, 30, 40)
+"""Colours of joints: closed, half and all of `APART` apart."""
+BALL = 0.03
+"""Radius of the ball to take hold of, over that of the mechanism, at least."""
+APART = 0.01
+"""Separation of a joint over the radius from which on it is red."""
+
+
+class Stage:
+    """A mechanism drawn on a page. Copies of a surface are one object there, so that a frame is few messages."""
+
+    def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Array) -> None:
+        self.server, self.mechanism = server, mech
+        self._solids = solids(mech)
+        self._drawn = [self._add(f"/mechanism/{i}", solid, poses) for i, solid in enumerate(self._solids)]
+        self._ghosts: list[Any] = []
+        self._colours: NDArray[np.uint8] | None = None
+        self._floor(poses)
+
+    def _add(self, name: str, solid: Solid, poses: Array, ghost: bool = False) -> Any:
+        positions, quats = _placed(solid, poses)
+        return self.server.scene.add_batched_meshes_simple(
+            name,
+            solid.vertices.astype(np.float32),
+            solid.faces,
+            batched_wxyzs=quats,
+            batched_positions=positions,
+            batched_colors=np.array(GHOST, dtype=np.uint8) if ghost else solid.colours,
+            opacity=0.3 if ghost else None,
+            flat_shading=not solid.smooth,
+            lod="off",
+            cast_shadow=not ghost,
+        )
+
+    def _floor(self, poses: Array) -> None:
+        """A grid under everything and a camera that sees all of it."""
+        mech, scene = self.mechanism, self.server.scene
+        centre, radius = mech.bounding_sphere
+        radius = radius or 1.0
+        lowest = min((_lowest(solid, poses) for solid in self._solids), default=0.0)
+        z = 0.0 if -0.05 * radius < lowest < 0.6 * radius else lowest
+        cell = 10.0 ** np.floor(np.log10(radius))
+        scene.set_up_direction("+z")
+        scene.add_grid(
+            "/floor",
+            width=20 * cell,
+            height=20 * cell,
+            cell_size=cell / 2,
+            section_size=cell,
+            position=(float(centre[0]), float(centre[1]), z - 1e-3 * radius),
+            cell_color=(225, 228, 232),
+            section_color=(195, 200, 206),
+            shadow_opacity=0.2,
+        )
+        camera = self.server.initial_camera
+        camera.look_at = centre
+        camera.position = centre + radius * np.array([1.8, -2.6, 0.9])
+        camera.near, camera.far = 0.01 * radius, 100 * radius
+        camera.fov = 0.9
+
+    def show(self, poses: Array, ghost: Array | None = None, colours: Array | None = None) -> None:
+        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; joints in these colours (joints, 3), or
+        coloured by their kind."""
+        for solid, node in zip(self._solids, self._drawn, strict=True):
+            node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
+        self._colour(None if colours is None else np.round(colours).astype(np.uint8))
+        self._show_ghost(ghost)
+
+    def _colour(self, colours: NDArray[np.uint8] | None) -> None:
+        if np.array_equal(colours, self._colours):  # type: ignore[arg-type]
+            return
+        self._colours = colours
+        for solid, node in zip(self._solids, self._drawn, strict=True):
+            marks = solid.joints >= 0
+            if marks.any():
+                new = solid.colours.copy()
+                if colours is not None:
+                    new[marks] = colours[solid.joints[marks]]
+                node.batched_colors = new
+
+    def _show_ghost(self, poses: Array | None) -> None:
+        if poses is not None and not self._ghosts:
+            bodies = [solid for solid in self._solids if (solid.joints < 0).all() and (solid.bodies >= 0).all()]
+            self._ghosts = [
+                (solid, self._add(f"/ghost/{i}", solid, poses, ghost=True)) for i, solid in enumerate(bodies)
+            ]
+        for solid, node in self._ghosts:
+            if node.visible != (poses is not None):
+                node.visible = poses is not None
+            if poses is not None:
+                node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
+
+
+class Hand:
+    """The ball that a user takes hold of an end effector by, its spring's force as an arrow and a number."""
+
+    def __init__(
+        self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]
+    ) -> None:
+        scene, size = stage.server.scene, _ball_radius(stage.mechanism, name) / 2
+        self.name, self._size = name, size
+        self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=HANDLE, position=pull.point)
+        self._arrow = scene.add_arrows(
+            f"/forces/{name}",
+            _arrow(pull),
+            colors=ARROW,
+            shaft_radius=0.4 * size,
+            head_radius=size,
+            head_length=2.5 * size,
+            visible=False,
+        )
+        self._label = scene.add_label(f"/numbers/{name}", "", position=pull.point, visible=False, anchor="bottom-left")
+
+        @self._ball.on_drag
+        async def _(event: Any) -> None:  # in order, as it comes
+            drag(name, None if event.phase == "end" else np.array(event.end_position))
+
+    def show(self, pull: Pull) -> None:
+        """The end effector where it is now, pulled or not."""
+        held = pull.target is not None
+        if self._arrow.visible != held:
+            self._arrow.visible = self._label.visible = held
+            self._ball.color = HELD if held else HANDLE
+        self._ball.position = pull.point if pull.target is None else pull.target
+        if held:
+            self._arrow.points = _arrow(pull)
+            self._label.position = self._ball.position + np.array([0, 0, 3 * self._size])
+            self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.1f} N"
+
+    def remove(self) -> None:
+        for node in (self._ball, self._arrow, self._label):
+            node.remove()
+
+
+def _ball_radius(mech: Mechanism, name: str) -> float:
+    """m: large enough to take hold of, and to stick out of the body that it is on."""
+    radius, meshes = mech.radius or 1.0, {mesh.name: mesh for mesh in mech.meshes}
+    body = mech.bodies[mech.frame(name)[0]]
+    thick = [np.ptp(meshes[s.mesh].box, axis=0).min() / 2 if s.mesh else s.size.min() for s in seen_shapes(body)]
+    return float(np.clip(1.3 * max(thick, default=0.0), BALL * radius, 4 * BALL * radius))
+
+
+def _arrow(pull: Pull) -> Any:
+    """(1, 2, 3) from the end effector to where it is pulled."""
+    end = pull.point if pull.target is None else pull.target
+    return np.array([[pull.point, end]], dtype=np.float32)
+
+
+def _placed(solid: Solid, poses: Array) -> tuple[Any, Any]:
+    """Positions (n, 3) and quaternions (n, 4) of the copies."""
+    at = solid.placed(poses)
+    return at[:, :3, 3].astype(np.float32), spatial.quat_wxyz_from_matrix(at[:, :3, :3]).astype(np.float32)
+
+
+def _lowest(solid: Solid, poses: Array) -> float:
+    at = solid.placed(poses)
+    low, high = solid.vertices.min(axis=0), solid.vertices.max(axis=0)
+    middle, half = (low + high) / 2, (high - low) / 2
+    up = at[:, 2, :3] @ middle + at[:, 2, 3] - np.abs(at[:, 2, :3]) @ half
+    return float(up.min())
+
+
+def separation_colours(apart: Array) -> Array:
+    """(joints, 3) of joints so far apart, over the radius: grey, amber at half of `APART`, red from there on."""
+    share = np.clip(apart / APART, 0, 1)[:, None]
+    low, middle, high = (np.array(c, dtype=float) for c in (CLOSED, OPEN, WIDE))
+    colours: Array = np.where(
+        share < 0.5, low + 2 * share * (middle - low), middle + (2 * share - 1) * (high - middle)
+    )
+    return colours
+
+
+def moving_colours(lit: NDArray[np.bool_]) -> Array:
+    """(joints, 3) of joints that move or not."""
+    colours: Array = np.where(lit[:, None], np.array(OPEN, dtype=float), np.array(CLOSED, dtype=float))
+    return colours
+

@@ -1,0 +1,75 @@
+"""The page of a recording: a timeline."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from supple.viewer.recording import Recording
+from supple.viewer.session import FRAMES
+from supple.viewer.stage import Stage
+
+if TYPE_CHECKING:
+    import viser
+
+SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
+
+
+class ReplayPage:
+    """A recording that is played over and over, or looked at where the timeline stands."""
+
+    def __init__(self, server: viser.ViserServer, recording: Recording) -> None:
+        self.server, self.recording = server, recording
+        first = float(recording.times[0])
+        self._stage = Stage(server, recording.mechanism, recording.at(first))
+        self.playing = True
+        gui = server.gui
+        gui.set_panel_label(f"supple: {recording.mechanism.name}, recorded")
+        gui.add_markdown(f"{len(recording.times)} frames, {recording.duration:.1f} s, by the {recording.method}")
+        end = max(recording.duration, 1e-3)
+        self._slider: Any = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
+        self._slider.on_update(self._moved)
+        self._button = gui.add_button("Pause")
+        self._button.on_click(lambda event: self._play(not self.playing))
+        self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1")
+        self._stop, self._thread = Event(), Thread(target=self._run, name="supple replay", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def time(self) -> float:
+        """s, from the first frame, where the timeline stands."""
+        return float(self._slider.value)
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self._slider.value = value
+
+    def _play(self, playing: bool) -> None:
+        self.playing = playing
+        self._button.label = "Pause" if playing else "Play"
+
+    def _moved(self, event: Any) -> None:
+        if event.client is not None:  # by a user, not by ourselves
+            self._play(False)
+
+    def _run(self) -> None:
+        shown, last = -1.0, perf_counter()
+        while not self._stop.wait(1 / FRAMES):
+            now = perf_counter()
+            time = self.time
+            if self.playing:
+                time += (now - last) * float(self._speed.value)
+                time = time if time <= self.recording.duration else 0.0
+                self.time = time
+            last = now
+            if time != shown:
+                shown = time
+                with self.server.atomic():
+                    self._stage.show(self.recording.at(float(self.recording.times[0]) + time))

@@ -1,0 +1,74 @@
+"""Makes the pictures of docs/viewer.md with the system's Chromium:  python tests/browser/pictures.py docs/pictures"""
+
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import supple
+from browser.browsing import Visit, browser, free_port, until
+from supple.viewer.scenery import SceneModels
+from supple.viewer.showing import viewing
+
+
+def ladder(running, path):
+    with viewing(supple.library.ladder(), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, 1280, 800)
+        session.ghost = True
+        session.pull("tip", session.frame.pulls["tip"].point + [0.0, -1.3, -0.2])
+        until(lambda: session.frame.displacement > 0.3 and session.frame.kinetic < 1e-2, "the ladder to come to rest")
+        _shot(visit, path)
+
+
+def chain(running, path):
+    with viewing(supple.library.bicycle_chain(), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, 900, 620)
+        visit.until(lambda: visit.painted() > 0.001, "the chain to be drawn")
+        session.pull("tip", session.frame.pulls["tip"].point + [-0.12, 0.0, 0.12])
+        time = session.frame.time
+        until(lambda: session.frame.time > time + 4.0, "the chain to move")
+        session.paused = True
+        _shot(visit, path)
+
+
+def hand(running, path):
+    with viewing(SceneModels("hand"), port=free_port()) as page:
+        visit = Visit(running, page.server, 900, 620)
+        visit.until(lambda: visit.painted() > 0.01, "the hand to be drawn")
+        page.session.reset()
+        until(lambda: page.session.frame.time > 1.4, "the hand to lift")
+        page.session.paused = True
+        _shot(visit, path)
+
+
+def _shot(visit, path):
+    visit.until(lambda: visit.painted() > 0.001, "the mechanism to be drawn")
+    close = visit.page.locator(".mantine-Notification-closeButton")
+    if close.count():  # that drawing is done in software
+        close.first.click()
+    visit.page.wait_for_timeout(6000)
+    visit.page.screenshot(path=path)
+    visit.close()
+    _small(path)
+
+
+def _small(path):
+    """256 colours, as other pictures of the docs."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256)
+    small.save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    warnings.simplefilter("ignore", supple.RangeWarning)
+    with browser() as running:
+        for name, make in (("ladder", ladder), ("chain", chain), ("hand", hand)):
+            if len(sys.argv) < 3 or name in sys.argv[2:]:
+                make(running, folder / f"viewer_{name}.png")
+                print(f"viewer_{name}.png")

@@ -1,0 +1,97 @@
+"""The viewer in a real browser: what a user does and sees."""
+
+import numpy as np
+import pytest
+
+import supple
+from browser.browsing import Visit, browser, chromium, free_port, until
+from supple.viewer.recording import Recorder
+from supple.viewer.showing import replaying, viewing
+
+pytest.importorskip("viser", reason="the viewer's tests need viser: pip install 'supple[all,test]'")
+pytest.importorskip("playwright", reason="the viewer's tests need playwright: pip install 'supple[all,test]'")
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="the viewer's tests need Chromium: apt-get install chromium"),
+    pytest.mark.filterwarnings("ignore::supple.RangeWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def running():
+    with browser() as found:
+        yield found
+
+
+def test_a_user_pulls_a_ladder(running, tmp_path):
+    with viewing(supple.library.ladder(), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server)
+        visit.until(lambda: visit.painted() > 0.002, "the ladder to be drawn")
+
+        rest = session.frame.pulls["tip"].point
+        visit.until(lambda: visit.drag(rest, (-130, 50)) or session.targets, "the spring to pull")
+        pulled = session.targets["tip"] - rest
+        assert np.linalg.norm(pulled) > 0.1
+        follows = lambda: (session.frame.pulls["tip"].point - rest) @ pulled > 0.05 * (pulled @ pulled)  # noqa: E731
+        visit.until(follows, "the tip to follow")
+        assert session.frame.force > 0
+
+        session.pull("tip", rest + [0.0, 1.2, 0.0])  # further than one model is good for
+        visit.until(lambda: session.frame.separation > 0.1 and session.frame.kinetic < 1e-3, "the joints to separate")
+        before = session.frame.separation
+        visit.press("Linearise here")
+        visit.until(lambda: session.method == "blended", "the model to be added")
+        visit.until(lambda: session.frame.separation < 0.5 * before, "the separation to fall")
+        assert len(session.series["separation"]) > 10
+
+        visit.choose("Method", "engine")
+        visit.until(lambda: session.frame.method == "engine" and session.frame.separation < 1e-9, "the engine")
+        visit.press("Reset")
+        visit.until(lambda: not session.targets and session.frame.displacement < 1e-6, "the ladder to be at rest")
+        assert not session.paused
+
+        second = Visit(running, page.server)  # two at once, and one that leaves
+        second.until(lambda: second.painted() > 0.002, "the second page to be drawn")
+        second.close()
+        time = session.frame.time
+        visit.until(lambda: session.frame.time > time, "time to go on")
+        assert visit.errors == []
+        visit.close()
+
+
+def test_a_client_that_leaves_in_mid_drag_leaves_the_simulation_sane(running):
+    with viewing(supple.library.robot_arm(), port=free_port()) as page:
+        visit = Visit(running, page.server)
+        visit.until(lambda: visit.painted() > 0.002, "the arm to be drawn")
+        x, y = visit.on_screen(page.session.frame.pulls["tip"].point)
+        visit.page.mouse.move(x, y)
+        visit.page.mouse.down()
+        visit.page.mouse.move(x - 60, y + 40, steps=6)
+        visit.until(lambda: page.session.targets, "the spring to pull")
+        visit.close()
+        until(lambda: not page.server.get_clients(), "the client to be gone")
+        time = page.session.frame.time
+        until(lambda: page.session.frame.time > time + 0.2, "time to go on")
+        assert np.isfinite(page.session.frame.poses).all()
+        assert not [m for m in page.session.messages if m.text.startswith("paused")]
+
+
+def test_a_recording_is_replayed(running):
+    mech = supple.library.helix()
+    sim = supple.Simulation(mech, 5e-3)
+    sim.apply("tip", [30, 0, 0, 0, 0, 0])
+    recorder = Recorder(mech, "engine")
+    for _ in range(60):
+        recorder.take(sim.time, sim.poses.array)
+        sim.step(8)
+    with replaying(recorder.recording, port=free_port()) as page:
+        visit = Visit(running, page.server)
+        visit.until(lambda: visit.painted() > 0.002, "the helix to be drawn")
+        visit.until(lambda: page.time > 0.3, "the time to go on")
+        visit.press("Pause")
+        visit.until(lambda: not page.playing, "the replay to pause")
+        first = visit.pixels()
+        page.time = (page.time + page.recording.duration / 2) % page.recording.duration
+        visit.until(lambda: np.abs(visit.pixels() - first).max() > 0.2, "another moment to be drawn")
+        assert visit.errors == []
+        visit.close()

@@ -1,0 +1,296 @@
+"""A session without a browser: time, methods, handles, models, series, recordings."""
+
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+import supple
+from supple.viewer.methods import METHODS, likely_end_effectors
+from supple.viewer.scenery import SCENES, SceneModels
+from supple.viewer.session import Session
+
+pytestmark = pytest.mark.filterwarnings("ignore::supple.RangeWarning")
+
+
+def until(condition, patience=30.0):
+    end = monotonic() + patience
+    while not condition():
+        assert monotonic() < end, "waited in vain"
+        sleep(0.01)
+
+
+@pytest.fixture
+def session():
+    return Session(supple.library.ladder(rungs=6))
+
+
+def test_steps_are_those_of_the_simulation(session):
+    """The session adds nothing: the same handle, the same bits."""
+    point = session.frame.pulls["tip"].point + [0, 0.2, 0]
+    session.pull("tip", point)
+    session.step(50)
+    mech = session.mechanism
+    sim = supple.ReducedSimulation(supple.reduce(mech, ["tip"], at=supple.equilibrium(mech)), 2e-3)
+    sim.pull("tip", point)
+    sim.step(50)
+    assert (session.frame.poses == sim.poses.array).all()
+    assert session.frame.time == pytest.approx(0.1)
+    pull = session.frame.pulls["tip"]
+    assert pull.force == pytest.approx(mech.mass * (4 * np.pi) ** 2 * (point - sim.poses["tip"][:3, 3]))
+    assert session.frame.separation == pytest.approx(sim.separation.total)
+
+
+IN_TIME = [name for name, method in METHODS.items() if method.in_time]
+
+
+@pytest.mark.parametrize("method", IN_TIME)
+def test_every_method_comes_to_rest_where_the_engine_does(method):
+    """Pulled a little, all of them agree: the handle's spring, the mechanism and the measures are the same."""
+    mech = supple.library.robot_arm()
+    session = Session(mech, method=method)
+    rest = session.frame.pulls["tip"].point
+    session.pull("tip", rest + [0.0, 0.02, 0.0])
+    session.step(4000)
+    frame = session.frame
+    exact = supple.equilibrium(mech, {"tip": [*frame.pulls["tip"].force, 0, 0, 0]})
+    assert np.linalg.norm(frame.poses[:, :3, 3] - exact.poses.array[:, :3, 3], axis=1).max() < 2e-4
+    assert frame.displacement > 1e-3
+    assert frame.stored > 0
+    assert frame.kinetic < 1e-9
+
+
+def test_energies_of_engine_and_reduced_model_agree():
+    mech = supple.library.robot_arm()
+    energies = []
+    for method in ("engine", "linear"):
+        session = Session(mech, method=method)
+        session.pull("tip", session.frame.pulls["tip"].point + [0.0, 0.01, 0.0])
+        session.step(60)
+        energies.append((session.frame.kinetic, session.frame.stored))
+    assert energies[1][1] == pytest.approx(energies[0][1], rel=0.1)
+    assert energies[1][0] == pytest.approx(energies[0][0], rel=0.3)
+
+
+def test_it_runs_at_real_time_in_its_own_thread(session):
+    with session:
+        until(lambda: session.frame.time > 0.3)
+        assert session.frame.factor > 0
+        session.paused = True
+        sleep(0.1)
+        still = session.frame.time
+        sleep(0.1)
+        assert session.frame.time == still
+        session.step(5)
+        assert session.frame.time == pytest.approx(still + 0.01)
+        session.paused, session.speed = False, 5.0
+        until(lambda: session.frame.time > still + 1.0)
+    assert {len(values) for values in session.series.values()} == {len(session.series["time"])}
+    assert (np.diff(session.series["time"]) >= 0).all()
+
+
+def test_a_slow_simulation_falls_behind_instead_of_piling_up(session):
+    runner = session._runner
+    made = []
+    runner.sim.step = lambda n: (made.append(n), sleep(0.02 * n))
+    runner.tick(10.0)
+    assert sum(made) <= 3
+    assert runner._debt <= 0.1
+
+
+def test_methods_are_switched_while_it_runs(session):
+    with session:
+        session.pull("tip", session.frame.pulls["tip"].point + [0, 0.1, 0])
+        times = []
+        for method in IN_TIME:
+            session.method = method
+            assert session.frame.method == method
+            times.append(session.frame.time)
+            until(lambda: session.frame.displacement > 0.01)
+        assert (np.diff(times) > -1e-9).all()
+    assert not [m for m in session.messages if m.warning]
+
+
+def test_an_adaptive_linkage_lights_up_the_joints_that_move():
+    session = Session(supple.library.bicycle_chain())
+    assert session.method == "adaptive"  # nothing holds the chain
+    rest = session.frame.pulls["tip"].point
+    target = rest + [-0.05, 0, 0.1]
+    session.pull("tip", target)
+    session.step(1)
+    assert 0 < session.frame.lit.sum() < 30
+    for _ in range(40):
+        session.step(25)
+    assert np.linalg.norm(session.frame.pulls["tip"].point - target) < 0.2 * np.linalg.norm(target - rest)
+    assert session.frame.separation == 0
+    session.reset()
+    assert session.frame.displacement < 1e-12
+    session.method = "linear"  # which springs would be needed for
+    assert session.method == "adaptive"
+    assert session.messages[-1].warning
+
+
+def test_linearising_brings_joints_together(session):
+    rest = session.frame.pulls["tip"].point
+    session.pull("tip", rest + [0, 0.8, 0])
+    session.step(3000)
+    before = session.frame.separation
+    assert session.linearise_here()
+    session.step(3000)
+    assert session.method == "blended"
+    assert session.frame.separation < 0.5 * before
+    session.method = "linear"
+    session.method = "blended"  # what was added is still there
+    assert len(session._runner.sim.model.models) == 2
+    session.method = "engine"
+    assert not session.linearise_here()
+    assert "exact" in session.messages[-1].text
+
+
+def test_reset_lets_go_and_keeps_the_models(session):
+    session.pull("tip", session.frame.pulls["tip"].point + [0, 0.5, 0])
+    session.step(500)
+    session.linearise_here()
+    session.step(500)
+    session.reset()
+    assert session.frame.displacement < 1e-9
+    assert session.targets == {}
+    session.step(100)
+    assert session.frame.displacement < 1e-6
+    assert session.method == "blended"
+
+
+def test_level_of_detail_is_switched(session):
+    session.end_effectors = ["tip", "rung_3"]
+    assert set(session.frame.pulls) == {"tip", "rung_3"}
+    session.pull("rung_3", session.frame.pulls["rung_3"].point + [0, 0.05, 0])
+    session.step(2000)
+    assert session.frame.pulls["rung_3"].force[1] > 0
+    session.end_effectors = ["tip"]
+    assert session.targets == {}
+    with pytest.raises(supple.MechanismError, match="no end effector now"):
+        session.pull("rung_3", [0, 0, 0])
+    with pytest.raises(supple.MechanismError, match="did you mean 'tip'"):
+        session.end_effectors = ["tap"]
+    assert session.end_effectors == ("tip",)
+
+
+def test_the_ghost_is_the_engine(session):
+    session.paused = True
+    session.ghost = True
+    session.pull("tip", session.frame.pulls["tip"].point + [0, 0.3, 0])
+    session.step(200)
+    until(lambda: session.frame.ghost is not None)
+    session.step(1)
+    sleep(0.05)
+    session.step(1)
+    frame = session.frame
+    assert 0 < np.abs(frame.ghost - frame.poses).max() < 0.1
+    session.method = "engine"
+    assert not session.ghost
+    assert session.frame.ghost is None
+    session.stop()
+
+
+def test_exploring_goes_on_in_the_background():
+    session = Session(supple.library.ladder(rungs=3))
+    thread = session.explore(max_error=0.05, reach=0.3, budget=20)
+    with pytest.raises(supple.MechanismError, match="going on already"):
+        session.explore()
+    session.step(10)
+    thread.join()
+    assert session.progress is None
+    assert session.method == "blended"
+    assert "models" in session.messages[-2].text or "models" in session.messages[-1].text
+    thread = session.explore(max_error=1e-4, reach=0.5, budget=500)
+    session.cancel()
+    thread.join()
+    assert "cancelled" in session.messages[-1].text
+
+
+def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
+    session.method = "engine"
+
+    def fail(n):
+        raise supple.ConvergenceError("violent", time=0.0)
+
+    session._runner.sim.step = fail
+    session._runner.tick(0.1)
+    assert session.paused
+    assert session.messages[-1].text == "paused: violent"
+
+
+def test_what_is_recorded_can_be_seen_again(session):
+    with pytest.raises(supple.MechanismError, match="nothing is being recorded"):
+        session.recorded()
+    session.record()
+    session.pull("tip", session.frame.pulls["tip"].point + [0, 0.2, 0])
+    for _ in range(5):
+        session.step(20)
+    session.reset()
+    session.step(20)
+    recording = session.recorded()
+    assert len(recording.times) == 7
+    assert (np.diff(recording.times) > 0).all()
+    np.testing.assert_allclose(recording.at(recording.times[-1]), session.frame.poses, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_scenes_are_moved_at_both_levels(name):
+    session = Session(SceneModels(name))
+    scene = SCENES[name]("reduced")
+    session.step(100)
+    scene.run(100 * scene.world.dt)
+    objects = np.array([scene.world.pose(each) for each in scene.world.objects]).reshape(-1, 4, 4)
+    assert (session.frame.poses == np.concatenate([scene.robot.poses.array, objects])).all()
+    session.method = "full"
+    session.step(10)
+    assert session.frame.method == "full"
+    assert np.isfinite(session.frame.poses).all()
+    for forbidden in (session.linearise_here, session.explore, lambda: setattr(session, "end_effectors", ["tip"])):
+        with pytest.raises(supple.MechanismError, match="scene"):
+            forbidden()
+    session.reset()
+    assert session.frame.time == 0
+
+
+def test_objects_of_a_scene_are_pulled():
+    session = Session(SceneModels("trampoline"))
+    session.pull("body", session.frame.pulls["body"].point + [0, 0, 0.5])
+    before = session.frame.pulls["body"].point[2]
+    session.step(400)
+    assert session.frame.pulls["body"].point[2] > before - 0.05  # it does not fall
+    with pytest.raises(supple.MechanismError, match="no scene named 'tramp'"):
+        SceneModels("tramp")
+    with pytest.raises(supple.MechanismError, match="its own end effectors"):
+        Session(SceneModels("hand"), ["palm"])
+
+
+def test_end_effectors_are_guessed():
+    assert likely_end_effectors(supple.library.y()) == ("left_tip", "right_tip")
+    b = supple.Builder("fork")
+    b.link("stem", (0, 0, 0), (0, 0, 1), mass=1.0)
+    for side in (-1, 1):
+        b.link(f"prong_{side}", (0, 0, 1), (side, 0, 2), mass=1.0)
+        b.hinge(f"bend_{side}", "stem", f"prong_{side}", at=(0, 0, 1), axis="y", stiffness=10.0)
+    b.hinge("root", "world", "stem", at=(0, 0, 0), axis="y", stiffness=10.0)
+    assert likely_end_effectors(b.build()) == ("prong_-1", "prong_1")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"end_effectors": ["tap"]}, "did you mean 'tip'"),
+        ({"end_effectors": []}, "at least one end effector"),
+        ({"method": "magic"}, "no method named 'magic'"),
+        ({"dt": 0.0}, "dt must be a positive"),
+    ],
+)
+def test_bad_sessions_are_refused(options, text):
+    with pytest.raises(supple.MechanismError, match=text):
+        Session(supple.library.ladder(rungs=3), **options)
+
+
+def test_a_bad_speed_is_refused(session):
+    with pytest.raises(supple.MechanismError, match="speed"):
+        session.speed = 0.0
