@@ -20,7 +20,6 @@ from engine import DT, alternate, mujoco_twin, simulation
 from reduced import sizes
 from supple.mechanism import Mechanism
 
-
 PULLS = {"helix 50": [0, 12, -10, 0, 0, 0], "ladder 48": [0, 40, 0, 0, 0, 0], "arm 20": [0, 150, 100, 0, 0, 0]}
 
 
