@@ -10,6 +10,7 @@ namespace {
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
 constexpr double agreement = 0.5;   // blended eigenvectors shorter than this are not made longer than twice
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
+constexpr double furthest = 1e6;    // displacement, over the radius, beyond which no state is taken
 constexpr double same = 1e-6;       // what is left of a direction that others already have
 
 Eigen::Vector4d quaternion(const Mat3& R) {
@@ -411,7 +412,9 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         fresh_.noalias() += turned_ * Eigen::Map<const Vector>(impulses, 3 * touches.size());
         if (!fresh_.allFinite()) return false;
     }
-    const Vector there = basis * (z_ + h * fresh_), speed = basis * fresh_;
+    z_ += h * fresh_;
+    const Vector there = basis * z_, speed = basis * fresh_;
+    if (!(there.norm() < furthest)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(there.segment<6>(6 * e));
         tips[e].pose = means[e] * exp(twist);

@@ -1,4 +1,4 @@
-"""The two compiled interiors against each other and against NumPy: trees in two passes, any mechanism by the tangent."""
+"""The two compiled interiors against each other and NumPy: trees in two passes, any mechanism by the tangent."""
 
 import numpy as np
 import pytest

@@ -103,7 +103,6 @@ def test_it_holds_for_wrenches_of_others(found):
         assert np.mean(errors <= 0.02) > np.mean(single <= 0.02)
 
 
-@pytest.mark.xfail(reason="every ray has its points near 0.5 and 0.95 of the reach, and fresh points are of such rays")
 def test_fresh_points_are_anywhere_within_reach(found):
     """Not in the shells only where the search has looked (and between which the arm has 57 to 64 % within 2 %)."""
     shares = np.histogram(found.exploration.displacements / 0.5, np.linspace(0, 1, 6))[0] / len(found.exploration.after)
@@ -211,7 +210,8 @@ def test_a_checkpoint_is_gone_on_from(found, threads, tmp_path):
     assert len(many.models) >= len(halfway.models)
     assert len(BlendedModel.load(path).models) == len(many.models)
     again = supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=threads, checkpoint=path)
-    assert len(again.models) == len(many.models)  # nothing left to do
+    assert len(many.models) <= len(again.models) <= len(many.models) + 3  # hardly anything left to do
+    assert again.exploration.met
 
 
 def test_a_checkpoint_of_something_else(found, threads, tmp_path):

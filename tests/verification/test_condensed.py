@@ -176,7 +176,7 @@ def swing(model, loads, pose, guess):
 
 
 REACH = 0.15
-"""Relative displacement of a jerk, were it held for long; twenty steps of it, at random, add up to several times that."""
+"""Relative displacement of a jerk, were it held for long; twenty steps of it, at random, add up to more."""
 
 
 def jerk(mech, tips, dt, steps, reach, seed=0):

@@ -15,7 +15,7 @@ from supple import _core, spatial
 from supple.engine.assembly import equations
 from supple.errors import MechanismError
 from supple.mechanism import Poses
-from supple.mechanism.record import Array, array
+from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
@@ -115,7 +115,7 @@ class BlendedModel(Model):
     def add(self, model: ReducedModel, fade: float = 0.0) -> None:
         """One more model. In simulations that are running it comes in over `fade` seconds."""
         self._check(model)
-        if not (np.isfinite(fade) and fade >= 0):
+        if not (isinstance(fade, int | float) and np.isfinite(fade) and fade >= 0):
             raise MechanismError(f"fade must be a time in seconds, 0 or more, got {fade!r}")
         distances = self.distances(model.end_effector_poses)
         nearest = int(np.argmin(distances)) if len(distances) else -1
@@ -171,7 +171,8 @@ class BlendedModel(Model):
         return distances
 
     def _tips(self, poses: ArrayLike) -> Array:
-        return array(poses, (len(self.end_effectors), 4, 4), "poses of the end effectors")
+        tips = array(poses, (len(self.end_effectors), 4, 4), "poses of the end effectors")
+        return np.array([checked_pose(pose, "one of the poses of the end effectors") for pose in tips])
 
     def at(self, poses: ArrayLike) -> Blend:
         """The blended model with its end effectors at poses (e, 4, 4)."""
@@ -317,9 +318,8 @@ class BlendedMotion:
         core.update()
         units = np.outer(lengths, lengths)
         basis = core.basis
-        mass, drag, stiffness = (
-            basis @ np.linalg.inv(small) @ basis.T / units for small in (core.light, core.slack, core.soft)
-        )
+        mass, stiffness = (basis @ np.linalg.inv(small) @ basis.T / units for small in (core.light, core.soft))
+        drag = basis @ np.linalg.inv(core.slack) @ basis.T / units if core.slack.size else UNDAMPED * stiffness
         weights = core.weights
         return Blend(
             weights=weights,
@@ -382,14 +382,14 @@ class BlendedMotion:
     @property
     def velocities(self) -> Array:
         """By central differences of the shown poses along the end effectors' velocities."""
-        time, (tips, speeds) = self.core.time, self.tips
+        before, time, (tips, speeds) = self.state, self.core.time, self.tips
         small = 1e-6 / max(float(np.abs(speeds / self._lengths.reshape(-1, 6)).max()), 1e-6)
         shown = []
         for sign in (-1, 1):
             self.place(tips @ spatial.exp(sign * small * speeds), speeds, time)
             self.core.update()
             shown.append(np.array(self.core.poses))
-        self.place(tips, speeds, time)
+        self.set_state(before, time)
         velocities: Array = spatial.log(spatial.inverse(shown[0]) @ shown[1]) / (2 * small)
         return velocities
 
@@ -426,6 +426,8 @@ class BlendedMotion:
         return self.core.state, self.core.presence
 
     def set_state(self, state: tuple[Array, ...], time: float) -> None:
+        if len(state) != 2:
+            raise MechanismError("this state was saved by a simulation of another model")
         rows, presence = state
         if rows.shape != (len(self.model.end_effectors), 22):
             raise MechanismError("this state was saved by a simulation of another model")

@@ -193,7 +193,9 @@ class _Search:
         return chosen
 
     def _rays(self, count: int) -> list[list[Point]]:
-        jobs = [_Ray(self.rest, direction, self.reach) for direction in self._directions(count)]
+        first = np.random.default_rng([self.seed, 3, self.drawn]).uniform(0.05, 0.95, size=count)
+        jobs = [_Ray(self.rest, direction, self.reach, share) for direction, share in
+                zip(self._directions(count), first.tolist(), strict=True)]  # fmt: skip
         rays = [[self._ours(point) for point in ray] for ray in self.pool.map(_pull, jobs)]
         self.pulled += sum(len(ray) for ray in rays)
         return [ray for ray in rays if ray]
@@ -286,6 +288,8 @@ class _Ray:
     rest: ReducedModel
     direction: Array
     reach: float
+    first: float
+    """Share of the reach that the first load would move it by, were it linear."""
 
 
 def _pull(ray: _Ray) -> list[Point]:
@@ -301,7 +305,7 @@ def _pull(ray: _Ray) -> list[Point]:
     if not size > 0:
         return []
     points: list[Point] = []
-    scale, low, high, start = 0.5 * ray.reach / size, 0.0, np.inf, model.at
+    scale, low, high, start = ray.first * ray.reach / size, 0.0, np.inf, model.at
     for _ in range(TRIES):
         loads = {name: scale * wrench for name, wrench in zip(model.end_effectors, ray.direction, strict=True)}
         try:
@@ -320,7 +324,7 @@ def _pull(ray: _Ray) -> list[Point]:
             points.append(Point(scale * ray.direction, tips, displacement, found))
             if displacement > 0.9 * ray.reach:
                 break
-        scale = min(2.5 * low, 0.9 * low * ray.reach / displacement + 0.1 * low) if high == np.inf else (low + high) / 2
+        scale = min(2 * low, low * ray.reach / displacement) if high == np.inf else (low + high) / 2
     return points
 
 
