@@ -10,6 +10,7 @@ import resource
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -22,6 +23,7 @@ from supple.viewer.showing import viewing
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 PORT = 18080
+METHODS = ("engine", "blended", "linear")
 
 
 class Client(threading.Thread):
@@ -40,11 +42,12 @@ class Client(threading.Thread):
         import websockets
 
         name = f"viser-v{viser.__version__}"
-        async with websockets.connect(self.url, subprotocols=[name], max_size=None) as socket:
-            while self.wanted:
-                message = await socket.recv()
-                self.count += 1
-                self.size += len(message)
+        with suppress(websockets.exceptions.ConnectionClosed):
+            async with websockets.connect(self.url, subprotocols=[name], max_size=None) as socket:
+                while self.wanted:
+                    message = await socket.recv()
+                    self.count += 1
+                    self.size += len(message)
 
 
 def measure(report: Report, name: str, mech, seconds: float) -> float:
@@ -78,20 +81,22 @@ def measure(report: Report, name: str, mech, seconds: float) -> float:
 
 
 def soak(report: Report, seconds: float) -> None:
-    """Memory after a minute, and at the end, of a script that drags, switches, resets, linearises."""
+    """Growth of memory under a script that drags, switches and resets, once every method was used."""
     with viewing(supple.library.ladder(), port=PORT) as page:
         session, start = page.session, perf_counter()
         rest, early = session.frame.pulls["tip"].point, 0.0
         client = Client(page.server)
         client.start()
+        for method in METHODS:
+            session.method = method
         for i in range(10**9):
             now = perf_counter() - start
             session.pull("tip", rest + [0.0, 0.6 * np.sin(2 * now), 0.2 * np.cos(now)])
             if i % 500 == 499:
-                session.method = ("linear", "engine", "blended")[i // 500 % 3]
+                session.method = METHODS[i // 500 % len(METHODS)]
             if i % 4000 == 3999:
                 session.reset()
-            if early == 0 and now > min(60.0, 0.3 * seconds):
+            if early == 0 and now > min(60.0, 0.2 * seconds):
                 early = memory()
             if now > seconds:
                 break

@@ -27,9 +27,9 @@ def chain(running, path):
         session = page.session
         visit = Visit(running, page.server, 900, 620)
         visit.until(lambda: visit.painted() > 0.001, "the chain to be drawn")
-        session.pull("tip", session.frame.pulls["tip"].point + [-0.12, 0.0, 0.12])
+        session.pull("tip", session.frame.pulls["tip"].point + [-0.1, 0.0, 0.14])
         time = session.frame.time
-        until(lambda: session.frame.time > time + 4.0, "the chain to move")
+        until(lambda: session.frame.time > time + 1.0, "the chain to move")
         session.paused = True
         _shot(visit, path)
 

@@ -82,7 +82,7 @@ class LivePage:
             self._progress = gui.add_progress_bar(0.0, visible=False)
         with gui.add_folder("Messages"):
             self._messages = gui.add_markdown("")
-        self._plots = Plots(gui)
+        self._plots = Plots(gui, energy=not session.is_scene)
         with gui.add_folder("Show"):
             self._ghost = gui.add_checkbox(
                 "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
@@ -188,12 +188,13 @@ class LivePage:
 
     def _show(self, frame: Frame) -> None:
         radius = self.session.mechanism.radius or 1.0
-        colours = None
-        if frame.lit is not None:
-            colours = moving_colours(frame.lit)
+        joints = bodies = None
+        if frame.lit is not None:  # a body is lit if the joint that holds it moves
+            joints = moving_colours(frame.lit)
+            bodies = joints[self.session.mechanism.topology.joint]
         elif self._colour.value:
-            colours = separation_colours(frame.apart / radius)
-        self._stage.show(frame.poses, frame.ghost, colours)
+            joints = separation_colours(frame.apart / radius)
+        self._stage.show(frame.poses, frame.ghost, joints, bodies)
         if self._hands.keys() != frame.pulls.keys():
             self._hold_hands()
         for name, pull in frame.pulls.items():
@@ -211,7 +212,7 @@ class LivePage:
         state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
-            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}, force {frame.force:.1f} N"
+            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}, force {frame.force:.3g} N"
         )
         _assign(self._method, "value", frame.method)
         _assign(self._ghost, "value", session.ghost)

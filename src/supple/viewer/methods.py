@@ -10,7 +10,7 @@ from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.poses import find
-from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, reduce
+from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, condense, reduce
 from supple.reduced.model import held_base
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.scenery import SceneMotion
@@ -76,6 +76,10 @@ def _blended(models: Models, dt: float) -> Moving:
     return ReducedSimulation(models.blended, dt)
 
 
+def _condensed(models: Models, dt: float) -> Moving:
+    return ReducedSimulation(condense(models.mechanism, models.end_effectors), dt)
+
+
 def _adaptive(models: Models, dt: float) -> Moving:
     return AdaptiveMotion(models.mechanism)
 
@@ -84,6 +88,7 @@ METHODS = {
     "engine": Method("every body and joint, exact", _engine),
     "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
+    "condensed": Method("end effectors in motion, everything between them in exact static balance", _condensed),
     "adaptive": Method("quasi-statics of trees, computing only the joints that matter (lit up)", _adaptive, False),
 }
 

@@ -36,7 +36,7 @@ class Stage:
         self._solids = solids(mech)
         self._drawn = [self._add(f"/mechanism/{i}", solid, poses) for i, solid in enumerate(self._solids)]
         self._ghosts: list[Any] = []
-        self._colours: NDArray[np.uint8] | None = None
+        self._colours: dict[str, NDArray[np.uint8] | None] = {"joints": None, "bodies": None}
         self._floor(poses)
 
     def _add(self, name: str, solid: Solid, poses: Array, ghost: bool = False) -> Any:
@@ -80,25 +80,36 @@ class Stage:
         camera.near, camera.far = 0.01 * radius, 100 * radius
         camera.fov = 0.9
 
-    def show(self, poses: Array, ghost: Array | None = None, colours: Array | None = None) -> None:
-        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; joints in these colours (joints, 3), or
-        coloured by their kind."""
+    def show(
+        self,
+        poses: Array,
+        ghost: Array | None = None,
+        joints: NDArray[np.uint8] | None = None,
+        bodies: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; in colours of `joints` (joints, 3) and
+        `bodies` (bodies, 3), or in those of their kind."""
         for solid, node in zip(self._solids, self._drawn, strict=True):
             node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
-        self._colour(None if colours is None else np.round(colours).astype(np.uint8))
+        self._colour({"joints": joints, "bodies": bodies})
         self._show_ghost(ghost)
 
-    def _colour(self, colours: NDArray[np.uint8] | None) -> None:
-        if np.array_equal(colours, self._colours):  # type: ignore[arg-type]
-            return
+    def _colour(self, colours: dict[str, NDArray[np.uint8] | None]) -> None:
+        changed = [what for what, new in colours.items() if not np.array_equal(new, self._colours[what])]  # type: ignore[arg-type]
         self._colours = colours
         for solid, node in zip(self._solids, self._drawn, strict=True):
-            marks = solid.joints >= 0
-            if marks.any():
-                new = solid.colours.copy()
-                if colours is not None:
-                    new[marks] = colours[solid.joints[marks]]
-                node.batched_colors = new
+            parts = {
+                "joints": (solid.joints >= 0, solid.joints),
+                "bodies": ((solid.joints < 0) & (solid.bodies >= 0), solid.bodies),
+            }
+            if not any(parts[what][0].any() for what in changed):
+                continue
+            shown = solid.colours.copy()
+            for what, (mask, index) in parts.items():
+                given = colours[what]
+                if given is not None:
+                    shown[mask] = given[index[mask]]
+            node.batched_colors = shown
 
     def _show_ghost(self, poses: Array | None) -> None:
         if poses is not None and not self._ghosts:
@@ -147,7 +158,7 @@ class Hand:
         if held:
             self._arrow.points = _arrow(pull)
             self._label.position = self._ball.position + np.array([0, 0, 3 * self._size])
-            self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.1f} N"
+            self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.3g} N"
 
     def remove(self) -> None:
         for node in (self._ball, self._arrow, self._label):
@@ -182,18 +193,16 @@ def _lowest(solid: Solid, poses: Array) -> float:
     return float(up.min())
 
 
-def separation_colours(apart: Array) -> Array:
+def separation_colours(apart: Array) -> NDArray[np.uint8]:
     """(joints, 3) of joints so far apart, over the radius: grey, amber at half of `APART`, red from there on."""
     share = np.clip(apart / APART, 0, 1)[:, None]
     low, middle, high = (np.array(c, dtype=float) for c in (CLOSED, OPEN, WIDE))
-    colours: Array = np.where(
-        share < 0.5, low + 2 * share * (middle - low), middle + (2 * share - 1) * (high - middle)
-    )
+    colours = np.where(share < 0.5, low + 2 * share * (middle - low), middle + (2 * share - 1) * (high - middle))
+    rounded: NDArray[np.uint8] = np.round(colours).astype(np.uint8)
+    return rounded
+
+
+def moving_colours(lit: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """(n, 3) of what moves and what does not."""
+    colours: NDArray[np.uint8] = np.where(lit[:, None], OPEN, CLOSED).astype(np.uint8)
     return colours
-
-
-def moving_colours(lit: NDArray[np.bool_]) -> Array:
-    """(joints, 3) of joints that move or not."""
-    colours: Array = np.where(lit[:, None], np.array(OPEN, dtype=float), np.array(CLOSED, dtype=float))
-    return colours
-
