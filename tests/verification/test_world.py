@@ -83,17 +83,20 @@ def test_falling_ends_on_the_floor_without_bouncing_or_sinking():
 # balance
 
 
-@pytest.mark.parametrize("level", ["engine", "reduced"])
+@pytest.mark.parametrize("level", ["engine", "reduced", "blended"])
 def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
     b = supple.Builder("plate", gravity=(0, 0, 0))
     b.body("plate", np.eye(4), 2.0, inertia=(0.02, 0.02, 0.04), shapes=[Shape("box", (0.3, 0.3, 0.02), np.eye(4))])
     b.slide("spring", "world", "plate", (0, 0, 0), "z", stiffness=2000.0, damping=150.0)
     mech = b.build()
-    sim = (
-        supple.Simulation(mech, 1e-3)
-        if level == "engine"
-        else supple.ReducedSimulation(supple.reduce(mech, ["plate"]), 1e-3)
-    )
+    if level == "engine":
+        sim = supple.Simulation(mech, 1e-3)
+    else:
+        model = supple.reduce(mech, ["plate"])
+        if level == "blended":
+            pressed = supple.equilibrium(mech, {"plate": [0, 0, -60, 0, 0, 0]})
+            model = supple.blend([model, supple.reduce(mech, ["plate"], at=pressed)])
+        sim = supple.ReducedSimulation(model, 1e-3)
     world = supple.World()
     world.add(sim)
     world.add(solid("ball", "sphere", (0.05,), 3.0, (0, 0, 0.08)))
