@@ -114,7 +114,7 @@ def compare(
     for i, name in enumerate(names):
         progress(i / len(names))
         try:
-            peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads)
+            peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads, exact)
             step = _timed(peer.step)
             poses = exact.poses if name == "engine" else peer.settle(mech.radius or 1.0)
             shapes[name], gap = poses, peer.gap() if name == "engine" else None
@@ -136,7 +136,10 @@ def _soft(models: Models) -> dict[str, Array]:
         turn = model.end_effector_poses[i][:3, :3]
         values, vectors = np.linalg.eigh(model.compliance[6 * i : 6 * i + 3, 6 * i : 6 * i + 3])
         if not values[-1] > 0:
-            raise MechanismError(f"no force moves '{name}'; name another end effector")
+            raise MechanismError(
+                f"no force moves '{name}': limits, motors or loops hold it, or it lies on its limits since nothing "
+                "else does; name another end effector, or add springs (mech.with_springs(stiffness=...))"
+            )
         direction = turn @ vectors[:, -1]
         direction *= np.sign(direction[np.abs(direction).argmax()])
         size = REACH * (models.mechanism.radius or 1.0) / values[-1]
@@ -205,8 +208,9 @@ class Peer:
 
 
 class _Own(Peer):
-    def __init__(self, models: Models, method: str, loads: dict[str, Array]) -> None:
-        sim = models.begin(method, DT)
+    def __init__(self, models: Models, method: str, loads: dict[str, Array], exact: Equilibrium) -> None:
+        # the engine has nowhere to go: it is timed in its equilibrium
+        sim = Simulation(models.mechanism, DT, at=exact) if method == "engine" else models.begin(method, DT)
         assert isinstance(sim, Simulation | supple.ReducedSimulation)
         self.sim: Simulation | supple.ReducedSimulation = sim
         self.loads = loads

@@ -73,8 +73,9 @@ def show_comparison(facts: dict[str, Any]) -> None:
 def _methods(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
     steps = {row["method"]: row["step"] for row in facts["methods"]}
     for row in facts["methods"]:
-        ratio = steps["engine"] / row["step"] if "engine" in steps else 1.0
-        speed = "exact" if row["method"] == "engine" else f"{ratio:.3g} times the engine's speed"
+        speed = "exact" if row["method"] == "engine" else ""
+        if not speed and "engine" in steps:
+            speed = f"{steps['engine'] / row['step']:.3g} times the engine's speed"
         off, tip, drift = (f"{1e3 * row[key]:.3g}" for key in ("error", "tip_error", "loop_drift"))
         yield row["method"], off, tip, f"{row['separation']:.2g}", drift, f"{1e6 * row['step']:.3g}", speed
 

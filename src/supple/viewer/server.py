@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 8080
 
 
-def serve(host: str = HOST, port: int = PORT) -> viser.ViserServer:
+@contextmanager
+def serving(host: str = HOST, port: int = PORT) -> Iterator[viser.ViserServer]:
     """A viser server; a port that is taken, or a missing viser, is an error that says what to do."""
     try:
         import viser
@@ -29,7 +31,11 @@ def serve(host: str = HOST, port: int = PORT) -> viser.ViserServer:
         server = viser.ViserServer(host=host, port=port, label="supple", verbose=False)
     server.gui.configure_theme(control_width="medium", show_share_button=False)
     server.gui.main_panel.dock_right()
-    return server
+    try:
+        yield server
+    finally:
+        with redirect_stdout(StringIO()):  # its farewell
+            server.stop()
 
 
 def _check_free(host: str, port: int) -> None:
@@ -44,12 +50,6 @@ def _check_free(host: str, port: int) -> None:
         if error.errno == errno.EADDRINUSE:
             raise MechanismError(f"port {port} is in use; choose another one (--port), or end what uses it") from None
         raise MechanismError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-
-
-def stop(server: viser.ViserServer) -> None:
-    """Ends a server without a word."""
-    with redirect_stdout(StringIO()):
-        server.stop()
 
 
 def address(server: viser.ViserServer) -> str:

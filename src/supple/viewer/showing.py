@@ -10,7 +10,7 @@ from supple.mechanism import Mechanism
 from supple.viewer.live import LivePage
 from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
-from supple.viewer.server import HOST, PORT, address, open_browser, serve, stop
+from supple.viewer.server import HOST, PORT, address, open_browser, serving
 from supple.viewer.session import Session
 from supple.viewer.timeline import ReplayPage
 
@@ -45,17 +45,10 @@ def viewing(
     port: int = PORT,
 ) -> Iterator[LivePage]:
     """The page while a block of Python runs: `page.session` acts on the mechanism."""
-    server = serve(host, port)
-    try:
-        with Session(subject, end_effectors, method) as session:
-            page = LivePage(server, session)
-            page.start()
-            try:
-                yield page
-            finally:
-                page.stop()
-    finally:
-        stop(server)
+    with serving(host, port) as server, Session(subject, end_effectors, method) as session:
+        page = LivePage(server, session)
+        with _running(page):
+            yield page
 
 
 def replay(
@@ -75,16 +68,19 @@ def replay(
 @contextmanager
 def replaying(recording: Recording, *, host: str = HOST, port: int = PORT) -> Iterator[ReplayPage]:
     """The page of a recording while a block of Python runs."""
-    server = serve(host, port)
-    try:
+    with serving(host, port) as server:
         page = ReplayPage(server, recording)
-        page.start()
-        try:
+        with _running(page):
             yield page
-        finally:
-            page.stop()
+
+
+@contextmanager
+def _running(page: LivePage | ReplayPage) -> Iterator[None]:
+    page.start()
+    try:
+        yield
     finally:
-        stop(server)
+        page.stop()
 
 
 def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None]) -> None:
