@@ -13,7 +13,7 @@ from supple.cli import facts, tables
 from supple.cli.comparison import compare
 from supple.viewer import draw
 
-FORCE = 20.0
+FORCE = 50.0
 """N, sideways."""
 
 
