@@ -347,7 +347,7 @@ def test_save_names_the_file(tmp_path):
         mjcf_writer.save(mech, tmp_path / "nowhere" / "arm.xml")
 
 
-@pytest.mark.parametrize("name", supple.library.__all__)
+@pytest.mark.parametrize("name", ["bicycle_chain", "helix", "ladder", "loop", "robot_arm", "y"])
 def test_library(name):
     """The file opens, and under a load the loops stay closed and nothing runs away."""
     mech = replace(getattr(supple.library, name)(), gravity=(0.0, 0.0, -9.81))

@@ -66,7 +66,8 @@ def test_samples_are_interpolated(seed, support, power):
 @QUICK
 @given(SEEDS, SEEDS)
 def test_the_order_does_not_matter(seed, other):
-    """Of weights, means and shown links; compliance, where directions are matched, keeps its size."""
+    """Of weights, means, shown links and energy. (Directions are matched with those of models added before, so that the
+    compliance between samples does depend on the order, by some percent.)"""
     models, rng = random_collection(seed), np.random.default_rng(other)
     order = [0, *(1 + rng.permutation(len(models) - 1))]  # the first stays: energies count from there
     a, b = supple.blend(models), supple.blend([models[i] for i in order])
@@ -81,8 +82,6 @@ def test_the_order_does_not_matter(seed, other):
         np.testing.assert_allclose(y.reference_poses, x.reference_poses, atol=1e-12)
         np.testing.assert_allclose(y.poses.array, x.poses.array, atol=1e-9)
         np.testing.assert_allclose(y.energy, x.energy, rtol=1e-9, atol=1e-9)
-        size = np.linalg.norm(x.compliance)
-        assert np.linalg.norm(x.compliance - y.compliance) < 0.05 * size
 
 
 @QUICK
