@@ -135,7 +135,7 @@ def consistent_frequency(linear):
     [
         *((name, 0.0) for name in ("robot_arm", "y", "loop", "ladder")),
         *((name, 0.7) for name in ("robot_arm", "y", "loop")),
-        pytest.param("ladder", 0.7, marks=pytest.mark.xfail(reason="ladder at 0.7: model 7.6 % high, its swing 7.1 % below")),
+        pytest.param("ladder", 0.7, marks=pytest.mark.xfail(reason="model 7.6 % high, its swing 7.1 % below it")),
     ],
 )
 def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, far):
