@@ -342,11 +342,8 @@ void Blended::ask() {
 Vector Blended::pulled() const {
     Vector result(n_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Tip& tip = tips[e];
-        Vec6 w = tip.wrench;
-        if (tip.world) w = stack(tip.pose.R.transpose() * w.head<3>(), tip.pose.R.transpose() * w.tail<3>());
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
-        const Vec6 on = right_jacobian(twist).transpose() * w;
+        const Vec6 on = right_jacobian(twist).transpose() * tips[e].own(tips[e].pose.R);
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
     return result;

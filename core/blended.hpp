@@ -72,13 +72,9 @@ class Blended : public Participant {
         std::vector<Pose> tips;   // home, moved by set-points
         Vector y;                 // where the model is asked
     };
-    struct Tip {
+    struct Tip : Pulled {
         Pose pose;
         Vec6 velocity = Vec6::Zero();  // body twist
-        Vec6 wrench = Vec6::Zero();
-        bool world = true, held = false;
-        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-        double stiffness = 0, damping = 0;
     };
 
     std::vector<Sample> samples;

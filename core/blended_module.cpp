@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "blended.hpp"
 #include "module.hpp"
+#include "motion_module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -54,20 +55,12 @@ class BlendedCore {
         links.add(rest.data(), maps.data(), static_cast<int>(m));
     }
 
+    Pulled& tip(int i) { return model.tips.at(i); }
+
     void update() {
         model.blend();
         model.ask();
         links.update(model.used, poses.data());
-    }
-
-    // n steps, each followed by an update of all links if asked for; returns how many succeeded.
-    int step(int n, bool show) {
-        nb::gil_scoped_release release;
-        for (int k = 0; k < n; ++k) {
-            if (!model.step()) return k;
-            if (show) update();
-        }
-        return n;
     }
 
     double settle(int iterations, double tolerance) {
@@ -100,8 +93,9 @@ class BlendedCore {
 
 void bind_blended(nb::module_& module) {
     const auto copy = nb::rv_policy::automatic;
-    nb::class_<BlendedCore>(module, "BlendedCore")
-        .def(nb::init<int, int, double, double, int, double, int>())
+    nb::class_<BlendedCore> core(module, "BlendedCore");
+    bind_motion(core);
+    core.def(nb::init<int, int, double, double, int, double, int>())
         .def("add", &BlendedCore::add)
         .def("set_offsets",
              [](BlendedCore& c, int i, const Doubles& tips, const Doubles& twists) {
@@ -110,29 +104,9 @@ void bind_blended(nb::module_& module) {
                  c.model.move_sample(i, vector(tips));
                  c.links.set_offsets(i, twists.data());
              })
-        .def("set_wrench",
-             [](BlendedCore& c, int tip, const Doubles& wrench, bool world) {
-                 expect(wrench, 6);
-                 c.model.tips.at(tip).wrench = Eigen::Map<const Vec6>(wrench.data());
-                 c.model.tips.at(tip).world = world;
-             })
-        .def("set_handle",
-             [](BlendedCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
-                double damping) {
-                 Blended::Tip& t = c.model.tips.at(tip);
-                 expect(point, 3);
-                 expect(target, 3);
-                 t.held = held;
-                 t.point = Vec3(point.data());
-                 t.target = Vec3(target.data());
-                 t.stiffness = stiffness;
-                 t.damping = damping;
-             })
         .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
-        .def("step", &BlendedCore::step)
         .def("settle", &BlendedCore::settle)
-        .def("update", &BlendedCore::update)
         .def("blend", [](BlendedCore& c) { c.model.blend(); })
         .def("set_state", &BlendedCore::set_state)
         .def("set_presence",  // of the first models; those added later are there
@@ -146,7 +120,6 @@ void bind_blended(nb::module_& module) {
             for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.samples[i].presence;
             return copied(all);
         }, copy)
-        .def_prop_ro("time", [](const BlendedCore& c) { return c.model.time; })
         .def_prop_ro("state", [](const BlendedCore& c) { return copied(c.state()); }, copy)
         // as of the last blend, in scaled twists
         .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights); }, copy)
@@ -164,9 +137,5 @@ void bind_blended(nb::module_& module) {
                 rows[16 * e + 15] = 1;
             }
             return numpy(std::move(rows), {c.model.means.size(), 4, 4});
-        }, copy)
-        // the links' poses as of the last update: a view that later updates change
-        .def_prop_ro("poses", [](BlendedCore& c) {
-            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
         }, copy);
 }

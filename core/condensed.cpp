@@ -235,10 +235,9 @@ void Condensed::outside(double fraction, double rate) {
     for (std::size_t e = 0; e < interior->tips.size(); ++e) {
         const EndEffector& tip = interior->tips[e];
         const Pose pose = interior->tip_pose(static_cast<int>(e));
-        Vec6 w = tip.wrench;
+        Vec6 w = tip.own(pose.R);
         auto own = derivative_.block<6, 6>(6 * e, 6 * e);
         if (tip.world) {
-            w = stack(pose.R.transpose() * w.head<3>(), pose.R.transpose() * w.tail<3>());
             own.topRightCorner<3, 3>() = skew(w.head<3>());
             own.bottomRightCorner<3, 3>() = skew(w.tail<3>());
         }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "pulled.hpp"
 #include "stepper.hpp"
 
 namespace supple {
@@ -22,15 +23,9 @@ namespace supple {
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-struct EndEffector {
+struct EndEffector : Pulled {
     int body = 0;
     Pose on_body;
-    Vec6 wrench = Vec6::Zero();  // applied, world or own axes
-    bool world = true;
-    // a handle: a spring to a point of the world
-    bool held = false;
-    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-    double stiffness = 0, damping = 0;
 };
 
 struct Response {  // of an interior to numbers mu that describe the manifold: the tips' wrenches, anchored

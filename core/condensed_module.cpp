@@ -5,6 +5,7 @@
 #include "condensed.hpp"
 #include "engine.hpp"
 #include "module.hpp"
+#include "motion_module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -61,6 +62,8 @@ class CondensedCore {
         update();
     }
 
+    Pulled& tip(int i) { return model.interior->tips.at(i); }
+
     // At rest in a state of balance, with the wrenches that hold it.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
         expect(wrenches, model.lambda().size());
@@ -114,15 +117,6 @@ class CondensedCore {
 
     void update() { model.interior->write_poses(poses.data()); }
 
-    int step(int n, bool show) {
-        nb::gil_scoped_release release;
-        for (int k = 0; k < n; ++k) {
-            if (!model.step()) return k;
-            if (show) update();
-        }
-        return n;
-    }
-
     double balance() {
         nb::gil_scoped_release release;
         return model.balance();
@@ -137,39 +131,18 @@ class CondensedCore {
     }
 };
 
-EndEffector& tip_of(CondensedCore& c, int tip) { return c.model.interior->tips.at(tip); }
-
 }  // namespace
 
 void bind_condensed(nb::module_& module) {
-    nb::class_<CondensedCore>(module, "CondensedCore")
-        .def(nb::init<Engine&, const std::vector<int>&, const Doubles&, double, int, bool, bool>(), nb::keep_alive<1, 2>())
-        .def("set_wrench",
-             [](CondensedCore& c, int tip, const Doubles& wrench, bool world) {
-                 expect(wrench, 6);
-                 tip_of(c, tip).wrench = Eigen::Map<const Vec6>(wrench.data());
-                 tip_of(c, tip).world = world;
-             })
-        .def("set_handle",
-             [](CondensedCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
-                double damping) {
-                 expect(point, 3);
-                 expect(target, 3);
-                 EndEffector& t = tip_of(c, tip);
-                 t.held = held;
-                 t.point = Vec3(point.data());
-                 t.target = Vec3(target.data());
-                 t.stiffness = stiffness;
-                 t.damping = damping;
-             })
+    nb::class_<CondensedCore> core(module, "CondensedCore");
+    bind_motion(core);
+    core.def(nb::init<Engine&, const std::vector<int>&, const Doubles&, double, int, bool, bool>(), nb::keep_alive<1, 2>())
         .def("place", &CondensedCore::place)
         .def("tell", &CondensedCore::tell)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
-        .def("step", &CondensedCore::step)
         .def("balance", &CondensedCore::balance)
         .def("hold", &CondensedCore::hold)
-        .def("update", &CondensedCore::update)
         .def("compliance",
              [](CondensedCore& c) {
                  const Matrix C = c.model.compliance().transpose();  // row major
@@ -187,14 +160,9 @@ void bind_condensed(nb::module_& module) {
                      nb::rv_policy::automatic)
         .def_prop_ro("tree", [](const CondensedCore& c) { return c.tree != nullptr; })
         .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
-        .def_prop_ro("time", [](const CondensedCore& c) { return c.model.time; })
         .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })
         .def_prop_ro("iterations", [](const CondensedCore& c) { return c.model.iterations; })
         .def_prop_ro("tangents", [](const CondensedCore& c) { return c.model.tangents; })
         .def_prop_ro("snaps", [](const CondensedCore& c) { return c.model.snaps; })
-        .def_prop_ro("divisions", [](const CondensedCore& c) { return c.model.divisions; })
-        // the links' poses as of the last update: a view that later updates change
-        .def_prop_ro("poses", [](CondensedCore& c) {
-            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
-        }, nb::rv_policy::automatic);
+        .def_prop_ro("divisions", [](const CondensedCore& c) { return c.model.divisions; });
 }

@@ -6,10 +6,11 @@
 #pragma once
 
 #include "contact.hpp"
+#include "pulled.hpp"
 
 namespace supple {
 
-class FreeBody : public Participant {
+class FreeBody : public Participant, public Pulled {
    public:
     FreeBody(double mass, const Vec3& centre, const Mat3& inertia, const Pose& pose, double h);
 
@@ -31,11 +32,6 @@ class FreeBody : public Participant {
     void read_state(const double* in);
 
     Vec3 gravity = Vec3::Zero();
-    Vec6 wrench = Vec6::Zero();  // applied at the origin
-    bool world = true;           // in world axes, or the body's
-    bool held = false;           // by a handle: a spring from `point` (body's frame) to `target`
-    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-    double stiffness = 0, damping = 0;
 
    private:
     Mat3 world_inverse(const Mat3& R) const { return R * inverse_inertia_ * R.transpose(); }

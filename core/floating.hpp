@@ -31,14 +31,9 @@ class Floating : public Participant {
         Pose pose;
         Map screws;                  // S
     };
-    struct Tip {
+    struct Tip : Pulled {
         int link;                    // that it is fixed to, with its frame at
         Pose fixed;
-        Vec6 wrench = Vec6::Zero();
-        bool world = true;
-        bool held = false;           // by a handle: a spring from `point` (the tip's frame) to `target` (the world)
-        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-        double stiffness = 0, damping = 0;
     };
 
     std::vector<Link> links;

@@ -4,6 +4,7 @@
 #include "arrays.hpp"
 #include "floating.hpp"
 #include "module.hpp"
+#include "motion_module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -33,6 +34,8 @@ class FloatingCore {
         model.h = h;
     }
 
+    Pulled& tip(int i) { return model.tips.at(i); }
+
     void add_link(const Doubles& rest, double mass, const Doubles& centre, const Doubles& inertia, const Doubles& map) {
         expect(rest, 16);
         expect(centre, 3);
@@ -61,19 +64,14 @@ class FloatingCore {
         model.tips.push_back(tip);
     }
 
-    int step(int n, bool) {
-        nb::gil_scoped_release release;
-        for (int k = 0; k < n; ++k)
-            if (!model.step()) return k;
-        return n;
-    }
 };
 
 }  // namespace
 
 void bind_floating(nb::module_& module) {
-    nb::class_<FloatingCore>(module, "FloatingCore")
-        .def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, double,
+    nb::class_<FloatingCore> core(module, "FloatingCore");
+    bind_motion(core);
+    core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, double,
                       std::size_t>())
         .def("add_link", &FloatingCore::add_link)
         .def("add_tip", &FloatingCore::add_tip)
@@ -97,24 +95,6 @@ void bind_floating(nb::module_& module) {
                  c.model.target = vector(goal);
                  c.model.set_offsets(links.data());
              })
-        .def("set_wrench",
-             [](FloatingCore& c, int tip, const Doubles& wrench, bool world) {
-                 expect(wrench, 6);
-                 c.model.tips.at(tip).wrench = Eigen::Map<const Vec6>(wrench.data());
-                 c.model.tips.at(tip).world = world;
-             })
-        .def("set_handle",
-             [](FloatingCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
-                double damping) {
-                 expect(point, 3);
-                 expect(target, 3);
-                 Floating::Tip& t = c.model.tips.at(tip);
-                 t.held = held;
-                 t.point = Vec3(point.data());
-                 t.target = Vec3(target.data());
-                 t.stiffness = stiffness;
-                 t.damping = damping;
-             })
         .def("set_mount",
              [](FloatingCore& c, bool mounted, const Doubles& at, const Doubles& stiffness, const Doubles& damping) {
                  expect(at, 16);
@@ -125,7 +105,6 @@ void bind_floating(nb::module_& module) {
                  c.model.mount_stiffness = Eigen::Map<const Vec6>(stiffness.data());
                  c.model.mount_damping = Eigen::Map<const Vec6>(damping.data());
              })
-        .def("step", &FloatingCore::step)
         .def("set_twist",
              [](FloatingCore& c, const Doubles& twist) {
                  expect(twist, 6);
@@ -146,7 +125,6 @@ void bind_floating(nb::module_& module) {
              })
         .def_prop_ro("participant", [](FloatingCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
-        .def_prop_ro("time", [](const FloatingCore& c) { return c.model.time; })
         .def_prop_ro("energy", [](const FloatingCore& c) { return c.model.energy(); })
         .def_prop_ro("y", [](const FloatingCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const FloatingCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)

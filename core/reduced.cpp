@@ -202,8 +202,6 @@ void Reduced::prepare() {
         v.setZero(mass.rows());
     }
     for (Vector* each : {&right_, &fresh_, &stretch_, &pull_}) each->setZero(mass.rows());
-    any_handle_ = false;
-    for (const Tip& tip : tips) any_handle_ = any_handle_ || tip.held;
 }
 
 Pose Reduced::tip_pose(int e) const {
@@ -215,14 +213,11 @@ Pose Reduced::tip_pose(int e) const {
 void Reduced::add_loads() {
     for (const Tip& tip : tips) {
         if (tip.wrench.isZero(0)) continue;
-        Vec6 xi, w = tip.wrench;
+        Vec6 xi;
         xi.noalias() = tip.map * y;
         xi += tip.offset;
-        if (tip.world) {
-            const Mat3 Rt = (tip.rest.R * so3_exp(xi.tail<3>())).transpose();
-            w = stack(Rt * w.head<3>(), Rt * w.tail<3>());
-        }
-        const Vec6 pulled = h * (right_jacobian(xi).transpose() * w);
+        const Vec6 own = tip.own(tip.rest.R * so3_exp(xi.tail<3>()));
+        const Vec6 pulled = h * (right_jacobian(xi).transpose() * own);
         right_.noalias() += tip.map.transpose() * pulled;
     }
 }
@@ -254,6 +249,7 @@ bool Reduced::begin() {
     pull_.noalias() = stiffness * stretch_;
     right_ += h * (pull_ - bias);
     add_loads();
+    any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; });
     if (any_handle_)
         solve_with_handles();
     else

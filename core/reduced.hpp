@@ -11,6 +11,7 @@
 
 #include "contact.hpp"
 #include "lanes.hpp"
+#include "pulled.hpp"
 #include "spatial.hpp"
 #include "team.hpp"
 
@@ -87,16 +88,10 @@ class Tree {
 
 class Reduced : public Participant {
    public:
-    struct Tip {
+    struct Tip : Pulled {
         Pose rest;
         Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
         Vec6 offset = Vec6::Zero();                    // twist by set-points of motors, which no coordinate has
-        Vec6 wrench = Vec6::Zero();                    // applied, world or body axes
-        bool world = true;
-        // a handle: a spring to a point of the world
-        bool held = false;
-        Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-        double stiffness = 0, damping = 0;
     };
 
     struct Bound {  // lower <= at + map y <= upper

@@ -7,6 +7,7 @@
 
 #include "arrays.hpp"
 #include "module.hpp"
+#include "motion_module.hpp"
 #include "reduced.hpp"
 
 namespace nb = nanobind;
@@ -33,6 +34,8 @@ class ReducedCore {
         model.target = Vector::Zero(m);
         model.h = h;
     }
+
+    Pulled& tip(int i) { return model.tips.at(i); }
 
     void add_tip(const Doubles& rest, const Doubles& map) {
         expect(rest, 16);
@@ -90,16 +93,6 @@ class ReducedCore {
         for (std::size_t b = 0; b < joints.bodies.size(); ++b) write(joints.tree.frame(joints.bodies[b]), &poses[16 * b]);
     }
 
-    // n steps, each followed by an update of all links if asked for; returns how many succeeded.
-    int step(int n, bool show) {
-        nb::gil_scoped_release release;
-        for (int k = 0; k < n; ++k) {
-            if (!model.step()) return k;
-            if (show) update();
-        }
-        return n;
-    }
-
    private:
     std::vector<Pose> tips_;
 
@@ -126,8 +119,9 @@ class ReducedCore {
 }  // namespace
 
 void bind_reduced(nb::module_& module) {
-    nb::class_<ReducedCore>(module, "ReducedCore")
-        .def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, double>())
+    nb::class_<ReducedCore> core(module, "ReducedCore");
+    bind_motion(core);
+    core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, double>())
         .def("add_tip", &ReducedCore::add_tip)
         .def("set_links", &ReducedCore::set_links)
         .def("add_step", &ReducedCore::add_step)
@@ -148,25 +142,6 @@ void bind_reduced(nb::module_& module) {
                  expect(twist, 6);
                  c.model.tips.at(tip).offset = Eigen::Map<const Vec6>(twist.data());
              })
-        .def("set_wrench",
-             [](ReducedCore& c, int tip, const Doubles& wrench, bool world) {
-                 expect(wrench, 6);
-                 c.model.tips.at(tip).wrench = Eigen::Map<const Vec6>(wrench.data());
-                 c.model.tips.at(tip).world = world;
-             })
-        .def("set_handle",
-             [](ReducedCore& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
-                double damping) {
-                 Reduced::Tip& t = c.model.tips.at(tip);
-                 expect(point, 3);
-                 expect(target, 3);
-                 t.held = held;
-                 t.point = Vec3(point.data());
-                 t.target = Vec3(target.data());
-                 t.stiffness = stiffness;
-                 t.damping = damping;
-                 c.model.prepare();
-             })
         .def("add_bound",
              [](ReducedCore& c, const Doubles& map, double at, double lower, double upper) {
                  expect(map, c.model.bias.size());
@@ -180,8 +155,6 @@ void bind_reduced(nb::module_& module) {
                  c.follow_joints = follow;
                  c.corrections = corrections;
              })
-        .def("step", &ReducedCore::step)
-        .def("update", &ReducedCore::update)
         .def("set_state",
              [](ReducedCore& c, const Doubles& y, const Doubles& v, double time) {
                  expect(y, c.model.bias.size());
@@ -190,15 +163,10 @@ void bind_reduced(nb::module_& module) {
                  c.model.v = vector(v);
                  c.model.time = time;
              })
-        .def_prop_ro("time", [](const ReducedCore& c) { return c.model.time; })
         .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
         .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints.q); }, nb::rv_policy::automatic)
         .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.joints.errors()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints.gaps()); }, nb::rv_policy::automatic)
-        // the links' poses as of the last update: a view that later updates change
-        .def_prop_ro("poses", [](ReducedCore& c) {
-            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
-        }, nb::rv_policy::automatic);
+        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints.gaps()); }, nb::rv_policy::automatic);
 }

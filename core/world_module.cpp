@@ -9,6 +9,7 @@
 #include "arrays.hpp"
 #include "contact_body.hpp"
 #include "module.hpp"
+#include "motion_module.hpp"
 #include "world.hpp"
 
 namespace nb = nanobind;
@@ -128,21 +129,10 @@ void bind_world(nb::module_& module) {
                  new (self) FreeBody(mass, Vec3(centre.data()), Eigen::Map<const Mat3>(inertia.data()), pose(at.data()), h);
              })
         .def("set_gravity", [](FreeBody& b, const Doubles& g) { expect(g, 3); b.gravity = Vec3(g.data()); })
-        .def("set_wrench",
-             [](FreeBody& b, const Doubles& wrench, bool world) {
-                 expect(wrench, 6);
-                 b.wrench = Eigen::Map<const Vec6>(wrench.data());
-                 b.world = world;
-             })
+        .def("set_wrench", [](FreeBody& b, const Doubles& wrench, bool world) { pull(b, wrench, world); })
         .def("set_handle",
              [](FreeBody& b, bool held, const Doubles& point, const Doubles& target, double stiffness, double damping) {
-                 expect(point, 3);
-                 expect(target, 3);
-                 b.held = held;
-                 b.point = Vec3(point.data());
-                 b.target = Vec3(target.data());
-                 b.stiffness = stiffness;
-                 b.damping = damping;
+                 hold(b, held, point, target, stiffness, damping);
              })
         .def("set_velocity",
              [](FreeBody& b, const Doubles& twist) { expect(twist, 6); b.set_velocity(Eigen::Map<const Vec6>(twist.data())); })

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -183,17 +184,17 @@ def _timed(step: Callable[[int], object]) -> float:
     return float(best)
 
 
-class Peer:
+class Peer(ABC):
     """A simulation under the load."""
 
-    def step(self, n: int) -> object:
-        raise NotImplementedError
+    @abstractmethod
+    def step(self, n: int) -> object: ...
 
-    def poses(self) -> Poses:
-        raise NotImplementedError
+    @abstractmethod
+    def poses(self) -> Poses: ...
 
-    def gap(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def gap(self) -> float: ...
 
     def settle(self, radius: float) -> Poses:
         """Poses at rest, or after as much computing as a user waits for."""
