@@ -115,11 +115,11 @@ def compare(
     for i, name in enumerate(names):
         progress(i / len(names))
         try:
-            peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads, exact)
+            peer: Peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads, exact)
             step = _timed(peer.step)
             poses = exact.poses if name == "engine" else peer.settle(mech.radius or 1.0)
-            shapes[name], gap = poses, peer.gap() if name == "engine" else None
-            rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, gap))
+            shapes[name] = poses
+            rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, peer.gap()))
         except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
             failed[name] = " ".join(str(error).split())
     return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
@@ -193,8 +193,9 @@ class Peer(ABC):
     @abstractmethod
     def poses(self) -> Poses: ...
 
-    @abstractmethod
-    def gap(self) -> float: ...
+    def gap(self) -> float | None:
+        """m, of the loops, if it is more than what the poses show."""
+        return None
 
     def settle(self, radius: float) -> Poses:
         """Poses at rest, or after as much computing as a user waits for."""
@@ -234,9 +235,8 @@ class _Own(Peer):
     def poses(self) -> Poses:
         return self.sim.poses
 
-    def gap(self) -> float:
-        assert isinstance(self.sim, Simulation)
-        return self.sim.gap
+    def gap(self) -> float | None:
+        return self.sim.gap if isinstance(self.sim, Simulation) else None
 
 
 class _MuJoCo(Peer):
