@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace supple {
 
@@ -11,6 +12,9 @@ constexpr double wider = 1.2;       // reach of the weights, over the distance o
 constexpr double agreement = 0.5;   // blended eigenvectors shorter than this are not made longer than twice
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
 constexpr double furthest = 1e6;    // displacement, over the radius, beyond which no state is taken
+constexpr double calm = 2e-3;       // s of damping over stiffness, at least: what a step of this size has of itself
+constexpr double stride = 0.2;      // displacement that one step may make, over the radius, before it is divided
+constexpr double most_parts = 16;
 constexpr double same = 1e-6;       // what is left of a direction that others already have
 
 Eigen::Vector4d quaternion(const Mat3& R) {
@@ -27,6 +31,16 @@ class Mean {
         real_.coeffs() += weight * q.coeffs();
         const Eigen::Quaterniond p(0, pose.p.x(), pose.p.y(), pose.p.z());
         moved_.coeffs() += weight * (p * q).coeffs();
+    }
+    // Body twist of the mean per weight of one more like this pose.
+    Vec6 towards(const Pose& pose) const {
+        Eigen::Quaterniond q(pose.R);
+        if (real_.coeffs().dot(q.coeffs()) < 0) q.coeffs() = -q.coeffs();
+        Eigen::Quaterniond inverse = real_.conjugate(), gap = Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q;
+        inverse.coeffs() /= real_.squaredNorm();
+        gap.coeffs() -= ((moved_ * inverse) * q).coeffs();
+        const Mat3 back = real_.normalized().toRotationMatrix().transpose();
+        return stack(back * (gap * inverse).vec(), 2 * (back * (q * inverse).vec()));
     }
     Pose pose() const {
         const Vec3 p = (moved_ * real_.conjugate()).vec() / real_.squaredNorm();
@@ -184,7 +198,7 @@ void Blended::prepare() {
     weights.resize(samples.size());
     used.reserve(samples.size());
     means.resize(tips.size());
-    xi.resize(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &there_, &length_}) each->setZero(n_);
     touch();
 }
 
@@ -216,18 +230,21 @@ void Blended::weigh() {
     weights.setZero();
     const double closest = distances_[nearest];
     double sum = 0;
+    reach_ = 0;
+    last_ = -1;
     if (closest < 1e-100) {
         weights[nearest] = sum = 1;
     } else {
-        double reach = 0;  // 1/R
         if (neighbours > 0 && k > neighbours) {
-            order_ = distances_;
-            std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end());
-            reach = 1 / (wider * order_[neighbours - 1]);
+            std::iota(order_.begin(), order_.end(), 0);
+            std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end(),
+                             [&](int a, int b) { return distances_[a] < distances_[b]; });
+            last_ = order_[neighbours - 1];
+            reach_ = 1 / (wider * distances_[last_]);
         }
-        const double most = 1 / closest - reach;
+        const double most = 1 / closest - reach_;
         for (int i = 0; i < k; ++i) {
-            const double near = samples[i].presence * (1 / distances_[i] - reach) / most;
+            const double near = samples[i].presence * (1 / distances_[i] - reach_) / most;
             if (near > 0) sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
         }
     }
@@ -244,7 +261,6 @@ void Blended::mix(Kind kind, Matrix& into) {
     using Given = Eigen::Map<const Eigen::Matrix<double, n, n>>;
     using Column = Eigen::Map<Eigen::Matrix<double, n, 1>>;
     for (Matrix* each : {&frame_, &core_, &half_, &into}) each->resize(n_, n_);
-    there_.resize(n_);
     Square frame(frame_.data(), n_, n_), core(core_.data(), n_, n_), half(half_.data(), n_, n_);
     Square result(into.data(), n_, n_);
     Column there(there_.data(), n_);
@@ -257,8 +273,10 @@ void Blended::mix(Kind kind, Matrix& into) {
         core += use.weight * Given(part.core.data(), n_, n_);
         there += use.weight * Eigen::Map<const Eigen::Matrix<double, n, 1>>(part.there.data(), n_);
     }
-    for (int j = 0; j < n_; ++j)
-        if (there[j] > 0) frame.col(j) /= std::max(frame.col(j).norm(), agreement * there[j]);
+    for (int j = 0; j < n_; ++j) {
+        length_[j] = frame.col(j).norm();
+        if (there[j] > 0) frame.col(j) /= std::max(length_[j], agreement * there[j]);
+    }
     half.noalias() = frame * core;
     result.noalias() = half * frame.transpose();
 }
@@ -298,16 +316,17 @@ void Blended::blend() {
     if (!stale_) return;
     stale_ = false;
     weigh();
-    mix(compliance, full_[0]);
-    admissible();
     mix(mobility, full_[1]);
     if (damped) mix(yielding, full_[2]);
-    Vector wrench = Vector::Zero(n_), each = Vector::Zero(n_);
+    mix(compliance, full_[0]);  // last: its frame is needed again
+    admissible();
+    wrench_.setZero();
+    each_.setZero();
     for (const auto& use : used) {
-        wrench += use.weight * samples[use.model].wrench;
-        each += use.weight * samples[use.model].settled;
+        wrench_ += use.weight * samples[use.model].wrench;
+        each_ += use.weight * samples[use.model].settled;
     }
-    each += full_[0] * wrench;
+    each_.noalias() += full_[0] * wrench_;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Mean mean;
         for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
@@ -318,35 +337,37 @@ void Blended::blend() {
         soft = full_[0];
         light = full_[1];
         if (damped) slack = full_[2];
-        settled = 0.5 * each;
+        settled = 0.5 * each_;
     } else {
         soft.noalias() = basis.transpose() * full_[0] * basis;
         light.noalias() = basis.transpose() * full_[1] * basis;
         if (damped) slack.noalias() = basis.transpose() * full_[2] * basis;
-        settled.noalias() = 0.5 * (basis.transpose() * each);
+        settled.noalias() = 0.5 * (basis.transpose() * each_);
     }
 }
 
 void Blended::ask() {
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
-        Vector asked(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec6 own = log(tips[e].pose.seen_from(sample.tips[e]));
-            asked.segment<6>(6 * e) = 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
+            all_.segment<6>(6 * e) = 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
         }
-        sample.y.noalias() = sample.cobasis * asked;
+        sample.y.noalias() = sample.cobasis * all_;
     }
 }
 
-Vector Blended::pulled() const {
-    Vector result(n_);
+void Blended::pulled(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Vec6 on = right_jacobian(twist).transpose() * tips[e].own(tips[e].pose.R);
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
-    return result;
+}
+
+void Blended::rates(Vector& result) const {
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        result.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
 }
 
 Vector Blended::holding() const {
@@ -371,17 +392,107 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
     return by;
 }
 
-// (M + h D + h^2 K) v' = M v + h (f - K (z + c)), with handles as springs on points of the tips at the end of the step.
+// dC/d alpha times a vector, for a model in use. Columns of the frame are sums made unit: q = s/|s| turns by
+// (q_i - q (q . q_i)) / |s| per weight of q_i, or is s over a given length where the models do not agree.
 template <int n>
-bool Blended::solve(const Vector& v, const Vector& push) {
+void Blended::turn_frame(int use, const Vector& by, Vector& result) {
+    using Column = Eigen::Matrix<double, n, 1>;
+    const Eigenframe& part = samples[used[use].model].parts[compliance];
+    const Column seen = frame_.transpose() * by, own = part.frame.transpose() * by, carried = core_ * seen;
+    Column turned(n_), back(n_), shrunk(n_);
+    for (int j = 0; j < n_; ++j) {
+        const double least = agreement * there_[j];
+        const bool unit = length_[j] > least;
+        const double share = unit ? frame_.col(j).dot(part.frame.col(j)) : agreement * part.there[j];
+        const double over = there_[j] > 0 ? 1 / std::max(length_[j], least) : 0;
+        turned[j] = over * (own[j] - share * seen[j]);
+        back[j] = over * carried[j];
+        shrunk[j] = share * back[j];
+    }
+    const Column inner = core_ * turned + part.core * seen - shrunk;
+    result.noalias() = frame_ * inner;
+    result.noalias() += part.frame * back;
+}
+
+// J: how the strain changes with xi, weights included.
+template <int n>
+void Blended::slope() {
+    using Column = Eigen::Matrix<double, n, 1>;
+    const int r = static_cast<int>(basis.cols()), count = static_cast<int>(used.size());
+    strain.setIdentity(r, r);
+    if (count < 2) return;
+    // d ln(weight)/d xi = p / (1/d - 1/R) (-d'/d^2 + R'/R^2), before the weights are made to add up to 1
+    const auto steps = [&](int i, auto&& into) {
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Pose &home = samples[i].tips[e], &pose = tips[e].pose;
+            const Vec3 away = pose.R.transpose() * (pose.p - home.p) / (radius * radius);
+            const Mat3 turned = home.R.transpose() * pose.R;
+            const Vec3 turn(turned(2, 1) - turned(1, 2), turned(0, 2) - turned(2, 0), turned(1, 0) - turned(0, 1));
+            const double d2 = away.dot(pose.R.transpose() * (pose.p - home.p)) + (3 - turned.trace()) / (M_PI * M_PI);
+            const double over = d2 > 0 ? 1 / std::sqrt(d2) : 0;
+            into.template segment<6>(6 * e) = over * stack(away, turn / (2 * M_PI * M_PI));
+        }
+    };
+    climb_.resize(n_, count);
+    change_.resize(n_, count);
+    Column reach = Column::Zero(n_), mean = Column::Zero(n_);
+    if (last_ >= 0) {
+        steps(last_, reach);
+        reach *= wider * reach_ * reach_;
+    }
+    int most = 0;
+    for (int k = 0; k < count; ++k) {
+        const double d = distances_[used[k].model];
+        Column step(n_);
+        steps(used[k].model, step);
+        climb_.col(k) = power / (1 / d - reach_) * (reach - step / (d * d));
+        mean += used[k].weight * climb_.col(k);
+        if (used[k].weight > used[most].weight) most = k;
+    }
+    Column others = Column::Zero(n_);
+    for (int k = 0; k < count; ++k) {
+        if (k == most) continue;
+        climb_.col(k) = used[k].weight * (climb_.col(k) - mean);
+        others += climb_.col(k);
+    }
+    climb_.col(most) = -others;  // they add up to nothing; its own is the difference of large numbers near a sample
+    const Column held = basis * (stiff_ * (z_ + settled));
+    by_ = 0.5 * wrench_ - held;
+    for (int k = 0; k < count; ++k) {
+        const Sample& sample = samples[used[k].model];
+        turn_frame<n>(k, by_, all_);
+        change_.col(k) = 0.5 * (full_[0] * sample.wrench + sample.settled);
+        change_.col(k) += all_;
+    }
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Vec6 twist = unscaled(xi.segment<6>(6 * e));
+        const Mat6 back = right_jacobian_inverse(-twist), on = right_jacobian(twist).transpose();
+        Mean mean;
+        for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
+        for (int k = 0; k < count; ++k) {
+            change_.template block<6, 1>(6 * e, k) -= scaled(back * mean.towards(samples[used[k].model].tips[e]));
+            const Vec6 by = on * climb_.template block<6, 1>(6 * e, k);
+            climb_.template block<6, 1>(6 * e, k) = stack(radius * by.template head<3>(), by.template tail<3>());
+        }
+    }
+    strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
+}
+
+// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c)), with handles as springs on points of the tips at the end of the
+// step.
+template <int n>
+bool Blended::solve() {
     using Square = Eigen::Matrix<double, n, n>;
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols());
     const Square I = Square::Identity(r, r);
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
-    Square system = mass + h * h * stiffness;
+    stiff_ = stiffness;
+    slope<n>();
+    const Square J = strain;
+    Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
     if (damped) system += h * Square(slack).llt().solve(I);
-    Column right = mass * v + h * (push - stiffness * (z_ + settled));
+    Column right = mass * v_ + h * (push_ - stiffness * (z_ + settled));
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
@@ -396,12 +507,12 @@ bool Blended::solve(const Vector& v, const Vector& push) {
 
 bool Blended::begin() {
     blend();
-    Vector rates(n_);
-    for (std::size_t e = 0; e < tips.size(); ++e)
-        rates.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
     z_.noalias() = basis.transpose() * xi;
-    const Vector v = basis.transpose() * rates, push = basis.transpose() * pulled();
-    return basis.cols() == 6 ? solve<6>(v, push) : solve<Eigen::Dynamic>(v, push);
+    rates(all_);
+    v_.noalias() = basis.transpose() * all_;
+    pulled(all_);
+    push_.noalias() = basis.transpose() * all_;
+    return basis.cols() == 6 && n_ == 6 ? solve<6>() : solve<Eigen::Dynamic>();
 }
 
 bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
@@ -410,12 +521,13 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         if (!fresh_.allFinite()) return false;
     }
     z_ += h * fresh_;
-    const Vector there = basis * z_, speed = basis * fresh_;
-    if (!(there.norm() < furthest)) return false;
+    all_.noalias() = basis * z_;
+    by_.noalias() = basis * fresh_;
+    if (!(all_.norm() < furthest)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 twist = unscaled(there.segment<6>(6 * e));
+        const Vec6 twist = unscaled(all_.segment<6>(6 * e));
         tips[e].pose = means[e] * exp(twist);
-        tips[e].velocity = right_jacobian(twist) * unscaled(speed.segment<6>(6 * e));
+        tips[e].velocity = right_jacobian(twist) * unscaled(by_.segment<6>(6 * e));
     }
     for (Sample& sample : samples)
         if (sample.presence < 1) sample.presence = std::min(1.0, sample.presence + h / fading);
@@ -424,7 +536,17 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return true;
 }
 
-bool Blended::step() { return begin() && finish({}, {}, nullptr); }
+// Where weights change much within a step it is made in parts.
+bool Blended::step() {
+    if (!begin()) return false;
+    const double whole = h, parts = std::clamp(std::ceil(h * fresh_.norm() / stride), 1.0, most_parts);
+    if (parts == 1) return finish({}, {}, nullptr);
+    h = whole / parts;
+    bool good = true;
+    for (int k = 0; good && k < parts; ++k) good = begin() && finish({}, {}, nullptr);
+    h = whole;
+    return good;
+}
 
 Vec6 Blended::drift(int e) const {
     const Vec6 twist = right_jacobian(unscaled(xi.segment<6>(6 * e))) *
@@ -448,10 +570,9 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
 
 // Kinetic, and what the blended springs hold about where they would rest, at the last blend.
 double Blended::energy() const {
-    Vector rates(n_);
-    for (std::size_t e = 0; e < tips.size(); ++e)
-        rates.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
-    const Vector v = basis.transpose() * rates, z = basis.transpose() * xi + settled;
+    Vector all(n_);
+    rates(all);
+    const Vector v = basis.transpose() * all, z = basis.transpose() * xi + settled;
     return 0.5 * v.dot(light.llt().solve(v)) + 0.5 * z.dot(soft.llt().solve(z));
 }
 
@@ -461,7 +582,8 @@ double Blended::settle(int iterations, double tolerance) {
     for (Tip& tip : tips) tip.velocity.setZero();
     for (int k = 0; k < iterations; ++k) {
         blend();
-        const Vector goal = basis * (soft * (basis.transpose() * pulled()) - settled);
+        pulled(all_);
+        const Vector goal = basis * (soft * (basis.transpose() * all_) - settled);
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose there = means[e] * exp(unscaled(goal.segment<6>(6 * e)));

@@ -10,6 +10,11 @@
 // their mean has no second-order error. So every model is asked half-way between its own displacement
 // log(H_i^-1 H) and the common one, xi; and the equilibrium wrenches enter as (Cbar bbar + sum alpha_i C_i b_i) / 2.
 //
+// What holds the valley. Weights move with xi, so the place where the springs rest moves too, and in stiff directions that
+// would be a kick at every step. With lambda the wrench that C takes from the strain r(xi) = xi + settled - C lambda, the step
+// knows how the strain changes, r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T, and adds
+// J^T K J h v' to the springs' force: symmetric, so that it takes energy out; nothing at rest, so that rest is where it was.
+//
 // Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
 #pragma once
 
@@ -108,6 +113,7 @@ class Blended : public Participant {
     std::vector<Pose> means;         // Hbar
     Matrix basis;                    // (n, r) P, orthonormal columns of scaled twists
     Matrix soft, light, slack;       // (r, r) blended compliance, inverse mass and inverse damping
+    Matrix strain;                   // (r, r) J, of the last step
     Vector settled;                  // (r,)
     Vector xi;                       // (n,) from the means, scaled
     Vector holding() const;          // (n,) wrench that holds the tips where they are, in their own axes
@@ -119,19 +125,31 @@ class Blended : public Participant {
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
     template <int n>
-    bool solve(const Vector& v, const Vector& push);
+    void slope();
+    template <int n>
+    void turn_frame(int use, const Vector& by, Vector& result);
+    template <int n>
+    bool solve();
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     void admissible();
-    Vector pulled() const;           // (n,) scaled, what the applied wrenches do on xi
+    void pulled(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
+    void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_pose(int e, const Vec6& twist);
     Vec6 scaled(const Vec6& twist) const { return stack(twist.head<3>() / radius, twist.tail<3>()); }
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
     int n_ = 0;
     bool stale_ = true;
-    std::vector<double> distances_, order_;
+    double reach_ = 0;                // 1/R of the weights
+    int last_ = -1;                   // the neighbour that R follows
+    std::vector<double> distances_;
+    std::vector<int> order_;
     Matrix frame_, core_, half_, full_[3];
-    Vector there_, fresh_, z_;   // columns' weights; rates and coordinates in the basis
+    Vector there_, length_;           // of the frame's columns: share of models that have it; length before it was made unit
+    Vector fresh_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, what pulls
+    Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
+    Matrix climb_, change_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
+    Matrix stiff_;                    // (r, r) K
     Matrix inverse_, rows_, turned_;  // A^-1 of this step; G and A^-1 G in a World
     std::vector<int> active_;
 };

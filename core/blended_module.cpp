@@ -127,6 +127,7 @@ void bind_blended(nb::module_& module) {
         .def_prop_ro("soft", [](const BlendedCore& c) { return copied(c.model.soft); }, copy)
         .def_prop_ro("light", [](const BlendedCore& c) { return copied(c.model.light); }, copy)
         .def_prop_ro("slack", [](const BlendedCore& c) { return copied(c.model.slack); }, copy)
+        .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain); }, copy)
         .def_prop_ro("settled", [](const BlendedCore& c) { return copied(c.model.settled); }, copy)
         .def_prop_ro("xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
         .def_prop_ro("holding", [](const BlendedCore& c) { return copied(c.model.holding()); }, copy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 from scipy.spatial.transform import Rotation
 
 import supple
@@ -110,11 +111,15 @@ class Twin:
         basis = np.eye(self.n) if allowed.all() else np.linalg.qr(frame[:, allowed])[0]
         soft = frame @ core @ frame.T
         light, slack = (f @ c @ f.T for f, c in (self.mixed(kind, weights) for kind in (1, 2)))
-        own = [m.compliance[: self.n, : self.n] @ m.wrenches / self.lengths for m in self.models]
-        common = soft @ np.tensordot(weights, [m.wrenches * self.lengths for m in self.models], 1)
-        settled = (common + np.tensordot(weights, own, 1)) / 2
         small = [basis.T @ matrix @ basis for matrix in (soft, light, slack)]
-        return mean(self.homes, weights), basis, *small, basis.T @ settled
+        return mean(self.homes, weights), basis, *small, basis.T @ self.settled(weights)
+
+    def settled(self, weights: np.ndarray) -> np.ndarray:
+        """(n,) what the equilibrium wrenches moved, by the half-way rule."""
+        frame, core = self.mixed(0, weights)
+        own = [m.compliance[: self.n, : self.n] @ m.wrenches / self.lengths for m in self.models]
+        common = frame @ core @ frame.T @ np.tensordot(weights, [m.wrenches * self.lengths for m in self.models], 1)
+        return (common + np.tensordot(weights, own, 1)) / 2
 
     def pulled(self, xi: np.ndarray) -> np.ndarray:
         """(n,) what the wrenches that act do on twists from the mean, where those are xi (e, 6), not scaled."""
@@ -135,6 +140,26 @@ class Twin:
             move = spatial.log(spatial.inverse(self.pose) @ there)
             self.pose = self.pose @ spatial.exp(0.2 * move)
 
+    def slope(self, basis: np.ndarray, held: np.ndarray, common: np.ndarray) -> np.ndarray:
+        """(r, r) the strain xi + settled - C `held` per change of xi, weights included; by differences. `common` (e, 6)
+        is xi, not scaled."""
+        at, columns = self.pose, []
+
+        def strain(twist: np.ndarray) -> np.ndarray:
+            self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
+            weights = self.weights()
+            frame, core = self.mixed(0, weights)
+            soft, settled = frame @ core @ frame.T, self.settled(weights)
+            xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths
+            return xi + settled - soft @ held
+
+        for axis in np.eye(self.n):
+            near, far = (strain(h * axis) - strain(-h * axis) for h in (1e-4, 2e-4))
+            columns.append((8 * near - far) / 12e-4)
+        self.pose = at
+        from_xi = block_diag(*spatial.right_jacobian(common)) * self.lengths / self.lengths[:, None]
+        return basis.T @ np.array(columns).T @ from_xi @ basis
+
     def step(self) -> None:
         """Eq. 24 and algorithm 5: backward Euler from the mean of the models in use."""
         h = self.h
@@ -143,7 +168,8 @@ class Twin:
         rates = np.linalg.solve(spatial.right_jacobian(xi), self.velocity[..., None]).ravel() / self.lengths
         z, v = basis.T @ (xi.ravel() / self.lengths), basis.T @ rates
         mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
-        system = mass + h * h * stiffness + (h * np.linalg.inv(slack) if self.damped else 0)
+        slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
+        system = mass + h * max(h, 2e-3) * slope.T @ stiffness @ slope + (h * np.linalg.inv(slack) if self.damped else 0)
         right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled))
         for i, (held, point, k, d) in self.handles.items():
             rotation, rows = self.pose[i, :3, :3], slice(6 * i, 6 * i + 6)
@@ -208,6 +234,22 @@ def close(found: np.ndarray, wanted: np.ndarray, share: float = 1e-9) -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
+def test_how_the_strain_changes(name):
+    models = COLLECTIONS[name]()
+    motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
+    for i in range(10):
+        twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
+        middle, basis, soft, _, _, settled = twin.blend()
+        xi = spatial.log(spatial.inverse(middle) @ twin.pose)
+        held = basis @ np.linalg.solve(soft, basis.T @ (xi.ravel() / twin.lengths) + settled)
+        motion.place(twin.pose)
+        motion.core.step(1, False)
+        ours = motion.core.basis
+        turn = ours.T @ basis
+        close(turn.T @ motion.core.strain @ turn, twin.slope(basis, held, xi), 1e-6)
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
 @pytest.mark.parametrize("dt", [1e-4, 2e-3, 0.05])
 def test_steps(name, dt):
     models = COLLECTIONS[name]()
@@ -231,10 +273,10 @@ def test_steps(name, dt):
         fast.step()
         twin.step()
         poses = np.array([fast.end_effector_pose(tip) for tip in tips])
-        # what three directions of the Y that are nearly locked do to rounding
-        np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=1e-6 if name == "two tips" else 1e-10)
+        # the twin takes differences; some directions of Y and ladder are nearly locked
+        np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=1e-6 if name in ("two tips", "ranks") else 1e-8)
     if name != "two tips":
-        np.testing.assert_allclose(fast.poses.array, twin.links(), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(fast.poses.array, twin.links(), rtol=0, atol=1e-7)
     assert np.abs(fast.displacement).max() > 1e-5
     assert fast.time == pytest.approx(100 * dt)
 
