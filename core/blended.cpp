@@ -188,6 +188,9 @@ void Blended::add(Sample sample) {
     sample.tips = sample.home;
     for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
+    sample.load = sample.wrench;
+    const Eigenframe& soft = sample.parts[compliance];
+    sample.settled = soft.frame * (soft.core * (soft.frame.transpose() * sample.load));
     samples.push_back(std::move(sample));
 }
 
@@ -214,7 +217,9 @@ void Blended::weigh() {
     const int k = static_cast<int>(samples.size());
     const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
     int nearest = 0;
+    double more = -neighbours;  // than the neighbours that count, if the last came in only in part
     for (int i = 0; i < k; ++i) {
+        more += samples[i].presence;
         double d = 0;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose& home = samples[i].tips[e];
@@ -235,12 +240,12 @@ void Blended::weigh() {
     if (closest < 1e-100) {
         weights[nearest] = sum = 1;
     } else {
-        if (neighbours > 0 && k > neighbours) {
+        if (neighbours > 0 && more > 0) {
             std::iota(order_.begin(), order_.end(), 0);
             std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end(),
                              [&](int a, int b) { return distances_[a] < distances_[b]; });
             last_ = order_[neighbours - 1];
-            reach_ = 1 / (wider * distances_[last_]);
+            reach_ = std::min(more, 1.0) / (wider * distances_[last_]);
         }
         const double most = 1 / closest - reach_;
         for (int i = 0; i < k; ++i) {
@@ -320,19 +325,20 @@ void Blended::blend() {
     if (damped) mix(yielding, full_[2]);
     mix(compliance, full_[0]);  // last: its frame is needed again
     admissible();
-    wrench_.setZero();
-    each_.setZero();
-    for (const auto& use : used) {
-        wrench_ += use.weight * samples[use.model].wrench;
-        each_ += use.weight * samples[use.model].settled;
-    }
-    each_.noalias() += full_[0] * wrench_;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Mean mean;
         for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
         means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : mean.pose();
         xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
     }
+    if (ground > 0) stand();
+    wrench_.setZero();
+    each_.setZero();
+    for (const auto& use : used) {
+        wrench_ += use.weight * samples[use.model].load;
+        each_ += use.weight * samples[use.model].settled;
+    }
+    each_.noalias() += full_[0] * wrench_;
     if (basis.cols() == n_) {
         soft = full_[0];
         light = full_[1];
@@ -343,6 +349,20 @@ void Blended::blend() {
         light.noalias() = basis.transpose() * full_[1] * basis;
         if (damped) slack.noalias() = basis.transpose() * full_[2] * basis;
         settled.noalias() = 0.5 * (basis.transpose() * each_);
+    }
+}
+
+// What the ground's spring adds to the wrenches of the models in use.
+void Blended::stand() {
+    for (const auto& use : used) {
+        Sample& sample = samples[use.model];
+        for (std::size_t e = 0; e < tips.size(); ++e)
+            sample.load.segment<6>(6 * e) = sample.wrench.segment<6>(6 * e) +
+                                            ground * scaled(log(sample.tips[e].seen_from(means[e])));
+        const Eigenframe& soft = sample.parts[compliance];
+        all_.noalias() = soft.frame.transpose() * sample.load;
+        by_.noalias() = soft.core * all_;
+        sample.settled.noalias() = soft.frame * by_;
     }
 }
 
@@ -371,8 +391,8 @@ void Blended::rates(Vector& result) const {
 }
 
 Vector Blended::holding() const {
-    const Vector z = basis.transpose() * xi + settled;
-    Vector result = basis * soft.llt().solve(z);
+    const Vector z = basis.transpose() * xi;
+    Vector result = basis * (soft.llt().solve(z + settled) - ground * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
@@ -438,7 +458,7 @@ void Blended::slope() {
     Column reach = Column::Zero(n_), mean = Column::Zero(n_);
     if (last_ >= 0) {
         steps(last_, reach);
-        reach *= wider * reach_ * reach_;
+        reach *= reach_ / distances_[last_];
     }
     int most = 0;
     for (int k = 0; k < count; ++k) {
@@ -461,7 +481,7 @@ void Blended::slope() {
     for (int k = 0; k < count; ++k) {
         const Sample& sample = samples[used[k].model];
         turn_frame<n>(k, by_, all_);
-        change_.col(k) = 0.5 * (full_[0] * sample.wrench + sample.settled);
+        change_.col(k) = 0.5 * (full_[0] * sample.load + sample.settled);
         change_.col(k) += all_;
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
@@ -478,7 +498,7 @@ void Blended::slope() {
     strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
-// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c)), with handles as springs on points of the tips at the end of the
+// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of the
 // step.
 template <int n>
 bool Blended::solve() {
@@ -492,7 +512,7 @@ bool Blended::solve() {
     const Square J = strain;
     Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
     if (damped) system += h * Square(slack).llt().solve(I);
-    Column right = mass * v_ + h * (push_ - stiffness * (z_ + settled));
+    Column right = mass * v_ + h * (push_ - stiffness * (z_ + settled) + ground * z_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
@@ -572,8 +592,8 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
 double Blended::energy() const {
     Vector all(n_);
     rates(all);
-    const Vector v = basis.transpose() * all, z = basis.transpose() * xi + settled;
-    return 0.5 * v.dot(light.llt().solve(v)) + 0.5 * z.dot(soft.llt().solve(z));
+    const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + settled;
+    return 0.5 * (v.dot(light.llt().solve(v)) + r.dot(soft.llt().solve(r)) - ground * z.squaredNorm());
 }
 
 // Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.
@@ -583,6 +603,7 @@ double Blended::settle(int iterations, double tolerance) {
     for (int k = 0; k < iterations; ++k) {
         blend();
         pulled(all_);
+        all_ += ground * xi;
         const Vector goal = basis * (soft * (basis.transpose() * all_) - settled);
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {

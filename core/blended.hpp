@@ -10,6 +10,10 @@
 // their mean has no second-order error. So every model is asked half-way between its own displacement
 // log(H_i^-1 H) and the common one, xi; and the equilibrium wrenches enter as (Cbar bbar + sum alpha_i C_i b_i) / 2.
 //
+// The ground. Under a large load the stiffness in a direction may be zero or less (the load itself holds the mechanism),
+// and a compliance that passes through infinity does not blend. All models then stand on a spring `ground` that is common to
+// all of them, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i); it is taken off again after blending.
+//
 // What holds the valley. Weights move with xi, so the place where the springs rest moves too, and in stiff directions that
 // would be a kick at every step. With lambda the wrench that C takes from the strain r(xi) = xi + settled - C lambda, the step
 // knows how the strain changes, r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T, and adds
@@ -44,6 +48,7 @@ class BlendedLinks {
     void add(const double* rest, const double* maps, int m);  // (n, 4, 4), (n, 6, m)
     void set_offsets(int model, const double* twists);        // (n, 6)
     void update(const std::vector<Use>& use, double* poses);
+    void clear() { models_.clear(); }
     int count() const { return n_; }
 
    private:
@@ -70,8 +75,9 @@ class Blended : public Participant {
     enum Kind { compliance, mobility, yielding };  // C, M^-1, D^-1
     struct Sample {
         std::vector<Pose> home;   // end effectors where the model was made
-        Eigenframe parts[3];      // scaled
-        Vector wrench, settled;   // b and C b, scaled
+        Eigenframe parts[3];      // scaled, compliance with the ground's spring
+        Vector wrench;            // b, scaled
+        Vector load, settled;     // b with the ground's spring, and C times it
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
         std::vector<Pose> tips;   // home, moved by set-points
@@ -85,6 +91,7 @@ class Blended : public Participant {
     std::vector<Sample> samples;
     std::vector<Tip> tips;
     double h = 0, time = 0, radius = 1, power = 4;
+    double ground = 0;    // spring that all models stand on, scaled, J
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
@@ -124,6 +131,7 @@ class Blended : public Participant {
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
+    void stand();
     template <int n>
     void slope();
     template <int n>

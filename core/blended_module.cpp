@@ -30,12 +30,11 @@ class BlendedCore {
 
     // frames (n, c) and cores (c, c) of compliance, inverse mass and inverse damping
     void add(const Doubles& home, const std::vector<Doubles>& frames, const std::vector<Doubles>& cores,
-             const Doubles& wrench, const Doubles& settled, const Doubles& cobasis, const Doubles& rest,
+             const Doubles& wrench, const Doubles& cobasis, const Doubles& rest,
              const Doubles& maps, bool damped, double fade) {
         const std::size_t n = 6 * model.tips.size(), m = cobasis.size() / n;
         expect(home, 16 * model.tips.size());
         expect(wrench, n);
-        expect(settled, n);
         expect(rest, 16 * links.count());
         expect(maps, 6 * links.count() * m);
         Blended::Sample sample;
@@ -43,7 +42,6 @@ class BlendedCore {
         for (std::size_t k = 0; k < 3; ++k)
             sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n), {}};
         sample.wrench = vector(wrench);
-        sample.settled = vector(settled);
         sample.cobasis = matrix(cobasis, m);
         if (fade > 0) {  // seconds until it has come in
             sample.presence = 0;
@@ -97,6 +95,12 @@ void bind_blended(nb::module_& module) {
     bind_motion(core);
     core.def(nb::init<int, int, double, double, int, double, int>())
         .def("add", &BlendedCore::add)
+        .def("stand",  // on another ground: without models, until they are added anew
+             [](BlendedCore& c, double ground) {
+                 c.model.ground = ground;
+                 c.model.samples.clear();
+                 c.links.clear();
+             })
         .def("set_offsets",
              [](BlendedCore& c, int i, const Doubles& tips, const Doubles& twists) {
                  expect(tips, 6 * c.model.tips.size());

@@ -89,7 +89,8 @@ class Twin:
         d = self.distances(self.pose) + (1 - self.presence) ** 2
         if d.min() < 1e-12:
             return np.eye(len(d))[np.argmin(d)]
-        reach = 1.2 * np.sort(d)[self.neighbours - 1] if 0 < self.neighbours < len(d) else np.inf
+        more = self.presence.sum() - self.neighbours
+        reach = 1.2 * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
         near = np.clip(self.presence * (1 / d - 1 / reach), 0, None)
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()

@@ -95,6 +95,8 @@ class BlendedModel(Model):
         """The linear models, in the order they were added."""
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
+        self._ground = 0.0
+        """Spring that all models stand on while they are blended, J (twists over the radius); core/blended.hpp."""
         self.exploration: Exploration | None = None
         """What `supple.explore` found out, if it made the collection."""
         self._looking: BlendedMotion | None = None
@@ -123,12 +125,33 @@ class BlendedModel(Model):
             raise MechanismError(
                 f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
             )
-        neighbours = [self._samples[i] for i in np.argsort(distances, kind="stable")]
-        sample = _sample(model, self._lengths, self._stored(model), neighbours)
-        self._samples.append(sample)
+        ground = self._needed(model)
         self.models = (*self.models, model)
+        if ground > self._ground:
+            self._ground, self._samples = ground, []
+            for other in self.models:
+                self._samples.append(self._sampled(other))
+            for motion in self._motions:
+                motion.stand(fade)
+            return
+        sample = self._sampled(model)
+        self._samples.append(sample)
         for motion in self._motions:
             motion.take(sample, fade)
+
+    def _sampled(self, model: ReducedModel) -> Sample:
+        """What a blend needs of a model, its eigenframes like those of the samples so far, the nearest first."""
+        distances = self.distances(model.end_effector_poses)[: len(self._samples)]
+        neighbours = [self._samples[i] for i in np.argsort(distances, kind="stable")]
+        return _sample(model, self._lengths, self._stored(model), neighbours, self._ground)
+
+    def _needed(self, model: ReducedModel) -> float:
+        """The ground that a model needs: none if it is stable by itself, without its load."""
+        values = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])
+        if len(values) == 0 or values[0] > 0:
+            return 0.0
+        first = np.linalg.eigvalsh(_stiffness(self.models[0] if self.models else model, self._lengths)[1])
+        return float(2 * abs(values[0]) + np.abs(first).min())
 
     def _check(self, model: ReducedModel) -> None:
         if not isinstance(model, ReducedModel):
@@ -217,8 +240,6 @@ class Sample:
     yielding: Eigenframe
     """Inverse damping."""
     wrench: Array
-    settled: Array
-    """C b: how far the equilibrium wrenches alone have moved the end effectors, by this model."""
     damped: bool
     energy: float
 
@@ -227,20 +248,26 @@ class Sample:
         return self.compliance, self.mobility, self.yielding
 
 
-def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample]) -> Sample:
+def _stiffness(model: ReducedModel, lengths: Array) -> tuple[Array, Array]:
+    """Orthonormal basis (n, r) of admissible twists over the radius, and the stiffness (r, r) in it, J."""
+    n = len(lengths)
+    basis = np.linalg.qr(model.basis[:n, : model.rank] / lengths[:, None])[0]
+    return basis, basis.T @ (model.stiffness[:n, :n] * np.outer(lengths, lengths)) @ basis
+
+
+def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample], ground: float) -> Sample:
     n = len(lengths)
     units = np.outer(lengths, lengths)
     basis = model.basis[:n, : model.rank]
     mass, damping, stiffness = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping, model.stiffness))
+    soft = model.compliance[:n, :n] / units
+    if ground:
+        scaled, springs = _stiffness(model, lengths)
+        soft = scaled @ np.linalg.inv(springs + ground * np.eye(len(springs))) @ scaled.T
+    light = _inverse(model, basis, mass) / units
+    slack = _inverse(model, basis, damping + UNDAMPED * stiffness) / units
     compliance, mobility, yielding = (
-        eigenframe(inverse / units, [other.parts[i] for other in neighbours])
-        for i, inverse in enumerate(
-            (
-                model.compliance[:n, :n],
-                _inverse(model, basis, mass),
-                _inverse(model, basis, damping + UNDAMPED * stiffness),
-            )
-        )
+        eigenframe(inverse, [other.parts[i] for other in neighbours]) for i, inverse in enumerate((soft, light, slack))
     )
     return Sample(
         model,
@@ -248,7 +275,6 @@ def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list
         mobility,
         yielding,
         wrench=model.wrenches * lengths,
-        settled=model.compliance[:n, :n] @ model.wrenches / lengths,
         damped=bool(damping.any()),
         energy=energy,
     )
@@ -278,17 +304,26 @@ class BlendedMotion:
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._turns: list[Array] = []
-        for sample in model._samples:
-            self.take(sample, fade if sample is model._samples[-1] else 0.0)
+        self.stand(fade)
         model._motions.add(self)
         self.place(model.models[0].end_effector_poses)
+
+    def stand(self, fade: float) -> None:
+        """All models anew, on the ground that they need; the last comes in over `fade` seconds."""
+        there = self.core.presence
+        self.core.stand(self.model._ground)
+        self._turns.clear()
+        for sample in self.model._samples:
+            self.take(sample, fade if sample is self.model._samples[-1] else 0.0)
+        if len(there):
+            self.core.set_presence(np.append(there, self.core.presence[len(there) :]))
 
     def take(self, sample: Sample, fade: float) -> None:
         """One more model, coming in over `fade` seconds."""
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
         links = model.motion_map[..., :n] @ basis
-        arrays = sample.wrench, sample.settled, cobasis, model.rest_poses.array, links
+        arrays = sample.wrench, cobasis, model.rest_poses.array, links
         self.core.add(
             np.ascontiguousarray(model.end_effector_poses),
             [np.ascontiguousarray(part.frame) for part in sample.parts],
@@ -318,12 +353,14 @@ class BlendedMotion:
         core.update()
         units = np.outer(lengths, lengths)
         basis = core.basis
-        mass, stiffness = (basis @ np.linalg.inv(small) @ basis.T / units for small in (core.light, core.soft))
+        soft, ground = core.soft, self.model._ground
+        springs = np.linalg.inv(soft) - ground * np.eye(len(soft))
+        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), springs))
         drag = basis @ np.linalg.inv(core.slack) @ basis.T / units if core.slack.size else UNDAMPED * stiffness
         weights = core.weights
         return Blend(
             weights=weights,
-            compliance=basis @ core.soft @ basis.T * units,
+            compliance=basis @ (np.linalg.inv(springs) if ground else soft) @ basis.T * units,
             mass=mass,
             damping=drag - UNDAMPED * stiffness,
             wrenches=core.holding,
