@@ -596,6 +596,16 @@ double Blended::energy() const {
     return 0.5 * (v.dot(light.llt().solve(v)) + r.dot(soft.llt().solve(r)) - ground * z.squaredNorm());
 }
 
+// Where the springs would rest under the wrench all_, with stiffnesses below zero (which the load outweighs, or nothing does)
+// taken as above.
+Vector Blended::grounded() const {
+    const Matrix K = soft.llt().solve(Matrix::Identity(soft.rows(), soft.cols()));
+    const Eigen::SelfAdjointEigenSolver<Matrix> modes(K - ground * Matrix::Identity(K.rows(), K.cols()));
+    const Vector force = basis.transpose() * all_ - K * (z_ + settled) + ground * z_;
+    const Vector along = modes.eigenvectors().transpose() * force;
+    return z_ + modes.eigenvectors() * along.cwiseQuotient(modes.eigenvalues().cwiseAbs().cwiseMax(0.01 * ground));
+}
+
 // Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.
 double Blended::settle(int iterations, double tolerance) {
     double share = 0.5, last = INFINITY, size = INFINITY;
@@ -603,8 +613,8 @@ double Blended::settle(int iterations, double tolerance) {
     for (int k = 0; k < iterations; ++k) {
         blend();
         pulled(all_);
-        all_ += ground * xi;
-        const Vector goal = basis * (soft * (basis.transpose() * all_) - settled);
+        z_.noalias() = basis.transpose() * xi;
+        const Vector goal = basis * (ground > 0 ? grounded() : Vector(soft * (basis.transpose() * all_) - settled));
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose there = means[e] * exp(unscaled(goal.segment<6>(6 * e)));

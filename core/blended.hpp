@@ -132,6 +132,7 @@ class Blended : public Participant {
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
     void stand();
+    Vector grounded() const;
     template <int n>
     void slope();
     template <int n>

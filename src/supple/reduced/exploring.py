@@ -37,6 +37,8 @@ FIRST, FRESH = 48, 96
 """Directions pulled at first, and for each look at fresh points."""
 BATCH = 16
 """Models made before the errors are looked at again."""
+AWAY = 1e6
+"""rad or m, of limits that are out of the way."""
 TRIES = 7
 """Equilibria looked for in each direction."""
 
@@ -103,7 +105,8 @@ def explore(
 ) -> BlendedModel:
     """A blended model of a mechanism within `max_error` for (nearly) all loads up to a relative displacement `reach`.
 
-    `max_error` bounds both the end effectors' position error over the radius and the separation of the joints.
+    `max_error` bounds both the end effectors' position error over the radius and the separation of the joints. Limits of
+    joints are left out: reduced models have none, a `World` keeps them.
     At most `budget` models are made; if the bound needs more, a `RangeWarning` says what was reached. What was found
     is in `exploration` of the result. The work is spread over `executor` (any of `concurrent.futures`; by default one
     process a core) and does not depend on it. `checkpoint` names a file that the collection is saved to
@@ -158,8 +161,8 @@ class _Search:
         self.mech, self.names, self.max_error, self.reach = mech, names, max_error, reach
         self.pool, self.seed, self.checkpoint = pool, seed, checkpoint
         self.radius = mech.radius or 1.0
-        rest = equilibrium(mech)
-        self.rest = reduce(mech, names, at=rest)
+        self.open = _open(mech)
+        self.rest = reduce(self.open, names, at=equilibrium(self.open))
         self.pulled, self.drawn = 1, 0
         self.points: list[Point] = []
         self.found = np.zeros(0)
@@ -171,7 +174,7 @@ class _Search:
             if self.many.mechanism != mech or list(self.many.end_effectors) != names:
                 raise MechanismError(f"{checkpoint} holds models of another mechanism or of other end effectors")
         else:
-            self.many = blend([self.rest])
+            self.many = blend([_rebound_model(self.rest, mech)])
         self.motion = BlendedMotion(self.many, 1.0, 1)
 
     def _directions(self, count: int) -> list[Array]:
@@ -202,7 +205,7 @@ class _Search:
 
     def _ours(self, point: Point) -> Point:
         """A worker's point with our mechanism instead of the worker's copy."""
-        return replace(point, equilibrium=_rebound(point.equilibrium, self.mech))
+        return replace(point, equilibrium=_rebound(point.equilibrium, self.open))
 
     def pull(self, count: int) -> None:
         """Points in new directions."""
@@ -249,9 +252,7 @@ class _Search:
                 return
             jobs = [(self.points[i].equilibrium, self.names) for i in chosen]
             for i, model in zip(chosen, self.pool.map(_linearise, jobs), strict=True):
-                at = self.points[i].equilibrium
-                poses = Poses(self.mech, model.rest_poses.array)
-                self.many.add(replace(model, mechanism=self.mech, rest_poses=poses, at=at))
+                self.many.add(_rebound_model(replace(model, at=self.points[i].equilibrium), self.mech))
                 self.made.add(i)
             if self.checkpoint is not None:
                 self.many.save(self.checkpoint)
@@ -331,6 +332,23 @@ def _pull(ray: _Ray) -> list[Point]:
 def _rebound(found: Equilibrium, mech: Mechanism) -> Equilibrium:
     """An equilibrium of an equal mechanism as one of this very mechanism."""
     return replace(found, mechanism=mech, poses=Poses(mech, found.poses.array))
+
+
+def _rebound_model(model: ReducedModel, mech: Mechanism) -> ReducedModel:
+    """A model of an equal mechanism as one of this very mechanism."""
+    at = None if model.at is None else _rebound(model.at, mech)
+    return replace(model, mechanism=mech, rest_poses=Poses(mech, model.rest_poses.array), at=at)
+
+
+def _open(mech: Mechanism) -> Mechanism:
+    """The mechanism with its limits out of the way. (They are still there, so that states of one fit the other.)"""
+
+    def moved(limits: Array) -> Array:
+        return np.where(np.isfinite(limits), [-AWAY, AWAY], limits)
+
+    joints = tuple(replace(joint, limits=moved(joint.limits)) for joint in mech.joints)
+    couplings = tuple(replace(coupling, limits=moved(coupling.limits)) for coupling in mech.couplings)
+    return replace(mech, joints=joints, couplings=couplings)
 
 
 def _linearise(job: tuple[Equilibrium, list[str]]) -> ReducedModel:
