@@ -22,35 +22,6 @@ Eigen::Vector4d quaternion(const Mat3& R) {
     return {q.w(), q.x(), q.y(), q.z()};
 }
 
-// Mean of poses by dual quaternions: sum a_i q_i and sum a_i p_i q_i, whatever their order.
-class Mean {
-   public:
-    void add(double weight, const Pose& pose) {
-        Eigen::Quaterniond q(pose.R);
-        if (real_.coeffs().dot(q.coeffs()) < 0) q.coeffs() = -q.coeffs();
-        real_.coeffs() += weight * q.coeffs();
-        const Eigen::Quaterniond p(0, pose.p.x(), pose.p.y(), pose.p.z());
-        moved_.coeffs() += weight * (p * q).coeffs();
-    }
-    // Body twist of the mean per weight of one more like this pose.
-    Vec6 towards(const Pose& pose) const {
-        Eigen::Quaterniond q(pose.R);
-        if (real_.coeffs().dot(q.coeffs()) < 0) q.coeffs() = -q.coeffs();
-        Eigen::Quaterniond inverse = real_.conjugate(), gap = Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q;
-        inverse.coeffs() /= real_.squaredNorm();
-        gap.coeffs() -= ((moved_ * inverse) * q).coeffs();
-        const Mat3 back = real_.normalized().toRotationMatrix().transpose();
-        return stack(back * (gap * inverse).vec(), 2 * (back * (q * inverse).vec()));
-    }
-    Pose pose() const {
-        const Vec3 p = (moved_ * real_.conjugate()).vec() / real_.squaredNorm();
-        return {real_.normalized().toRotationMatrix(), p};
-    }
-
-   private:
-    Eigen::Quaterniond real_{0, 0, 0, 0}, moved_{0, 0, 0, 0};
-};
-
 }  // namespace
 
 // --- links ----------------------------------------------------------------------------------------------------------
@@ -182,10 +153,39 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
     }
 }
 
+// --- the mean -------------------------------------------------------------------------------------------------------
+
+// Sums of a q and a p q, whatever their order.
+void PoseMean::add(double weight, const Turned& pose) {
+    const double a = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -weight : weight;
+    real_.coeffs() += a * pose.q.coeffs();
+    moved_.coeffs() += a * pose.pq.coeffs();
+}
+
+Pose PoseMean::pose() const {
+    const Vec3 p = (moved_ * real_.conjugate()).vec() / real_.squaredNorm();
+    return {real_.normalized().toRotationMatrix(), p};
+}
+
+void PoseMean::close() {
+    inverse_ = real_.conjugate();
+    inverse_.coeffs() /= real_.squaredNorm();
+    place_ = moved_ * inverse_;
+    back_ = real_.normalized().toRotationMatrix().transpose();
+}
+
+Vec6 PoseMean::towards(const Turned& pose) const {
+    const double sign = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -1 : 1;
+    Eigen::Quaterniond gap = place_ * pose.q;
+    gap.coeffs() = sign * (pose.pq.coeffs() - gap.coeffs());
+    return stack(back_ * (gap * inverse_).vec(), back_ * (2 * sign * (pose.q * inverse_).vec()));
+}
+
 // --- the model ------------------------------------------------------------------------------------------------------
 
 void Blended::add(Sample sample) {
     sample.tips = sample.home;
+    sample.turned.assign(sample.tips.begin(), sample.tips.end());
     for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
     sample.load = sample.wrench;
@@ -201,13 +201,16 @@ void Blended::prepare() {
     weights.resize(samples.size());
     used.reserve(samples.size());
     means.resize(tips.size());
+    sums_.resize(tips.size());
     for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &there_, &length_}) each->setZero(n_);
     touch();
 }
 
 void Blended::move_sample(int i, const Vector& twists) {
-    for (std::size_t e = 0; e < tips.size(); ++e)
+    for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
+        samples[i].turned[e] = samples[i].tips[e];
+    }
     touch();
 }
 
@@ -326,9 +329,9 @@ void Blended::blend() {
     mix(compliance, full_[0]);  // last: its frame is needed again
     admissible();
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        Mean mean;
-        for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
-        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : mean.pose();
+        sums_[e] = {};
+        for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].turned[e]);
+        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : sums_[e].pose();
         xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
     }
     if (ground > 0) stand();
@@ -417,26 +420,31 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
 template <int n>
 void Blended::turn_frame(int use, const Vector& by, Vector& result) {
     using Column = Eigen::Matrix<double, n, 1>;
+    using Given = Eigen::Map<const Eigen::Matrix<double, n, n>>;
     const Eigenframe& part = samples[used[use].model].parts[compliance];
-    const Column seen = frame_.transpose() * by, own = part.frame.transpose() * by, carried = core_ * seen;
+    const Given frame(frame_.data(), n_, n_), core(core_.data(), n_, n_);
+    const Given own_frame(part.frame.data(), n_, n_), own_core(part.core.data(), n_, n_);
+    const Eigen::Map<const Column> vector(by.data(), n_);
+    const Column seen = frame.transpose() * vector, own = own_frame.transpose() * vector, carried = core * seen;
     Column turned(n_), back(n_), shrunk(n_);
     for (int j = 0; j < n_; ++j) {
         const double least = agreement * there_[j];
         const bool unit = length_[j] > least;
-        const double share = unit ? frame_.col(j).dot(part.frame.col(j)) : agreement * part.there[j];
+        const double share = unit ? frame.col(j).dot(own_frame.col(j)) : agreement * part.there[j];
         const double over = there_[j] > 0 ? 1 / std::max(length_[j], least) : 0;
         turned[j] = over * (own[j] - share * seen[j]);
         back[j] = over * carried[j];
         shrunk[j] = share * back[j];
     }
-    const Column inner = core_ * turned + part.core * seen - shrunk;
-    result.noalias() = frame_ * inner;
-    result.noalias() += part.frame * back;
+    const Column inner = core * turned + own_core * seen - shrunk;
+    Eigen::Map<Column> into(result.data(), n_);
+    into.noalias() = frame * inner;
+    into.noalias() += own_frame * back;
 }
 
 // J: how the strain changes with xi, weights included.
 template <int n>
-void Blended::slope() {
+void Blended::slope(const Vector& held) {
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols()), count = static_cast<int>(used.size());
     strain.setIdentity(r, r);
@@ -476,26 +484,31 @@ void Blended::slope() {
         others += climb_.col(k);
     }
     climb_.col(most) = -others;  // they add up to nothing; its own is the difference of large numbers near a sample
-    const Column held = basis * (stiff_ * (z_ + settled));
-    by_ = 0.5 * wrench_ - held;
+    by_ = 0.5 * wrench_;
+    by_.noalias() -= basis * held;
+    const Eigen::Map<const Eigen::Matrix<double, n, n>> soft(full_[0].data(), n_, n_);
     for (int k = 0; k < count; ++k) {
         const Sample& sample = samples[used[k].model];
         turn_frame<n>(k, by_, all_);
-        change_.col(k) = 0.5 * (full_[0] * sample.load + sample.settled);
-        change_.col(k) += all_;
+        const Eigen::Map<const Column> load(sample.load.data(), n_);
+        change_.col(k).noalias() = 0.5 * (soft * load);
+        change_.col(k) += 0.5 * sample.settled + all_;
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Mat6 back = right_jacobian_inverse(-twist), on = right_jacobian(twist).transpose();
-        Mean mean;
-        for (const auto& use : used) mean.add(use.weight, samples[use.model].tips[e]);
+        sums_[e].close();
         for (int k = 0; k < count; ++k) {
-            change_.template block<6, 1>(6 * e, k) -= scaled(back * mean.towards(samples[used[k].model].tips[e]));
+            change_.template block<6, 1>(6 * e, k) -= scaled(back * sums_[e].towards(samples[used[k].model].turned[e]));
             const Vec6 by = on * climb_.template block<6, 1>(6 * e, k);
             climb_.template block<6, 1>(6 * e, k) = stack(radius * by.template head<3>(), by.template tail<3>());
         }
     }
-    strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
+    if (r == n_)
+        for (int k = 0; k < count; ++k)
+            strain.noalias() += change_.col(k) * climb_.col(k).transpose();
+    else
+        strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
 // (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of the
@@ -507,12 +520,12 @@ bool Blended::solve() {
     const int r = static_cast<int>(basis.cols());
     const Square I = Square::Identity(r, r);
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
-    stiff_ = stiffness;
-    slope<n>();
+    hold_.noalias() = stiffness * (z_ + settled);
+    slope<n>(hold_);
     const Square J = strain;
     Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
     if (damped) system += h * Square(slack).llt().solve(I);
-    Column right = mass * v_ + h * (push_ - stiffness * (z_ + settled) + ground * z_);
+    Column right = mass * v_ + h * (push_ - hold_ + ground * z_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
@@ -520,8 +533,8 @@ bool Blended::solve() {
         right += h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
-    inverse_ = system.llt().solve(I);
-    fresh_.noalias() = inverse_ * right;
+    fresh_ = system.llt().solve(right);
+    system_ = system;
     return fresh_.allFinite();
 }
 
@@ -583,7 +596,7 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Eigen::Matrix<double, 3, 6> by = touches[i].axes.transpose() * point_map(e, local);
         rows_.middleCols<3>(3 * i).noalias() = basis.middleRows(6 * e, 6).transpose() * by.transpose();
     }
-    turned_.noalias() = inverse_ * rows_;
+    turned_ = system_.llt().solve(rows_);
     Eigen::Map<Vector>(free, n).noalias() = rows_.transpose() * fresh_;
     Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * turned_;
 }

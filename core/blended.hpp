@@ -70,6 +70,26 @@ class BlendedLinks {
     Team team_;
 };
 
+// A pose as dual quaternions have it: q, and p q.
+struct Turned {
+    Eigen::Quaterniond q{1, 0, 0, 0}, pq{0, 0, 0, 0};
+    Turned() = default;
+    Turned(const Pose& pose) : q(pose.R), pq(Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q) {}
+};
+
+// The weighted mean of poses, the same whatever their order.
+class PoseMean {
+   public:
+    void add(double weight, const Turned& pose);
+    Pose pose() const;
+    void close();                             // when all are added, for
+    Vec6 towards(const Turned& pose) const;   // the mean's body twist per weight of one more of these
+
+   private:
+    Eigen::Quaterniond real_{0, 0, 0, 0}, moved_{0, 0, 0, 0}, inverse_{0, 0, 0, 0}, place_{0, 0, 0, 0};
+    Mat3 back_;
+};
+
 class Blended : public Participant {
    public:
     enum Kind { compliance, mobility, yielding };  // C, M^-1, D^-1
@@ -81,6 +101,7 @@ class Blended : public Participant {
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
         std::vector<Pose> tips;   // home, moved by set-points
+        std::vector<Turned> turned;  // the same
         Vector y;                 // where the model is asked
     };
     struct Tip : Pulled {
@@ -134,7 +155,7 @@ class Blended : public Participant {
     void stand();
     Vector grounded() const;
     template <int n>
-    void slope();
+    void slope(const Vector& held);
     template <int n>
     void turn_frame(int use, const Vector& by, Vector& result);
     template <int n>
@@ -158,8 +179,9 @@ class Blended : public Participant {
     Vector fresh_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, what pulls
     Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
     Matrix climb_, change_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
-    Matrix stiff_;                    // (r, r) K
-    Matrix inverse_, rows_, turned_;  // A^-1 of this step; G and A^-1 G in a World
+    Vector hold_;                     // (r,) lambda, what the springs hold with
+    Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
+    std::vector<PoseMean> sums_;
     std::vector<int> active_;
 };
 

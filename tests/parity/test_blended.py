@@ -162,7 +162,17 @@ class Twin:
         return basis.T @ np.array(columns).T @ from_xi @ basis
 
     def step(self) -> None:
-        """Eq. 24 and algorithm 5: backward Euler from the mean of the models in use."""
+        """In parts if an end effector would move by more than 0.2, in all."""
+        before, whole = (self.pose, self.velocity), self.h
+        parts = int(np.clip(np.ceil(self.advance() / 0.2), 1, 16))
+        if parts > 1:
+            (self.pose, self.velocity), self.h = before, whole / parts
+            for _ in range(parts):
+                self.advance()
+            self.h = whole
+
+    def advance(self) -> float:
+        """Eq. 24 and algorithm 5: backward Euler from the mean of the models in use. Returns how far it went."""
         h = self.h
         middle, basis, soft, light, slack, settled = self.blend()
         xi = spatial.log(spatial.inverse(middle) @ self.pose)
@@ -182,6 +192,7 @@ class Twin:
         twist, speed = ((self.lengths * (basis @ x)).reshape(-1, 6) for x in (z + h * v, v))
         self.pose = middle @ spatial.exp(twist)
         self.velocity = (spatial.right_jacobian(twist) @ speed[..., None])[..., 0]
+        return float(h * np.linalg.norm(v))
 
     def links(self) -> np.ndarray:
         """(bodies, 4, 4): the mean of what every model shows, asked half-way between its own displacement and the
