@@ -155,8 +155,7 @@ class Twin:
             return xi + settled - soft @ held
 
         for axis in np.eye(self.n):
-            near, far = (strain(h * axis) - strain(-h * axis) for h in (1e-4, 2e-4))
-            columns.append((8 * near - far) / 12e-4)
+            columns.append((strain(1e-5 * axis) - strain(-1e-5 * axis)) / 2e-5)
         self.pose = at
         from_xi = block_diag(*spatial.right_jacobian(common)) * self.lengths / self.lengths[:, None]
         return basis.T @ np.array(columns).T @ from_xi @ basis
@@ -268,18 +267,18 @@ def test_steps(name, dt):
     fast, twin = supple.ReducedSimulation(supple.blend(models), dt), Twin(models, dt)
     rng, tips = np.random.default_rng(1), models[0].end_effectors
     size = 0.05 / np.abs(models[0].compliance).max()
-    for k in range(100):
-        if k % 25 == 0:
-            i, frame = k // 25 % len(tips), ("world", "body")[k // 50 % 2]
+    for k in range(60):
+        if k % 15 == 0:
+            i, frame = k // 15 % len(tips), ("world", "body")[k // 30 % 2]
             wrench = size * rng.normal(size=6)
             fast.apply(tips[i], wrench, frame=frame)
             twin.loads[i] = (wrench, frame)
-        if k == 30:
+        if k == 20:
             held, stiffness, damping = rng.normal(size=3) * 0.1, 300.0, 4.0
             point = models[0].end_effector_poses[0, :3, 3] + 0.05 * rng.normal(size=3)
             fast.pull(tips[0], point, stiffness, damping, at=held)
             twin.handles[0] = (held, point, stiffness, damping)
-        if k == 80:
+        if k == 50:
             fast.pull(tips[0], None)
             twin.handles.clear()
         fast.step()
@@ -287,10 +286,11 @@ def test_steps(name, dt):
         poses = np.array([fast.end_effector_pose(tip) for tip in tips])
         # the twin takes differences; some directions of Y and ladder are nearly locked
         np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=1e-6 if name in ("two tips", "ranks") else 1e-8)
+        twin.pose, twin.velocity = (part.copy() for part in fast._motion.tips)  # far apart, chaos would be compared
     if name != "two tips":
-        np.testing.assert_allclose(fast.poses.array, twin.links(), rtol=0, atol=1e-7)
+        np.testing.assert_allclose(fast.poses.array, twin.links(), rtol=0, atol=1e-9)
     assert np.abs(fast.displacement).max() > 1e-5
-    assert fast.time == pytest.approx(100 * dt)
+    assert fast.time == pytest.approx(60 * dt)
 
 
 @pytest.mark.parametrize("name", ["helix", "ranks", "few"])
