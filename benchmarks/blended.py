@@ -21,7 +21,7 @@ from _report import Report, parse_args
 from engine import DT, alternate, mujoco_twin, simulation
 from reduced import HAND
 from separation import AROUND, OUT_OF_PLANE
-from supple import ReducedModel, ReducedSimulation, spatial
+from supple import ReducedModel, ReducedSimulation, Simulation, spatial
 from supple.engine import Equilibrium
 from supple.errors import ConvergenceError
 from supple.mechanism.record import Array
@@ -327,7 +327,7 @@ def separation_at(many: BlendedModel, tips: Array) -> float:
 
 def sudden(report: Report, quick: bool) -> None:
     """The load of the second model put on at once, from rest: a minute of steps of 2 ms. Speeds (lengths over the
-    radius, 1/s) should stay near those of one model, and end effectors come to rest where the second was made."""
+    radius, 1/s) should stay near the engine's, and end effectors come to rest where the second was made."""
     library = supple.library
     cases = {
         "ladder": (library.ladder(), ["tip"], OUT_OF_PLANE[:3]),
@@ -342,10 +342,14 @@ def sudden(report: Report, quick: bool) -> None:
             if far is None:
                 continue
             two = supple.blend([rest, supple.reduce(mech, tips, at=far[0])])
-            (speed, off), (alone, _) = (swung(many, far[1] * along, tips_of(far[0], rest)) for many in (two, rest))
-            report.row(put_on_at_once=label(name, along), N=far[1], speed=speed, speed_of_one=alone, off_at_the_end=off)
-            worst = max(worst, speed / alone)
-        report.target(f"{name}: top speed of two models / of one, load put on at once", worst, at_most=2)
+            load = far[1] * along
+            speed, off = swung(two, load, tips_of(far[0], rest))
+            engine = swung_by_engine(rest, load)
+            report.row(
+                put_on_at_once=label(name, along), N=far[1], speed=speed, speed_of_engine=engine, off_at_the_end=off
+            )
+            worst = max(worst, speed / engine)
+        report.target(f"{name}: top speed of two models / of the engine, load put on at once", worst, at_most=2)
 
 
 def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
@@ -359,6 +363,19 @@ def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple
         top = max(top, float(np.abs(sim._motion.tips[1] / lengths).max()))
     away = np.linalg.norm(sim._motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max()
     return top, float(away / many.mechanism.radius)
+
+
+def swung_by_engine(rest: ReducedModel, load: Array) -> float:
+    """Top speed of the end effectors during 5 s under a load (e, 6) on the first."""
+    sim, length = Simulation(rest.mechanism, DT), rest.mechanism.radius
+    sim.apply(rest.end_effectors[0], load[0])
+    before, top = rest.end_effector_poses, 0.0
+    for _ in range(int(5 / DT / 5)):
+        sim.step(5)
+        now = np.array([sim.poses[name] for name in rest.end_effectors])
+        twists = spatial.log(spatial.inverse(before) @ now) / (5 * DT)
+        before, top = now, max(top, float(np.abs(twists / ([length] * 3 + [1.0] * 3)).max()))
+    return top
 
 
 # work around closed paths
@@ -434,13 +451,14 @@ def exploring(report: Report, quick: bool) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what an import leaves out
             hand = supple.load(HAND).with_springs(1.0, 0.05)
-        cases["Shadow Hand's index"] = (replace(hand, gravity=(0, 0, 0)), ["rh_ffdistal"])
+        free = tuple(replace(joint, limits=None) for joint in hand.joints)  # reduced models have none
+        cases["Shadow Hand's index"] = (replace(hand, joints=free, gravity=(0, 0, 0)), ["rh_ffdistal"])
     elif not quick:
         print(f"there is no {HAND.name} beside the project: the Shadow Hand is left out")
     for name, (mech, tips) in cases.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", supple.RangeWarning)  # what was reached is in the table
-            many = supple.explore(mech, tips, BOUND, budget=40 if quick else 500, progress=lambda _: None)
+            many = supple.explore(mech, tips, BOUND, budget=40 if quick else 1000, progress=lambda _: None)
         rest, found = many.models[0], many.exploration
         errors, before, free = [], [], []
         for seed, draw, into in ((7, directions, errors), (8, forces, free)):

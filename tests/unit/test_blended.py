@@ -242,8 +242,8 @@ def test_an_unstable_equilibrium_is_interpolated():
 
 
 def test_a_load_that_holds_the_arm_more_than_its_springs():
-    """Pulled hard, a nearly stretched arm is held by the load more than by its springs: added to a running simulation it
-    comes in, and the simulation comes to rest where the engine does."""
+    """Pulled hard, a nearly stretched arm is held by the load more than by its springs: added to a running simulation
+    it comes in, and the simulation comes to rest where the engine does."""
     b = supple.Builder("two links", gravity=(0, 0, 0))
     elbow, hand = (0.25, 0, 0.433), (0.5, 0, 0)
     b.link("upper", (0, 0, 0), elbow, mass=1.0)

@@ -97,7 +97,7 @@ def explore(
     max_error: float,
     reach: float = 1.0,
     *,
-    budget: int = 500,
+    budget: int = 1000,
     executor: Executor | None = None,
     seed: int = 0,
     checkpoint: str | PathLike[str] | None = None,
@@ -105,8 +105,8 @@ def explore(
 ) -> BlendedModel:
     """A blended model of a mechanism within `max_error` for (nearly) all loads up to a relative displacement `reach`.
 
-    `max_error` bounds both the end effectors' position error over the radius and the separation of the joints. Limits of
-    joints are left out: reduced models have none, a `World` keeps them.
+    `max_error` bounds both the end effectors' position error over the radius and the separation of the joints. Limits
+    of joints are left out: reduced models have none, a `World` keeps them.
     At most `budget` models are made; if the bound needs more, a `RangeWarning` says what was reached. What was found
     is in `exploration` of the result. The work is spread over `executor` (any of `concurrent.futures`; by default one
     process a core) and does not depend on it. `checkpoint` names a file that the collection is saved to
