@@ -1,0 +1,146 @@
+#include "blended_links.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "spatial.hpp"
+
+namespace supple {
+
+namespace {
+
+Eigen::Vector4d quaternion(const Mat3& R) {
+    const Eigen::Quaterniond q(R);
+    return {q.w(), q.x(), q.y(), q.z()};
+}
+
+}  // namespace
+
+void BlendedLinks::add(const double* rest, const double* maps, int m) {
+    const int count = (n_ + lanes - 1) / lanes;
+    Model model{m, std::vector<Block>(count), std::vector<double>(static_cast<std::size_t>(count) * m * 6 * lanes)};
+    for (int i = 0; i < count * lanes; ++i) {
+        const int from = std::min(i, n_ - 1), l = i % lanes;
+        Block& block = model.blocks[i / lanes];
+        Mat3 R;
+        for (int r = 0; r < 3; ++r) {
+            for (int c = 0; c < 3; ++c) block.rotation[3 * r + c][l] = R(r, c) = rest[16 * from + 4 * r + c];
+            block.place[r][l] = rest[16 * from + 4 * r + 3];
+        }
+        const Eigen::Vector4d q = quaternion(R);
+        for (int k = 0; k < 4; ++k) block.turn[k][l] = q[k];
+        for (int k = 0; k < 6; ++k) {
+            block.offset[k][l] = 0;
+            for (int j = 0; j < m; ++j)
+                model.maps[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] =
+                    maps[(6 * from + k) * m + j];
+        }
+    }
+    models_.push_back(std::move(model));
+}
+
+void BlendedLinks::set_offsets(int model, const double* twists) {
+    std::vector<Block>& blocks = models_[model].blocks;
+    for (int i = 0; i < static_cast<int>(blocks.size()) * lanes; ++i)
+        for (int k = 0; k < 6; ++k) blocks[i / lanes].offset[k][i % lanes] = twists[6 * std::min(i, n_ - 1) + k];
+}
+
+void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
+    const int count = (n_ + lanes - 1) / lanes;
+    team_.run([&](int thread, int threads) {
+        for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(use, i, poses);
+    });
+}
+
+void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) const {
+    alignas(64) double Q[4][lanes] = {}, D[4][lanes] = {};  // sums of a q and a p q
+    for (const Use& each : use) {
+        const Model& model = models_[each.model];
+        const Block& block = model.blocks[index];
+        alignas(64) double x[6][lanes], s[lanes], quarter[lanes], c[lanes], half[lanes], third[lanes];
+        for (int k = 0; k < 6; ++k)
+            for (int l = 0; l < lanes; ++l) x[k][l] = block.offset[k][l];
+        const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * lanes;
+        for (int j = 0; j < model.m; ++j, map += 6 * lanes) {
+            const double y = each.y[j];
+            for (int k = 0; k < 6; ++k)
+                for (int l = 0; l < lanes; ++l) x[k][l] += map[k * lanes + l] * y;
+        }
+        double largest = 0;
+        for (int l = 0; l < lanes; ++l) {
+            s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
+            quarter[l] = 0.25 * s[l];
+            largest = std::max(largest, s[l]);
+        }
+        // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
+        if (largest <= 10.0) {
+            stumpff_lanes<0, 11>(quarter, c);
+            stumpff_lanes<1, 11>(quarter, half);
+            stumpff_lanes<3>(s, third);
+            for (int l = 0; l < lanes; ++l) half[l] *= 0.5;
+        } else {
+            for (int l = 0; l < lanes; ++l) {
+                const Stumpff small = stumpff(quarter[l]), whole = stumpff(s[l]);
+                c[l] = small[0];
+                half[l] = 0.5 * small[1];
+                third[l] = whole[3];
+            }
+        }
+        for (int l = 0; l < lanes; ++l) {
+            // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
+            const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
+            const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
+            const double b = 2 * half[l] * half[l];
+            const double tx = vx + b * cx + third[l] * (wy * cz - wz * cy);
+            const double ty = vy + b * cy + third[l] * (wz * cx - wx * cz);
+            const double tz = vz + b * cz + third[l] * (wx * cy - wy * cx);
+            const double ex = half[l] * wx, ey = half[l] * wy, ez = half[l] * wz, ew = c[l];
+            const double rw = block.turn[0][l], rx = block.turn[1][l], ry = block.turn[2][l], rz = block.turn[3][l];
+            const double qw = rw * ew - rx * ex - ry * ey - rz * ez, qx = rw * ex + rx * ew + ry * ez - rz * ey;
+            const double qy = rw * ey - rx * ez + ry * ew + rz * ex, qz = rw * ez + rx * ey - ry * ex + rz * ew;
+            const auto& R = block.rotation;
+            const double px = block.place[0][l] + R[0][l] * tx + R[1][l] * ty + R[2][l] * tz;
+            const double py = block.place[1][l] + R[3][l] * tx + R[4][l] * ty + R[5][l] * tz;
+            const double pz = block.place[2][l] + R[6][l] * tx + R[7][l] * ty + R[8][l] * tz;
+            const double same = Q[0][l] * qw + Q[1][l] * qx + Q[2][l] * qy + Q[3][l] * qz;
+            const double a = same < 0 ? -each.weight : each.weight;
+            Q[0][l] += a * qw;
+            Q[1][l] += a * qx;
+            Q[2][l] += a * qy;
+            Q[3][l] += a * qz;
+            D[0][l] -= a * (px * qx + py * qy + pz * qz);
+            D[1][l] += a * (px * qw + py * qz - pz * qy);
+            D[2][l] += a * (py * qw + pz * qx - px * qz);
+            D[3][l] += a * (pz * qw + px * qy - py * qx);
+        }
+    }
+    alignas(64) double out[12][lanes];
+    for (int l = 0; l < lanes; ++l) {
+        const double w = Q[0][l], x = Q[1][l], y = Q[2][l], z = Q[3][l];
+        const double scale = 1 / (w * w + x * x + y * y + z * z), two = 2 * scale;
+        const double xx = two * x * x, yy = two * y * y, zz = two * z * z;
+        const double xy = two * x * y, xz = two * x * z, yz = two * y * z;
+        const double wx = two * w * x, wy = two * w * y, wz = two * w * z;
+        out[0][l] = 1 - yy - zz;
+        out[1][l] = xy - wz;
+        out[2][l] = xz + wy;
+        out[4][l] = xy + wz;
+        out[5][l] = 1 - xx - zz;
+        out[6][l] = yz - wx;
+        out[8][l] = xz - wy;
+        out[9][l] = yz + wx;
+        out[10][l] = 1 - xx - yy;
+        // vector part of D conj(Q)
+        const double dw = D[0][l], dx = D[1][l], dy = D[2][l], dz = D[3][l];
+        out[3][l] = scale * (dx * w - dw * x - dy * z + dz * y);
+        out[7][l] = scale * (dy * w - dw * y - dz * x + dx * z);
+        out[11][l] = scale * (dz * w - dw * z - dx * y + dy * x);
+    }
+    const int first = index * lanes, count = std::min(lanes, n_ - first);
+    for (int l = 0; l < count; ++l) {
+        double* pose = poses + 16 * static_cast<std::size_t>(first + l);
+        for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
+    }
+}
+
+}  // namespace supple
