@@ -353,13 +353,17 @@ def sudden(report: Report, quick: bool) -> None:
 
 
 def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
-    """Top speed during a minute under a load (e, 6), and how far the end effectors are from poses `there` then."""
+    """Top speed during a minute under a load (e, 6), and how far the end effectors are from poses `there` then; both
+    infinite if the simulation gives up."""
     sim = ReducedSimulation(many, DT)
     lengths = np.array([many.mechanism.radius] * 3 + [1.0] * 3)
     sim.apply(many.end_effectors[0], load[0])
     top = 0.0
     for _ in range(600):
-        sim.step(50)
+        try:
+            sim.step(50)
+        except ConvergenceError:
+            return np.inf, np.inf
         top = max(top, float(np.abs(sim._motion.tips[1] / lengths).max()))
     away = np.linalg.norm(sim._motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max()
     return top, float(away / many.mechanism.radius)
