@@ -1,0 +1,506 @@
+"""Equilibrium and modes: what they promise, and what they say to bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from small_mechanisms import STILL, chain, driven, flat, pendulum, square, wheels
+from supple.engine import linear as engine_linear
+from supple.mechanism import Curve
+
+# bad input to equilibrium
+
+
+@pytest.mark.parametrize(
+    ("wrenches", "text"),
+    [
+        ({"rodd": np.zeros(6)}, "no body or site of 'pendulum' named 'rodd'; did you mean 'rod'"),
+        ({"world": np.ones(6)}, "named 'world'"),
+        ({"rod": np.zeros(3)}, "wrench on 'rod' .* shape 6, got 3"),
+        ({"rod": 1.0}, "wrench on 'rod' .* shape 6"),
+        ({"rod": [0, 0, np.nan, 0, 0, 0]}, "wrench on 'rod' .* finite"),
+        ({"rod": [0, 0, np.inf, 0, 0, 0]}, "wrench on 'rod' .* finite"),
+        ({"rod": "down"}, "wrench on 'rod' .* numbers"),
+        ([0, 0, 1, 0, 0, 0], "wrenches are given as"),
+    ],
+)
+def test_bad_wrenches(wrenches, text):
+    mech = pendulum(stiffness=10.0)
+    with pytest.raises(supple.MechanismError, match=text):
+        supple.equilibrium(mech, wrenches)
+    if isinstance(wrenches, dict):
+        sim = supple.Simulation(mech, 1e-3)
+        with pytest.raises(supple.MechanismError, match=text):
+            sim.apply(*next(iter(wrenches.items())))
+
+
+def test_wrench_on_a_site_of_the_world():
+    b = supple.Builder("site")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("hinge", "world", "rod", at=(0, 0, 0), axis="y", stiffness=1.0)
+    b.site("post", "world", at=(1, 1, 1))
+    mech = b.build()
+    with pytest.raises(supple.MechanismError, match="'post' is fixed to the world"):
+        supple.equilibrium(mech, {"post": np.zeros(6)})
+    with pytest.raises(supple.MechanismError, match="'post' is fixed to the world"):
+        supple.Simulation(mech, 1e-3).pull("post", (0, 0, 0))
+
+
+def test_bad_frame():
+    with pytest.raises(supple.MechanismError, match="frame must be 'world' or 'body'"):
+        supple.equilibrium(pendulum(stiffness=1.0), {"rod": np.zeros(6)}, frame="local")
+
+
+@pytest.mark.parametrize(
+    ("targets", "text"),
+    [
+        ({"hing": 0.1}, "no joint, coordinate, coupling or motor of 'pendulum' named 'hing'.*'hinge'"),
+        ({"hinge": np.nan}, "target of 'hinge' must be finite"),
+    ],
+)
+def test_bad_targets(targets, text):
+    mech = pendulum(stiffness=1.0)
+    with pytest.raises(supple.MechanismError, match=text):
+        supple.equilibrium(mech, targets=targets)
+    with pytest.raises(supple.MechanismError, match=text):
+        supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
+
+
+def test_target_of_a_joint_without_spring():
+    with pytest.raises(supple.MechanismError, match="'hinge' has no spring"):
+        supple.equilibrium(pendulum(), targets={"hinge": 0.3})
+
+
+def test_target_of_a_joint_with_several_axes():
+    b = supple.Builder("ball", gravity=STILL)
+    b.body("bob", mass=1.0, inertia=(1, 1, 1))
+    b.ball("socket", "world", "bob", at=(0, 0, 0), stiffness=1.0)
+    mech = b.build()
+    with pytest.raises(supple.MechanismError, match=r"several axes; name one: socket\.0"):
+        supple.equilibrium(mech, targets={"socket": 0.3})
+    eq = supple.equilibrium(mech, targets={"socket.1": 0.3})
+    np.testing.assert_allclose(eq.coordinates["socket"], [0, 0.3, 0], atol=1e-10)
+
+
+def test_start_and_at_of_another_mechanism():
+    eq = supple.equilibrium(pendulum(stiffness=1.0))
+    other = pendulum(stiffness=2.0)
+    for use in (
+        lambda: supple.equilibrium(other, start=eq),
+        lambda: supple.Simulation(other, 1e-3, at=eq),
+        lambda: supple.modes(other, at=eq),
+    ):
+        with pytest.raises(supple.MechanismError, match="is an equilibrium of 'pendulum', not of"):
+            use()
+    assert supple.equilibrium(pendulum(stiffness=1.0), start=eq).q == pytest.approx(eq.q, abs=1e-12)
+
+
+def test_pieces_that_nothing_connects():
+    b = supple.Builder("pieces")
+    for i in range(3):
+        b.body(f"body{i}", mass=1.0, inertia=(1, 1, 1))
+    b.hinge("held", "world", "body0", at=(0, 0, 0), axis="y", stiffness=1.0)
+    b.hinge("adrift", "body1", "body2", at=(0, 0, 0), axis="y", stiffness=1.0)
+    with pytest.raises(supple.MechanismError, match=r"2 bodies cannot be reached .* 'body1', 'body2'"):
+        b.build()
+
+
+# what nothing holds
+
+
+def test_what_nothing_holds_is_named():
+    with pytest.raises(supple.MechanismError, match="nothing holds 'hinge' of 'pendulum'"):
+        supple.equilibrium(pendulum(gravity=STILL))
+    with pytest.raises(supple.MechanismError, match="nothing holds 'hinge' of 'pendulum'"):
+        supple.equilibrium(pendulum(gravity=STILL), {"rod": [0, 0, 0, 0, 1, 0]})
+
+
+@pytest.mark.parametrize("gravity", [STILL, (0, 0, -9.81)])
+def test_a_floating_body_is_named(gravity):
+    b = supple.Builder("floating", gravity=gravity)
+    b.body("bob", mass=1.0, inertia=(1, 1, 1))
+    b.free("float", "world", "bob")
+    with pytest.raises(supple.MechanismError, match=r"nothing holds 'float\.0', .* of 'floating'"):
+        supple.equilibrium(b.build())
+
+
+def test_only_what_is_loose_is_named():
+    mech = chain([5.0, 0.0, 5.0])
+    with pytest.raises(supple.MechanismError, match="nothing holds 'hinge1' of"):
+        supple.equilibrium(mech)
+    assert supple.equilibrium(mech, {"end": [3, 0, 0, 0, 0, 0]}).stable
+
+
+def test_weight_and_pull_hold_a_passive_hinge():
+    eq = supple.equilibrium(pendulum())
+    assert eq.q == pytest.approx([np.pi / 2], abs=1e-9)
+    assert eq.stable
+    eq = supple.equilibrium(pendulum(gravity=STILL), {"end": [3, 0, 1, 0, 0, 0]})
+    assert np.tan(-eq.q[0]) == pytest.approx(1 / 3, abs=1e-9)
+    assert eq.stable
+
+
+def test_an_upright_pendulum_balances_but_is_not_stable():
+    mech = pendulum().at([-np.pi / 2])
+    eq = supple.equilibrium(mech)
+    assert eq.q == pytest.approx([-np.pi / 2], abs=1e-9)
+    assert not eq.stable
+
+
+# no equilibrium, and buckling
+
+
+def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
+    b = supple.Builder("weak", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(1, 1, 1))
+    weak = Curve(np.array([-1.0, 0, 1, 2]), np.array([-1.0, 0, 1, 0.5]))
+    b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", curves=[weak])
+    with pytest.raises(supple.ConvergenceError, match=r"no equilibrium of 'weak' .* beyond (49|50)\.\d%") as caught:
+        supple.equilibrium(b.build(), {"wheel": [0, 0, 0, 0, 0, 2.0]})
+    assert caught.value.load_fraction == pytest.approx(0.5, abs=2e-3)
+    state = caught.value.state
+    assert state.load_fraction == caught.value.load_fraction
+    torque = float(weak(state.coordinates["axle"][0]))
+    assert torque == pytest.approx(2 * state.load_fraction, abs=1e-9)
+    assert state.stable
+
+
+def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
+    b = supple.Builder("weak", gravity=(0, 0, 9.81))
+    b.body("bob", mass=1.0)
+    weak = Curve(np.array([-1.0, 0, 1, 2]), np.array([-1.0, 0, 1, 0.5]))
+    b.slide("rail", "world", "bob", at=(0, 0, 0), axis="z", curves=[weak])
+    mech = b.build()
+    with pytest.raises(supple.ConvergenceError) as caught:
+        supple.equilibrium(mech)
+    state = caught.value.state
+    assert float(weak(state.q[0])) == pytest.approx(9.81 * state.load_fraction, abs=1e-8)
+    back = supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}, start=state)
+    assert back.q == pytest.approx(supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}).q, abs=1e-9)
+    assert supple.modes(mech, state).frequencies[0] > 0
+    tangent = engine_linear.linearised(mech, state).equations.core
+    tangent.evaluate(False)
+    assert max(tangent.imbalance, tangent.gap_size) < 1e-9
+
+
+@pytest.mark.parametrize("links", [1, 4])
+def test_a_straight_chain_is_stable_up_to_its_buckling_load(links):
+    mech = chain([20.0] * links)
+    turns = np.tril(np.ones((links, links)))  # of the links, by the hinges' angles
+    critical = 20.0 / np.linalg.eigvalsh(turns.T @ turns)[-1]
+    below = supple.equilibrium(mech, {"end": [-0.999 * critical, 0, 0, 0, 0, 0]})
+    above = supple.equilibrium(mech, {"end": [-1.001 * critical, 0, 0, 0, 0, 0]})
+    assert np.abs(below.q).max() < 1e-9
+    assert np.abs(above.q).max() < 1e-9
+    assert below.stable
+    assert not above.stable
+    assert supple.equilibrium(mech, {"end": [1000, 0, 0, 0, 0, 0]}).stable
+
+
+def test_progress_is_reported():
+    reached = []
+    supple.equilibrium(supple.library.helix(20), {"tip": [0, 0, -300, 0, 0, 0]}, progress=reached.append)
+    assert reached == sorted(reached)
+    assert reached[-1] == 1
+
+
+# limits
+
+
+def test_a_stop_carries_what_leans_on_it():
+    mech = pendulum(gravity=STILL, stiffness=10.0, limits=(-0.3, 0.5))
+    eq = None
+    for torque, q, held in ((20, 0.5, -15.0), (-1, -0.1, 0.0), (-20, -0.3, 17.0), (4, 0.4, 0.0), (5.1, 0.5, -0.1)):
+        for start in (None, eq):
+            eq = supple.equilibrium(mech, {"rod": [0, 0, 0, 0, torque, 0]}, start=start)
+            assert eq.q == pytest.approx([q], abs=1e-10)
+            assert eq.held.get("hinge", 0.0) == pytest.approx(held, abs=1e-8)
+            assert eq.stable
+
+
+@pytest.mark.parametrize(
+    ("limits", "gravity"),
+    [
+        ((-1, 0.5), -9.81),
+        ((-0.5, 1), 9.81),
+    ],
+)
+def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
+    eq = supple.equilibrium(pendulum(gravity=(0, 0, gravity), limits=limits))
+    assert eq.q == pytest.approx([-0.5 * np.sign(gravity)], abs=1e-10)
+    assert eq.held["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
+    assert eq.stable
+
+
+def test_a_pendulum_comes_to_rest_hanging():
+    eq = supple.equilibrium(pendulum().at([-0.01]))
+    assert eq.stable
+
+
+def test_a_limit_that_is_not_touched_holds_nothing():
+    eq = supple.equilibrium(pendulum(stiffness=100.0, limits=(-1, 1)))
+    assert eq.held == {}
+    q = eq.q[0]
+    assert 100 * q == pytest.approx(9.81 / 2 * np.cos(q), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_a_falling_pendulum_stays_on_its_stop(method):
+    sim = supple.Simulation(pendulum(limits=(-1, 0.5)), 1e-3, method)
+    highest, energy = [], [sim.energy.total]
+    for _ in range(600):
+        sim.step()
+        highest.append(sim.coordinates["hinge"][0])
+        energy.append(sim.energy.total)
+    assert max(highest) < 0.5 + 1e-9
+    assert highest[-1] == pytest.approx(0.5, abs=1e-9)
+    assert max(np.diff(energy)) < 1e-3  # a stop gives no energy
+    sim.apply("end", [0, 0, 20, 0, 0, 0])
+    sim.step(100)
+    assert sim.coordinates["hinge"][0] < 0.45
+
+
+def test_limits_of_couplings():
+    mech = wheels(spring=5.0, limits=(-0.2, 0.3))
+    eq = supple.equilibrium(mech, {"second": [0, 0, 0, 0, 0, 7.0], "first": [0, 0, 0, 0, 0, 1.0]})
+    q = flat(eq.coordinates)
+    assert q @ [1, 2] == pytest.approx(0.3, abs=1e-10)
+    held = -1.3 / 0.6  # 5 q1 = 1 + held, 10 q2 = 7 + 2 held
+    assert eq.held["gear"] == pytest.approx(held, abs=1e-8)
+    assert q == pytest.approx([(1 + held) / 5, (7 + 2 * held) / 10], abs=1e-9)
+
+
+def test_a_passive_wheel_runs_onto_the_limit_of_a_coupling():
+    eq = supple.equilibrium(wheels(limits=(-0.2, 0.3)), {"first": [0, 0, 0, 0, 0, 1.0]})
+    assert eq.held["gear"] == pytest.approx(-1.0, abs=1e-8)
+
+
+def test_starting_outside_limits():
+    mech = pendulum(limits=(-0.5, 0.5))
+    with pytest.raises(supple.MechanismError, match=r"'hinge' starts at 0\.8, outside its limits -0\.5 \.\.\. 0\.5"):
+        supple.Simulation(mech, 1e-3, q=[0.8])
+    with pytest.raises(supple.MechanismError, match="'hinge' starts at -2"):
+        supple.Simulation(mech.at([-2.0]), 1e-3)
+
+
+def test_starting_outside_the_limits_of_a_coupling():
+    with pytest.raises(supple.MechanismError, match="gear"):
+        supple.Simulation(wheels(limits=(0.5, 1.0)), 1e-3)
+
+
+# motors, couplings, curves, loads
+
+
+def test_a_motor_carries_the_load():
+    eq = supple.equilibrium(driven(), targets={"drive": 0.4})
+    shoulder, elbow = eq.coordinates["shoulder"][0], eq.coordinates["elbow"][0]
+    assert shoulder == pytest.approx(0.4, abs=1e-10)
+    lower = 9.81 / 2 * np.cos(0.4 + elbow)
+    assert 30 * elbow == pytest.approx(lower, abs=1e-9)
+    assert eq.held["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_a_motor_follows_its_curve(method):
+    sim = supple.Simulation(driven(), 2e-3, method, motors={"drive": lambda t: 0.5 * (1 - np.cos(3 * t))})
+    for _ in range(20):
+        sim.step(10)
+        assert sim.coordinates["shoulder"][0] == pytest.approx(0.5 * (1 - np.cos(3 * sim.time)), abs=1e-9)
+
+
+def test_a_motor_moves_a_loop():
+    mech = square(driven=True)
+    sim = supple.Simulation(mech, 2e-3, motors={"drive": lambda t: t})
+    sim.step(200)
+    assert flat(sim.coordinates) == pytest.approx([0.4, -0.4, 0.4, -0.4], abs=1e-9)
+    assert sim.gap < 1e-9
+
+
+def test_a_rigid_coupling_is_a_gear():
+    eq = supple.equilibrium(wheels(rigid=True), {"first": [0, 0, 0, 0, 0, 3.0]})
+    q = flat(eq.coordinates)
+    # power: 3 dq1 = 10 q2 dq2 with dq1 = -2 dq2
+    assert q == pytest.approx([1.2, -0.6], abs=1e-9)
+    assert eq.held["gear"] == pytest.approx(-3.0, abs=1e-8)
+
+
+def test_a_sprung_coupling():
+    eq = supple.equilibrium(wheels(stiffness=4.0, rest=0.5), {"second": [0, 0, 0, 0, 0, 1.0]})
+    # no torque on the first wheel: the coupling is relaxed
+    assert flat(eq.coordinates) == pytest.approx([0.3, 0.1], abs=1e-9)
+    curve = Curve(np.array([-1.0, 0, 1]), np.array([-2.0, 0, 6]))
+    eq = supple.equilibrium(wheels(stiffness=4.0, curve=curve), {"first": [0, 0, 0, 0, 0, 2.0]})
+    q = flat(eq.coordinates)
+    stretch = q @ [1, 2]
+    assert 4 * stretch + float(curve(stretch)) == pytest.approx(2.0, abs=1e-9)
+    assert 10 * q[1] == pytest.approx(-4.0, abs=1e-9)
+
+
+def test_targets_of_couplings():
+    eq = supple.equilibrium(wheels(rigid=True), targets={"gear": 0.8})
+    assert flat(eq.coordinates) == pytest.approx([0.8, 0.0], abs=1e-9)
+    eq = supple.equilibrium(wheels(stiffness=3.0), targets={"gear": 0.6, "second axle": 0.2})
+    assert flat(eq.coordinates) == pytest.approx([0.2, 0.2], abs=1e-9)
+
+
+def test_a_motor_and_a_coupling_of_the_same_name():
+    b = supple.Builder("names", gravity=STILL)
+    b.link("a", (0, 0, 0), (1, 0, 0), mass=1)
+    b.link("b", (1, 0, 0), (2, 0, 0), mass=1)
+    b.hinge("h", "world", "a", at=(0, 0, 0), axis="y")
+    b.hinge("g", "a", "b", at=(1, 0, 0), axis="y")
+    b.motor("drive", "h", 0.1)
+    b.couple("drive", {"h": 1.0, "g": 1.0}, rigid=True)
+    with pytest.raises(supple.MechanismError, match="two couplings and motors are named 'drive'"):
+        b.build()
+
+
+def test_curves_give_their_torque():
+    curve = Curve(np.array([-1.0, 0, 0.5, 2]), np.array([-3.0, 0, 1, 8]))
+    mech = pendulum(gravity=STILL, curves=[curve], rest=0.2)
+    for torque in (-5.0, 0.7, 6.0, 20.0):
+        q = supple.equilibrium(mech, {"rod": [0, 0, 0, 0, torque, 0]}).q[0]
+        assert float(curve(q - 0.2)) == pytest.approx(torque, abs=1e-9)
+
+
+def test_loads_in_world_and_body_axes():
+    mech = pendulum(gravity=STILL, stiffness=10.0)
+    q = supple.equilibrium(mech, {"end": [0, 0, -12, 0, 0, 0]}).q[0]
+    assert 10 * q == pytest.approx(12 * np.cos(q), abs=1e-9)
+    # the rod's frame has z along it; x of the site lies along world x: body axes of the site turn with the rod
+    q = supple.equilibrium(mech, {"end": [0, 0, -12, 0, 0, 0]}, frame="body").q[0]
+    assert q == pytest.approx(1.2, abs=1e-9)
+    rod = mech.poses["rod"][:3, :3].T @ [0, 0, -12]
+    q = supple.equilibrium(mech, {"rod": [*rod, 0, 3.0, 0]}, frame="body").q[0]
+    assert q == pytest.approx(0.3, abs=1e-9)
+
+
+def test_loads_act_where_their_frame_is():
+    mech = pendulum(gravity=STILL, stiffness=10.0)
+    at_end = supple.equilibrium(mech, {"end": [0, 0, -12, 0, 0, 0]})
+    q = at_end.q[0]
+    same = supple.equilibrium(mech, {"rod": [0, 0, -12, 0, 12 * np.cos(q), 0]})
+    np.testing.assert_allclose(same.q, at_end.q, atol=1e-9)
+    np.testing.assert_allclose(same.poses["end"], at_end.poses["end"], atol=1e-9)
+
+
+def test_warm_start_needs_fewer_steps():
+    mech = supple.library.helix(30)
+    cold = supple.equilibrium(mech, {"tip": [0, 0, -300, 0, 0, 0]})
+    near = supple.equilibrium(mech, {"tip": [0, 0, -299, 0, 0, 0]})
+    warm = supple.equilibrium(mech, {"tip": [0, 0, -300, 0, 0, 0]}, start=near)
+    np.testing.assert_allclose(warm.q, cold.q, atol=1e-9)
+    assert warm.iterations < cold.iterations / 2
+
+
+def test_redundant_loops_are_exact():
+    mech = square(a={"stiffness": 7.0})
+    for torque in (0.01, 1.0, 5.0):
+        eq = supple.equilibrium(mech, {"rocker": [0, 0, 0, 0, torque, 0]})
+        angle = torque / 7
+        assert flat(eq.coordinates) == pytest.approx([angle, -angle, angle, -angle], abs=1e-10)
+    middle = supple.equilibrium(mech, {"coupler": [4, 0, 0, 0, 0, 0]})
+    q = middle.coordinates["a"][0]
+    assert 7 * q == pytest.approx(4 * np.cos(q), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "height", [0.3, 0.01, 1e-3]
+)
+def test_a_flat_arch_carries_its_load(height):
+    b = supple.Builder("arch", gravity=STILL)
+    points = [(0, 0, 0), (1, 0, height), (2, 0, 0)]
+    b.link("left", points[0], points[1], mass=1)
+    b.link("right", points[2], points[1], mass=1)
+    b.hinge("a", "world", "left", at=points[0], axis="y", stiffness=1.0)
+    b.hinge("b", "world", "right", at=points[2], axis="y", stiffness=1.0)
+    b.hinge("top", "left", "right", at=points[1], axis="y", stiffness=1.0)
+    b.site("apex", "left", at=points[1])
+    eq = supple.equilibrium(b.build(), {"apex": [0, 0, -1, 0, 0, 0]})
+    assert np.abs(flat(eq.coordinates)).max() < 1e-9  # two bars and the ground: nothing moves
+    thrust = np.linalg.norm(eq.reactions["top"][:3])
+    assert thrust == pytest.approx(np.hypot(1 / height, 1) / 2, rel=1e-6)
+
+
+def test_two_rows_that_ask_for_the_same_thing():
+    mech = square(driven=True, **{"driven twice": True})
+    eq = supple.equilibrium(mech, targets={"drive": 0.3, "other drive": 0.3})
+    assert flat(eq.coordinates) == pytest.approx([0.3, -0.3, 0.3, -0.3], abs=1e-9)
+    with pytest.raises(supple.ConvergenceError):
+        supple.equilibrium(mech, targets={"drive": 0.3, "other drive": 0.2})
+
+
+# modes
+
+
+def test_modes_are_of_unit_mass_and_count():
+    mech = supple.library.y()
+    every, some = supple.modes(mech), supple.modes(mech, count=5)
+    assert len(every.frequencies) == mech.dof
+    assert every.shapes.shape == (18, 18)
+    assert every.twists.shape == (18, 18, 6)
+    np.testing.assert_allclose(some.frequencies, every.frequencies[:5], rtol=1e-12)
+    mass = supple.mass_matrix(mech)
+    np.testing.assert_allclose(every.shapes @ mass @ every.shapes.T, np.eye(18), atol=1e-9)
+    tip = mech.body_index("left_tip")
+    np.testing.assert_allclose(every.twists[3, tip], supple.jacobian(mech, "left_tip") @ every.shapes[3], atol=1e-9)
+
+
+def test_modes_of_what_cannot_move():
+    b = supple.Builder("post")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1)
+    b.fixed("weld", "world", "rod")
+    mech = b.build()
+    with pytest.raises(supple.MechanismError, match="'post' cannot move"):
+        supple.modes(mech)
+    eq = supple.equilibrium(mech)
+    assert eq.stable
+    sim = supple.Simulation(mech, 1e-3)
+    sim.step(3)
+    np.testing.assert_allclose(sim.poses.array, mech.poses.array, atol=1e-15)
+
+
+def test_unstable_modes_are_negative():
+    mech = pendulum().at([-np.pi / 2])
+    moment = (3 / 400 + 1) / 12 + 0.25
+    found = supple.modes(mech, supple.equilibrium(mech)).frequencies
+    assert found == pytest.approx([-np.sqrt(9.81 / 2 / moment) / (2 * np.pi)], rel=1e-9)
+
+
+# redundant loops
+
+
+def test_redundant_loops_carry_nothing_without_a_load():
+    for reaction in supple.equilibrium(supple.library.ladder(6)).reactions.values():
+        assert np.abs(reaction).max() < 1e-10
+
+
+def test_symmetric_rails_carry_alike():
+    eq = supple.equilibrium(supple.library.ladder(6), {"tip": [0, 40, -20, 0, 0, 0]})
+    left, right = eq.reactions["left_hinge_1"], eq.reactions["right_hinge_1"]
+    assert left[[1, 2, 3]] == pytest.approx(right[[1, 2, 3]], abs=1e-9)
+    assert np.linalg.norm(left[:3] + right[:3]) == pytest.approx(np.hypot(40, 20), abs=1e-8)
+
+
+@pytest.mark.parametrize("call", [supple.equilibrium, lambda m: supple.Simulation(m, 1e-3), supple.modes])
+def test_a_file_name_is_no_mechanism(call):
+    with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'; .*supple.load"):
+        call("arm.urdf")
+
+
+def test_motors_need_functions_that_return_numbers():
+    with pytest.raises(supple.MechanismError, match="motor 'drive' needs a function of time"):
+        supple.Simulation(driven(), 1e-3, motors={"drive": 1.0})
+    with pytest.raises(supple.MechanismError, match="motor 'drive' must return a number"):
+        supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: None})
+
+
+def test_steps_in_any_split_give_the_same_bits():
+    swing = {"drive": lambda t: 0.3 * np.sin(7 * t)}
+    once, often = (supple.Simulation(driven(), 1e-3, motors=swing) for _ in range(2))
+    once.step(50)
+    for _ in range(50):
+        often.step()
+    np.testing.assert_array_equal(once.save().history, often.save().history)

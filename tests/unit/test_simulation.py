@@ -1,0 +1,513 @@
+"""Simulation: what it promises, and what it says to bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import engine_reference
+import mechanisms
+import supple
+from small_mechanisms import STILL, chain, driven, flat, pendulum, square
+from supple import spatial
+from supple.mechanism import Mechanism
+
+# bad input to Simulation
+
+
+@pytest.mark.parametrize("dt", [-1e-3, 0.0, np.nan, np.inf])
+def test_bad_steps(dt):
+    with pytest.raises(supple.MechanismError, match="dt must be a positive number of seconds"):
+        supple.Simulation(pendulum(), dt)
+
+
+def test_bad_arguments_of_a_simulation():
+    mech = pendulum()
+    with pytest.raises(supple.MechanismError, match="method must be 'euler' or 'bdf2'"):
+        supple.Simulation(mech, 1e-3, "rk4")
+    with pytest.raises(supple.MechanismError, match="q of 'pendulum' must have shape 1"):
+        supple.Simulation(mech, 1e-3, q=[0, 0])
+    with pytest.raises(supple.MechanismError, match="rates of 'pendulum' must be finite"):
+        supple.Simulation(mech, 1e-3, rates=[np.nan])
+    sim = supple.Simulation(mech, 1e-3)
+    with pytest.raises(supple.MechanismError, match="0 or more"):
+        sim.step(-1)
+    with pytest.raises(supple.MechanismError, match="the point to pull to must be finite"):
+        sim.pull("rod", (0, np.nan, 0))
+    with pytest.raises(supple.MechanismError, match="the stiffness of a handle"):
+        sim.pull("rod", (0, 0, 0), stiffness=-1.0)
+    with pytest.raises(supple.MechanismError, match="saved by a simulation of another mechanism"):
+        sim.restore(supple.Simulation(square(), 1e-3).save())
+    sim.step(0)
+    assert sim.time == 0
+
+
+@pytest.mark.parametrize(
+    ("curve", "text"),
+    [
+        (lambda t: 2.0 * (t > 0.0105), r"the curve of motor 'drive' jumps by 2 at t = 0\.0105 s"),
+        (lambda t: np.nan if t > 0.005 else 0.0, r"motor 'drive' is not finite at t = 0\.006 s"),
+    ],
+)
+def test_bad_motor_curves(curve, text):
+    sim = supple.Simulation(driven(), 1e-3, motors={"drive": curve})
+    with pytest.raises(supple.MechanismError, match=text):
+        sim.step(20)
+    assert sim.time == 0  # before any stepping
+
+
+def test_a_motor_curve_that_jumps_a_little():
+    sim = supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 0.5 * (t > 0.0105)})
+    with pytest.raises(supple.MechanismError, match="jumps"):
+        sim.step(20)
+
+
+def test_a_motor_curve_that_starts_elsewhere():
+    with pytest.raises(supple.MechanismError, match="motor 'drive' starts at 3 but its coordinate stands at 0"):
+        supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 3.0})
+    with pytest.raises(supple.MechanismError, match="no motor named 'engine'"):
+        supple.Simulation(driven(), 1e-3, motors={"engine": lambda t: 0.0})
+    sim = supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 3.0 + t}, q=[3.0, 0.0])
+    sim.step(10)
+    assert sim.coordinates["shoulder"][0] == pytest.approx(3.01, abs=1e-9)
+    with pytest.raises(supple.MechanismError, match="'drive' follows its function of time"):
+        sim.set_target("drive", 0.0)
+
+
+def test_bodies_that_dynamics_cannot_move():
+    b = supple.Builder("ghost")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.body("ghost", spatial.translation(np.array([1.0, 0, 0])))
+    b.hinge("root", "world", "rod", at=(0, 0, 0), axis="y", stiffness=1.0)
+    b.hinge("tip", "rod", "ghost", at=(1, 0, 0), axis="y", stiffness=1.0)
+    mech = b.build()
+    with pytest.raises(supple.MechanismError, match="dynamics cannot move 'tip' of 'ghost'"):
+        supple.Simulation(mech, 1e-3)
+    with pytest.raises(supple.MechanismError, match="moves no mass"):
+        supple.modes(mech)
+    assert supple.equilibrium(mech).stable  # statics needs no mass
+
+
+def test_a_point_mass_cannot_spin():
+    b = supple.Builder("bead")
+    b.body("bead", mass=1.0)
+    b.hinge("spin", "world", "bead", at=(0, 0, 0), axis="y", stiffness=1.0)
+    with pytest.raises(supple.MechanismError, match="dynamics cannot move 'spin'"):
+        supple.Simulation(b.build(), 1e-3)
+
+
+def test_armature_moves_a_body_without_mass():
+    b = supple.Builder("rotor")
+    b.body("rotor")
+    b.hinge("axle", "world", "rotor", at=(0, 0, 0), axis="z", stiffness=4.0, armature=1.0)
+    mech = b.build()
+    assert supple.modes(mech).frequencies == pytest.approx([2 / (2 * np.pi)], rel=1e-12)
+    sim = supple.Simulation(mech, 1e-3, "bdf2", q=[0.1])
+    sim.step(1000)
+    assert sim.coordinates["axle"][0] == pytest.approx(0.1 * np.cos(2.0), abs=2e-6)
+
+
+def test_fixed_bodies_without_mass():
+    def arm(flange: bool) -> Mechanism:
+        b = supple.Builder("arm")
+        b.link("upper", (0, 0, 0), (1, 0, 0), mass=1)
+        b.link("lower", (1, 0, 0), (2, 0, 0), mass=1)
+        b.hinge("a", "world", "upper", at=(0, 0, 0), axis="y", stiffness=50.0)
+        if flange:
+            b.body("flange", spatial.translation(np.array([1.0, 0, 0])))
+            b.fixed("weld", "upper", "flange")
+        b.hinge("b", "flange" if flange else "upper", "lower", at=(1, 0, 0), axis="y", stiffness=50.0)
+        return b.build()
+
+    for mech in (arm(True), arm(False)):
+        sim = supple.Simulation(mech, 1e-3)
+        sim.step(100)
+        state = flat(sim.coordinates), supple.equilibrium(mech).q, supple.modes(mech).frequencies
+        if mech.joints[1].name == "weld":
+            with_flange = state
+    for a, b in zip(with_flange, state, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+def test_a_massless_coupler_moves_with_its_loop():
+    mech = square(a={"stiffness": 7.0})
+    bodies = tuple(replace(b, mass=0.0, inertia=np.zeros((3, 3))) if b.name == "coupler" else b for b in mech.bodies)
+    sim = supple.Simulation(replace(mech, bodies=bodies), 1e-3)
+    sim.apply("coupler", [1, 0, 0, 0, 0, 0])
+    start = sim.poses["coupler"]
+    sim.step(10)
+    assert np.abs(sim.poses["coupler"] - start).max() > 1e-5
+    assert sim.gap < 1e-9
+
+
+def test_a_start_that_does_not_close_its_loops():
+    with pytest.raises(supple.MechanismError):
+        supple.Simulation(square(a={"stiffness": 1.0}), 1e-3, q=[0.1, 0.2, 0.3])
+
+
+# stepping
+
+
+def failing() -> supple.Simulation:
+    """Two motors that agree until 0.05 s and then fight through the loop."""
+    mech = square(driven=True, **{"driven twice": True})
+    curves = {"drive": lambda t: min(t, 0.05), "other drive": lambda t: t}
+    return supple.Simulation(mech, 1e-2, "bdf2", motors=curves)
+
+
+def test_a_step_that_fails_leaves_the_last_good_state():
+    sim, good = failing(), failing()
+    with pytest.raises(supple.ConvergenceError, match=r"the step from t = 0\.05 s did not converge") as caught:
+        sim.step(10)
+    good.step(5)
+    assert caught.value.time == sim.time == pytest.approx(0.05)
+    assert np.array_equal(flat(sim.coordinates), flat(good.coordinates))
+    assert np.array_equal(sim.poses.array, good.poses.array)
+    assert np.array_equal(sim.velocities, good.velocities)
+    assert np.array_equal(sim.save().history, good.save().history)
+    with pytest.raises(supple.ConvergenceError):
+        sim.step()
+    assert np.array_equal(sim.save().history, good.save().history)
+
+
+def test_the_gap_after_a_step_that_failed():
+    sim = failing()
+    with pytest.raises(supple.ConvergenceError):
+        sim.step(10)
+    assert sim.gap < 1e-9
+
+
+def test_a_simulation_starts_at_rest_in_an_equilibrium():
+    mech = supple.library.ladder(4, gravity=(0, 0, -9.81))
+    eq = supple.equilibrium(mech, {"tip": [5, 30, 0, 0, 0, 0]}, targets={"left_hinge_1": 0.1})
+    sim = supple.Simulation(mech, 5e-3, at=eq)
+    sim.step(20)
+    np.testing.assert_allclose(sim.poses.array, eq.poses.array, atol=1e-9)
+    assert np.abs(sim.velocities).max() < 1e-8
+    mech = supple.library.helix(8, gravity=(0, 0, -9.81))
+    eq = supple.equilibrium(mech, {"tip": [5, 30, 0, 0, 0, 1]})
+    sim = supple.Simulation(mech, 5e-3, at=eq)
+    sim.step(20)
+    for name, wrench in eq.reactions.items():
+        np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-5)
+
+
+def test_energy_of_a_known_state():
+    sim = supple.Simulation(pendulum(stiffness=10.0), 1e-3, q=[0.3], rates=[2.0])
+    radius = 1 / 20
+    moment = (3 * radius**2 + 1) / 12 + 0.25
+    assert sim.energy.kinetic == pytest.approx(0.5 * moment * 4, rel=1e-12)
+    assert sim.energy.strain == pytest.approx(0.45, rel=1e-12)
+    assert sim.energy.gravity == pytest.approx(-9.81 / 2 * np.sin(0.3), rel=1e-12)
+    assert sim.energy.total == sim.energy.kinetic + sim.energy.strain + sim.energy.gravity
+
+
+def test_a_handle_balances_what_it_holds():
+    b = supple.Builder("bob")
+    b.body("bob", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    b.free("float", "world", "bob", damping=[0, 0, 0, 1, 1, 1])
+    sim = supple.Simulation(b.build(), 5e-3)
+    sim.pull("bob", (0.1, 0.2, 1.0), stiffness=400.0, damping=60.0, at=(0, 0, 0.3))
+    sim.step(2000)
+    point = (sim.poses["bob"] @ [0, 0, 0.3, 1])[:3]
+    np.testing.assert_allclose(400 * (np.array([0.1, 0.2, 1.0]) - point), [0, 0, 2 * 9.81], atol=1e-6)
+    sim.pull("bob", (0.1, 0.2, 2.0), stiffness=400.0, damping=60.0, at=(0, 0, 0.3))
+    sim.step(2000)
+    assert sim.poses["bob"][2, 3] == pytest.approx(2 - 0.3 - 2 * 9.81 / 400, abs=1e-6)
+    sim.pull("bob", None)
+    sim.step(10)
+    assert sim.velocities[0, 2] == pytest.approx(-9.81 * 0.05, rel=1e-3)
+
+
+def test_handles_on_two_sites_of_a_body():
+    mech = pendulum(stiffness=10.0, damping=10.0, gravity=STILL)
+    sim = supple.Simulation(mech, 5e-3)
+    sim.pull("rod", (0, 0, 1.0), stiffness=50.0)
+    sim.pull("end", (1, 0, -0.5), stiffness=50.0)
+    sim.step(4000)
+    q = sim.coordinates["hinge"][0]
+    lever = 50 * (np.array([1, 0, -0.5]) - [np.cos(q), 0, -np.sin(q)])
+    assert 10 * q == pytest.approx(-lever[2] * np.cos(q) - lever[0] * np.sin(q), abs=1e-6)
+
+
+def test_set_points_move():
+    mech = pendulum(gravity=STILL, stiffness=10.0, damping=10.0)
+    sim = supple.Simulation(mech, 5e-3)
+    sim.set_target("hinge", 0.7)
+    sim.step(3000)
+    assert sim.coordinates["hinge"][0] == pytest.approx(0.7, abs=1e-6)
+    sim = supple.Simulation(driven(), 1e-3)
+    sim.set_target("drive", 0.01)
+    sim.step()
+    assert sim.coordinates["shoulder"][0] == pytest.approx(0.01, abs=1e-9)
+    eq = supple.equilibrium(mech, targets={"hinge": 0.4})
+    assert supple.Simulation(mech, 1e-3, at=eq).coordinates["hinge"][0] == pytest.approx(0.4, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_saved_states_continue_to_the_same_bits(method):
+    mech = supple.library.ladder(3, gravity=(0, 0, -9.81))
+
+    def begin() -> supple.Simulation:
+        sim = supple.Simulation(mech, 2e-3, method)
+        sim.apply("tip", [3, 40, -5, 0, 1, 0])
+        sim.pull("left_1", (0, 1, 0), stiffness=20.0)
+        sim.set_target("right_hinge_1", 0.2)
+        sim.step(15)
+        return sim
+
+    sim = begin()
+    saved = sim.save()
+    sim.step(25)
+    end = sim.save().history
+    again = begin()
+    again.step(25)
+    assert np.array_equal(again.save().history, end)  # two runs
+    sim.apply("tip", np.zeros(6))
+    sim.pull("left_1", None)
+    sim.set_target("right_hinge_1", -0.5)
+    sim.step(5)
+    sim.restore(saved)
+    assert np.array_equal(sim.save().history, saved.history)
+    sim.step(25)
+    assert np.array_equal(sim.save().history, end)
+    other = supple.Simulation(mech, 2e-3, method)
+    other.restore(saved)
+    other.step(25)
+    assert np.array_equal(other.save().history, end)
+    assert np.array_equal(other.poses.array, again.poses.array)
+    assert np.array_equal(other.velocities, again.velocities)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_reset_goes_back_to_the_start(method):
+    mech = driven()
+    sim = supple.Simulation(mech, 2e-3, method, rates=[0.0, 1.0], motors={"drive": np.sin})
+    before = sim.save().history
+    sim.step(30)
+    first = sim.save().history
+    sim.apply("lower", [1, 2, 3, 0, 0, 0])
+    sim.step(3)
+    sim.reset()
+    assert sim.time == 0
+    assert np.array_equal(sim.save().history, before)
+    sim.step(30)
+    assert np.array_equal(sim.save().history, first)
+
+
+def test_steps_one_by_one_are_steps_at_once():
+    sims = [supple.Simulation(supple.library.y(gravity=(0, 0, -9.81)), 2e-3, "bdf2") for _ in range(2)]
+    sims[0].step(12)
+    for _ in range(12):
+        sims[1].step()
+    assert np.array_equal(sims[0].save().history, sims[1].save().history)
+
+
+def test_what_is_returned_cannot_change_the_simulation():
+    sim = supple.Simulation(pendulum(), 1e-3)
+    for values in (sim.velocities, sim.coordinates["hinge"], sim.reactions["hinge"]):
+        values[...] = 7.0
+    with pytest.raises(ValueError, match="read-only"):
+        sim.poses.array[...] = 7.0
+    sim.step()
+    other = supple.Simulation(pendulum(), 1e-3)
+    other.step()
+    assert np.array_equal(sim.save().history, other.save().history)
+
+
+# extremes
+
+
+def test_soft_joints_beside_stiff_ones():
+    eq = supple.equilibrium(chain([1e8, 1e-3]), {"link1": [0, 0, 0, 0, 1e-4, 0]})
+    assert eq.coordinates["hinge1"][0] == pytest.approx(0.1, rel=1e-6)
+
+
+def test_soft_joints_beside_stiff_ones_are_stable():
+    assert supple.equilibrium(chain([1e8, 1e-3])).stable
+
+
+def test_soft_joints_beside_stiff_ones_are_held():
+    mech = chain([1e8, 1e-3, 0.0])
+    driven = replace(mech, motors=(supple.mechanism.Motor("drive", "hinge2"),))
+    assert supple.equilibrium(driven).residual < 1e-9
+
+
+def test_light_bodies_on_heavy_ones():
+    b = supple.Builder("fly", gravity=STILL)
+    b.link("tower", (0, 0, 0), (1, 0, 0), mass=1e3)
+    b.hinge("root", "world", "tower", at=(0, 0, 0), axis="y", stiffness=1e6)
+    b.body("fly", spatial.translation(np.array([1.0, 0, 0])), 1e-5, (0.01, 0, 0), (1e-11,) * 3)
+    b.hinge("wing", "tower", "fly", at=(1, 0, 0), axis="y", stiffness=4e-9)
+    omega = np.sqrt(4e-9 / (1e-11 + 1e-5 * 1e-4))
+    sim = supple.Simulation(b.build(), 0.01 / omega, "bdf2", q=[0, 0.1])
+    sim.step(314)
+    assert sim.coordinates["wing"][0] == pytest.approx(0.1 * np.cos(3.14), abs=1e-3)
+
+
+def test_light_bodies_beside_heavy_ones():
+    b = supple.Builder("fly")
+    b.link("tower", (0, 0, 0), (10, 0, 0), mass=1e5)
+    b.hinge("root", "world", "tower", at=(0, 0, 0), axis="y", stiffness=1e9)
+    b.body("fly", spatial.translation(np.array([0, 5.0, 0])), 1e-6, (0.01, 0, 0), (1e-12,) * 3)
+    b.hinge("wing", "world", "fly", at=(0, 5, 0), axis="y")
+    sim = supple.Simulation(b.build(), 1e-5)
+    sim.step()
+    assert sim.velocities[1, 4] == pytest.approx(1e-5 * 1e-6 * 9.81 * 0.01 / (1e-12 + 1e-6 * 1e-4), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "ball", "slide", "screw", "universal"])
+@pytest.mark.parametrize(
+    "size",
+    [1e-6, 1e-3, 1, 1e3],
+)
+def test_similar_mechanisms_of_any_size_behave_alike(kind, size):
+    def scaled(size: float) -> tuple[np.ndarray, np.ndarray]:
+        weight = 1e3 * size**3 * 9.81
+        b = supple.Builder("similar")
+        for i in range(4):
+            start, end = (i * size / 4, 0, 0), ((i + 1) * size / 4, 0, 0)
+            b.link(f"link{i}", start, end, mass=250 * size**3)
+            options = {
+                "hinge": {"axis": "y"},
+                "slide": {"axis": "z"},
+                "screw": {"axis": "y", "pitch": 0.1 * size},
+                "universal": {"axes": ("y", "z")},
+            }.get(kind, {})
+            stiffness = 30 * weight / size if kind == "slide" else 3 * weight * size
+            name = "world" if i == 0 else f"link{i - 1}"
+            getattr(b, kind)(f"joint{i}", name, f"link{i}", at=start, stiffness=stiffness, **options)
+        mech = b.build()
+        eq = supple.equilibrium(mech, {"link3": [0, 0, -0.1 * weight, 0, 0, 0]})
+        sim = supple.Simulation(mech, 1e-2 * np.sqrt(size), "bdf2")
+        sim.step(30)
+        assert eq.stable
+        return eq.poses["link3"][:3, 3] / size, sim.poses["link3"][:3, 3] / size
+
+    for found, expected in zip(scaled(size), scaled(1.0), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_a_mechanism_far_from_the_origin(method):
+    found = []
+    for offset in (0.0, 1e5):
+        b = supple.Builder("far")
+        for i in range(4):
+            b.link(f"link{i}", (offset + i, 0, 0), (offset + i + 1, 0, 0), mass=1.0)
+            b.hinge(
+                f"hinge{i}",
+                "world" if i == 0 else f"link{i - 1}",
+                f"link{i}",
+                at=(offset + i, 0, 0),
+                axis="y",
+                stiffness=100.0,
+            )
+        sim = supple.Simulation(b.build(), 1e-2, method)
+        sim.step(50)
+        found.append([flat(sim.coordinates), supple.equilibrium(sim.mechanism).q])
+    np.testing.assert_allclose(found[1], found[0], atol=1e-8)
+
+
+def test_a_stretched_chain_in_its_singular_pose():
+    eq = supple.equilibrium(chain([1e-3] * 6), {"end": [100, 0, 0, 0, 0, 0]})
+    assert np.abs(eq.q).max() < 1e-9
+    assert eq.stable
+    free = chain([0.0] * 6)
+    eq = supple.equilibrium(free, {"end": [100, 0, 20, 0, 0, 0]})
+    assert eq.q[0] == pytest.approx(-np.arctan2(20, 100), abs=1e-9)
+    assert np.abs(eq.q[1:]).max() < 1e-9
+    sim = supple.Simulation(free, 1e-3)
+    sim.apply("end", [100, 0, 20, 0, 0, 0])
+    sim.step(100)
+    assert np.isfinite(sim.poses.array).all()
+
+
+@pytest.mark.parametrize("kind", ["hinge", "ball"])
+def test_four_hundred_bodies(kind):
+    b = supple.Builder("long")
+    for i in range(400):
+        b.link(f"link{i}", (i * 0.01, 0, 0), (i * 0.01 + 0.01, 0, 0), mass=0.01)
+        options = {"axis": "y"} if kind == "hinge" else {}
+        name = "world" if i == 0 else f"link{i - 1}"
+        getattr(b, kind)(f"joint{i}", name, f"link{i}", at=(i * 0.01, 0, 0), stiffness=2e3, damping=1.0, **options)
+    mech = b.build()
+    eq = supple.equilibrium(mech)
+    assert eq.residual < 1e-10
+    # bending of a beam: sum of the hinges' turns, each by the moment of the weight beyond it
+    hang = np.array([eq.poses[i][2, 3] for i in range(400)])
+    assert (np.diff(hang) < 0).all()
+    sim = supple.Simulation(mech, 1e-3, at=eq)
+    sim.step(3)
+    np.testing.assert_allclose(sim.poses.array, eq.poses.array, atol=1e-7)
+
+
+def test_balls_turn_any_number_of_times():
+    b = supple.Builder("top", gravity=STILL)
+    b.body("top", mass=1.0, inertia=(1, 1, 1))
+    b.ball("socket", "world", "top", at=(0, 0, 0))
+    sim = supple.Simulation(b.build(), 1e-2, "bdf2", rates=[0, 0, 10.0])
+    sim.step(1000)
+    turn = spatial.so3_exp(np.array([0, 0, 100.0]))
+    np.testing.assert_allclose(sim.poses["top"][:3, :3], turn, atol=1e-9)
+    np.testing.assert_allclose(sim.velocities[0], [0, 0, 0, 0, 0, 10], atol=1e-9)
+
+
+def test_hinges_count_their_turns():
+    b = supple.Builder("wheel", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(1, 1, 1))
+    b.hinge("hinge", "world", "wheel", at=(0, 0, 0), axis="y")
+    sim = supple.Simulation(b.build(), 1e-2, rates=[10.0])
+    sim.step(1000)
+    assert sim.coordinates["hinge"][0] == pytest.approx(100.0, abs=1e-8)
+    eq = supple.equilibrium(pendulum(gravity=STILL, stiffness=1.0), {"rod": [0, 0, 0, 0, 20.0, 0]})
+    assert eq.q == pytest.approx([20.0], abs=1e-9)
+
+
+def test_random_closed_mechanisms_run():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        mech = engine_reference.unlimited(
+            mechanisms.random_mechanism(rng, 5, ("hinge", "universal", "ball", "cylindrical"), loops=1)
+        )
+        sim = supple.Simulation(mech, 2e-3, "bdf2")
+        for _ in range(10):
+            sim.step(5)
+            assert sim.gap < 1e-9
+
+
+# long steps
+
+
+def test_a_step_of_several_turns_is_divided():
+    """100 rad/s at 50 ms: five radians a step, which a rotation alone cannot tell from minus one."""
+    b = supple.Builder("wheel", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", stiffness=1.0)
+    sim = supple.Simulation(b.build(), 0.05, rates=[100.0])
+    energy = [sim.energy.total]
+    for _ in range(10):
+        sim.step()
+        energy.append(sim.energy.total)
+    assert (np.diff(energy) < 0).all()
+    assert sim.coordinates["axle"][0] == pytest.approx(100 * np.sin(np.sqrt(10) * 0.5) / np.sqrt(10), rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_violent_loads_make_no_energy(seed):
+    rng = np.random.default_rng(seed)
+    mech = chain([0.1] * (1 + seed % 2), gravity=STILL)
+    force = rng.normal(size=3) * 10 ** rng.uniform(1, 4)
+    sim = supple.Simulation(mech, 10 ** rng.uniform(-3, -1.3))
+    sim.apply("end", [*force, 0, 0, 0])
+
+    def total() -> float:
+        return sim.energy.total - force @ sim.poses["end"][:3, 3]
+
+    before = total()
+    for _ in range(15):
+        sim.step()
+        assert total() <= before + 1e-6 * (1 + abs(before))
+        before = total()
