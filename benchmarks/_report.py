@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 
-def parse_args(description: str | None = None) -> argparse.Namespace:
-    """The options that all benchmarks take."""
+def parse_args(description: str | None = None, parts: Sequence[str] = ()) -> argparse.Namespace:
+    """The options that all benchmarks take; with `parts` also `--only`, some of these."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
+    if parts:
+        parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="these parts of it")
     return parser.parse_args()
 
 
@@ -40,7 +42,8 @@ def best(run: Callable[[], object], repeat: int = 5, inner: int = 1) -> float:
 
 
 class Report:
-    """Collects rows and targets; `finish` prints and writes them. A missed target stays listed as missed."""
+    """Collects rows and targets; `finish` prints them. A missed target stays listed as missed. The file is written as
+    rows come in, so that a run that is broken off leaves what it had."""
 
     def __init__(self, title: str, args: argparse.Namespace) -> None:
         self.title, self._json = title, args.json
@@ -50,6 +53,7 @@ class Report:
     def row(self, **columns: Any) -> None:
         """A line of the table; columns may differ from row to row."""
         self.rows.append(columns)
+        self._write()
 
     def target(
         self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None
@@ -63,6 +67,7 @@ class Report:
             raise TypeError("give either at_most or at_least")
         numbers = {"value": float(value), "target": float(target), "met": bool(met)}
         self.targets.append({"name": name, "bound": bound, **numbers})
+        self._write()
 
     def finish(self) -> None:
         print(f"\n{self.title}\n")
@@ -71,6 +76,8 @@ class Report:
         for t in self.targets:
             verdict = "met" if t["met"] else "MISSED"
             print(f"{t['name']}: measured {t['value']:.4g}, target {t['bound']} {t['target']:g}, {verdict}")
+
+    def _write(self) -> None:
         if self._json is not None:
             self._json.write_text(json.dumps({"rows": self.rows, "targets": self.targets}, indent=2) + "\n")
 

@@ -39,13 +39,11 @@ BOUND = 0.02
 
 
 def main() -> None:
-    args = parse_args(__doc__)
+    parts = {part.__name__: part for part in (stepping, two_models, sudden, cycles, exploring)}
+    args = parse_args(__doc__, list(parts))
     report = Report("FORK-1S: blended models", args)
-    stepping(report, args.quick)
-    two_models(report, args.quick)
-    sudden(report, args.quick)
-    cycles(report, args.quick)
-    exploring(report, args.quick)
+    for name in args.only:
+        parts[name](report, args.quick)
     report.finish()
 
 
