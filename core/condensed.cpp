@@ -10,7 +10,9 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 20;      // iterations of a time step before it is divided
 constexpr double small_motion = 1e-4; // below which the tangent of before still serves
-constexpr int static_limit = 40, snap_limit = 400;
+constexpr int static_limit = 40, relax_limit = 400;
+constexpr int line_search = 6;        // halvings of a motion that does not lead down
+constexpr int patience_limit = 20;    // steps
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // a last correction this small, and shrinking, leaves less than itself
 constexpr double rounding = 1e-10;
@@ -59,7 +61,8 @@ void SparseInterior::factorise(Response& response) {
     const int e6 = static_cast<int>(lambda.size());
     response.anchor.setZero();
     double added = 0;
-    for (double boost : {1.0, 1e2}) {
+    for (double boost : {1.0, stiffer}) {
+        if (downhill && boost == 1) continue;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
             if (added == 0) own = turning(lambda.segment<6>(6 * e));
@@ -73,12 +76,42 @@ void SparseInterior::factorise(Response& response) {
         system_.factorise();
         if (!system_.fronts().negative()) break;
     }
+    response.negative = system_.fronts().negative();
     for (double shift = 1e-4; downhill && system_.fronts().negative() && shift < 1e3; shift *= 10)
         system_.factorise(shift);
     columns_.leftCols(e6).setZero();
     for (std::size_t e = 0; e < tips.size(); ++e)  // a wrench on the tip, at its body's origin
         columns_.block<6, 6>(6 * tips[e].body, 6 * e) = adjoint(tips[e].on_body.inverse()).transpose();
     scales_ = system_.scales();
+}
+
+// Adds a little of the direction that is least stable, by inverse iteration with the shifted tangent.
+void SparseInterior::leave_saddle() {
+    const int n = system_.unknowns();
+    const Eigen::Index last = lambda.size();
+    Vector push = Vector::Zero(n);
+    for (int axis = 0; axis < system_.axes(); ++axis) push[system_.axis_row(axis)] = axis % 2 ? 1 : -1;
+    for (int k = 0; k < 4; ++k) {
+        for (int i = 0; i < n; ++i) push[i] *= scales_[i];
+        system_.fronts().solve(push.data(), 1);
+        for (int i = 0; i < n; ++i) push[i] *= scales_[i];
+        const double size = system_.motion_size(push.data());
+        if (!(size > 0)) return;
+        push /= size;
+        if (k == 3) break;
+        Vector only = Vector::Zero(n);
+        for (int axis = 0; axis < system_.axes(); ++axis) only[system_.axis_row(axis)] = push[system_.axis_row(axis)];
+        push = only;
+    }
+    double down = 0;  // along what balance lacks
+    for (int axis = 0; axis < system_.axes(); ++axis)
+        down += system_.residual()[system_.axis_row(axis)] * push[system_.axis_row(axis)];
+    columns_.col(last) += (down < 0 ? -kick : kick) * push;
+}
+
+double SparseInterior::energy() const {
+    const double stiff = 1e4 * system_.stiffness_scale, gap = system_.gap_size();
+    return system_.strain_energy() + system_.gravity_energy() + 0.5 * stiff * gap * gap;
 }
 
 // B^T of the residual, with the first tangent's B: virtual work, where bodies balance and loops do none.
@@ -107,6 +140,7 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     const Eigen::Map<const Vector> scales(scales_.data(), n);
     if (fresh) columns_.array().colwise() *= scales.array();
     else columns_.col(e6).array() *= scales.array();
+    if (downhill && response.negative) leave_saddle();
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Mat6 Ad = adjoint(tips[e].on_body.inverse());
         const auto rows = columns_.middleRows<6>(6 * tips[e].body);
@@ -182,7 +216,10 @@ void SparseInterior::finish(const Step* step) {
     system_.evaluate(false, step, step ? &stepper_.history : nullptr);
 }
 
-void SparseInterior::stop() { start(); }
+void SparseInterior::restart() {
+    act(false);
+    stepper_.start(std::vector<Vec6>(system_.velocity), std::vector<double>(system_.rate));
+}
 
 void SparseInterior::keep() {
     kept_ = system_.state;
@@ -269,46 +306,98 @@ double Condensed::apply(double largest) {
 
 bool Condensed::step() {
     ++steps;
-    if (advance(h, fresh ? 1 : order)) return true;
     const double end = time + h, before = time;
-    bool done = divide(h, 1);
-    while (!done && snap()) {  // the branch of balanced states ends here
-        fresh = true;
-        done = advance(end - time, 1) || divide(end - time, 1);
-        if (snaps > 10 + steps) break;
-    }
-    if (time != before) fresh = true;  // substeps leave no even history
+    const bool anyhow = patience > 0;
+    if (anyhow) --patience;
+    if (advance(h, fresh ? 1 : order, anyhow)) return true;
+    // set-points that moved, say, left the interior out of balance
+    if (relax() == Relaxed::moved && advance(h, 1, false)) return true;
+    // the branch of stable states ends within this step
+    bool done = advance(h, fresh ? 1 : order, true) || divide(h, 1);
+    for (int k = 0; !done && k < 10 && relax() == Relaxed::moved; ++k)
+        done = advance(end - time, 1, true) || divide(end - time, 1);
+    if (done && !stable() && relax() != Relaxed::moved) patience = patience_limit;
+    if (time != before + h) fresh = true;  // substeps leave no even history
     return done;
 }
 
-// Lets the interior fall to where it is stable, with the tips held; it comes to rest there.
-bool Condensed::snap() {
+// With the tips held: K + J^T A J then has as many negative pivots as J (K + J^T A J)^-1 J^T has negative eigenvalues.
+bool Condensed::stable() {
+    if (response_.negative == 0) return true;
+    const Vector scale = interior->anchor.cwiseSqrt();
+    small_ = scale.asDiagonal() * response_.compliance * scale.asDiagonal();
+    spectrum_.compute(small_, Eigen::EigenvaluesOnly);
+    return response_.negative <= (spectrum_.eigenvalues().array() < -rounding).count();
+}
+
+// Energy of the interior and of the springs that draw the tips to their goals; these springs' wrenches into lambda.
+double Condensed::drawn(const std::vector<Pose>& goals) {
+    interior->finish(nullptr);
+    errors(goals);
+    interior->lambda = stiffer * interior->anchor.cwiseProduct(right_);
+    return interior->energy() + 0.5 * lambda().dot(right_);
+}
+
+// Lets the interior fall to where it is stable, with the tips held: Newton's method on its energy, made definite, downhill
+// all the way and off saddles; then the tips exactly. Links keep their velocities.
+Condensed::Relaxed Condensed::relax() {
     ++snaps;
     std::vector<Pose> here;
     for (std::size_t e = 0; e < interior->tips.size(); ++e) here.push_back(interior->tip_pose(static_cast<int>(e)));
     interior->keep();
+    if (!interior->respond(Tangent::first, nullptr, response_)) return Relaxed::not_found;
+    const bool stands = stable();
+    aim_at(here);
+    const double off = apply(largest_turn);
+    interior->back();
+    if (stands && off < small_motion) return Relaxed::stayed;
     interior->downhill = true;
-    const bool found = settle([&] { return aim_at(here); }, snap_limit);
+    bool found = false;
+    double energy = drawn(here);
+    mu_.setZero();
+    for (int k = 0; k < relax_limit && !found; ++k) {
+        double alpha = 1;
+        if (!interior->respond(Tangent::first, nullptr, response_)) break;
+        ++iterations, ++tangents;
+        const double size = interior->move(mu_, largest_turn, alpha);
+        if (!std::isfinite(size)) break;
+        double next = drawn(here);
+        for (int half = 0; half < line_search && size > small_motion && !(next <= energy); ++half) {
+            interior->move_on(-alpha / 2);
+            alpha /= 2;
+            next = drawn(here);
+        }
+        energy = next;
+        found = size < rounding && response_.negative == 0 && interior->gap() < closed;
+    }
     interior->downhill = false;
     if (!found) {
         interior->back();
         interior->finish(nullptr);
         interior->back();
-        return false;
+        return Relaxed::not_found;
     }
-    interior->stop();
-    return true;
+    interior->keep();
+    if (!settle([&] { return aim_at(here); }, static_limit) || !stable()) {
+        interior->back();
+        interior->finish(nullptr);
+    }
+    interior->restart();
+    lambda_before = lambda();
+    fresh = true;
+    return Relaxed::moved;
 }
 
 bool Condensed::divide(double whole, int depth) {
     ++divisions;
     if (depth > halvings) return false;
     for (int half = 0; half < 2; ++half)
-        if (!advance(whole / 2, 1) && !divide(whole / 2, depth + 1)) return false;
+        if (!advance(whole / 2, 1, true) && !divide(whole / 2, depth + 1)) return false;
     return true;
 }
 
-bool Condensed::advance(double h_now, int order_now) {
+// `anyhow`: also to an end where the interior is not stable.
+bool Condensed::advance(double h_now, int order_now, bool anyhow) {
     const Step step = order_now == 2 ? Step{h_now, 1.5, -2.0, 0.5} : Step{h_now, 1.0, -1.0, 0.0};
     const double rate = step.c0 / step.h;
     interior->keep();
@@ -343,6 +432,7 @@ bool Condensed::advance(double h_now, int order_now) {
         const bool done = size < rounding || (size < last_motion && size < 0.5 * last);
         last = size;
         if (!done) continue;
+        if (!anyhow && !stable()) break;
         interior->finish(&step);
         interior->accept(h_now);
         lambda_before = before;

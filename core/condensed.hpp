@@ -36,6 +36,7 @@ struct Response {  // of an interior to numbers mu that describe the manifold: t
     Vector force;       // (6e,): all that acts, less momentum's rate, along the manifold
     Vector unbalance;   // (6e,): what balance lacks, along the manifold
     Matrix anchor;      // (6e, 6e): stiffness A that the tips were anchored with
+    int negative = 0;   // negative pivots of the anchored tangent
 };
 
 // A wrench that turns with its tip changes by -ad(x)^T w as the world sees it; with this added to the anchor the tangent
@@ -49,6 +50,9 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
 // motion lacks is measured along the same directions throughout; a new one; or the one of before.
 enum class Tangent { first, again, kept };
 
+constexpr double stiffer = 100;  // anchors, where the mechanism is not stable without
+constexpr double kick = 1e-3;    // off a saddle, rad or radii
+
 class Interior {
    public:
     virtual ~Interior() = default;
@@ -56,16 +60,18 @@ class Interior {
     std::vector<EndEffector> tips;
     Vector lambda;   // (6e,) wrenches that hold the tips, in their own axes
     Vector anchor;   // (6e,) stiffness A
-    bool downhill = false;  // goes away from balance that is not stable
+    bool downhill = false;  // the tips are anchored `stiffer`, and the step back to balance leads down, off saddles too
 
     virtual void start() = 0;  // at rest in the system's state
-    virtual void stop() = 0;   // at rest in the present state
+    virtual void restart() = 0;  // in the present state, with the links' velocities of before
     virtual Pose tip_pose(int e) const = 0;
     // At the present state. Without a step, balance only. False: not finite.
     virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
+    virtual void move_on(double alpha) = 0;   // by more of the same motion, or back
+    virtual double energy() const = 0;        // of springs and weight, and of gaps as if springs closed them, J
     virtual bool changed() const = 0;         // limits met or left between the last two responses
     virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
     virtual void predict(double h, double trend) = 0;  // moves on with the present rates and `trend` of their change
@@ -91,10 +97,12 @@ class SparseInterior : public Interior {
    public:
     SparseInterior(System& system, Stepper& stepper);
     void start() override;
-    void stop() override;
+    void restart() override;
     Pose tip_pose(int e) const override { return system_.state.H[tips[e].body] * tips[e].on_body; }
     bool respond(Tangent tangent, const Step* step, Response& response) override;
     double move(const Vector& mu, double largest, double& alpha) override;
+    void move_on(double alpha) override { system_.retract(system_.state, x_.data(), alpha); }
+    double energy() const override;
     bool changed() const override { return changed_; }
     double gap() const override { return system_.gap_size(); }
     void predict(double h, double trend) override;
@@ -107,6 +115,7 @@ class SparseInterior : public Interior {
    private:
     void act(bool outside);
     void factorise(Response& response);
+    void leave_saddle();
     void project(Vector& onto) const;
     void fill_inertia(const Step& step, bool fresh, Response& response);
 
@@ -131,6 +140,7 @@ class Condensed {
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // the next step looks back one step only
+    int patience = 0;                 // steps to go until stability is looked at again
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
 
@@ -147,9 +157,12 @@ class Condensed {
     const Vector& lambda() const { return interior->lambda; }
 
    private:
-    bool advance(double h, int order);
+    bool advance(double h, int order, bool anyhow);
     bool divide(double h, int depth);
-    bool snap();
+    bool stable();
+    enum class Relaxed { not_found, stayed, moved };
+    Relaxed relax();
+    double drawn(const std::vector<Pose>& goals);
     bool settle(const std::function<double()>& aim, int limit);
     double aim_at(const std::vector<Pose>& goals);
     double draw(const std::vector<Pose>& goals, double stiff);
@@ -160,6 +173,7 @@ class Condensed {
 
     Response response_;
     Eigen::PartialPivLU<Matrix> factors_;
+    Eigen::SelfAdjointEigenSolver<Matrix> spectrum_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_;
 };

@@ -85,7 +85,7 @@ class CondensedCore {
 
     // Everything the next step depends on, as one flat array, and back.
     NumpyArray state() const {
-        std::vector<double> flat{model.fresh ? 1.0 : 0.0};
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience)};
         for (const Vector* each : {&model.lambda(), &model.lambda_before})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (tree) {
@@ -104,6 +104,7 @@ class CondensedCore {
         const double* at = flat.data();
         model.time = time;
         model.fresh = *at++ != 0;
+        model.patience = static_cast<int>(*at++);
         for (Vector* each : {&model.interior->lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
             at += n;
@@ -111,7 +112,7 @@ class CondensedCore {
         if (tree)
             tree->set_flat(at);
         else
-            engine.set_history(at, flat.size() - 1 - 2 * n);
+            engine.set_history(at, flat.size() - 2 - 2 * n);
         update();
     }
 

@@ -19,7 +19,6 @@ namespace supple {
 namespace {
 
 constexpr int wide = 8;
-constexpr double stiffer = 100;  // anchors, where the mechanism is not stable without
 typedef double Lanes __attribute__((vector_size(64)));
 
 SUPPLE_INLINE Lanes load(const double* from) {
@@ -152,10 +151,14 @@ class Passes : public TreeInterior {
    public:
     explicit Passes(const System& system);
     void start() override;
-    void stop() override;
+    void restart() override;
     Pose tip_pose(int e) const override { return tree_.frame(end(e)); }
     bool respond(Tangent tangent, const Step* step, Response& response) override;
     double move(const Vector& mu, double largest, double& alpha) override;
+    void move_on(double alpha) override {
+        for (int i = 0; i < n_; ++i) q_[i] += alpha * answer_[i];
+    }
+    double energy() const override;
     bool changed() const override { return false; }
     double gap() const override { return 0; }
     void predict(double h, double trend) override;
@@ -197,6 +200,7 @@ class Passes : public TreeInterior {
     std::vector<char> joins_;  // other steps than the next stand on it, or a tip does
     int n_ = 0;
     bool heavy_ = false;
+    int negative_ = 0;
     Columns own_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
@@ -297,22 +301,33 @@ void Passes<E>::start() {
         if (before_[i] >= 0 && before_[i] != i - 1) joins_[before_[i]] = 1;
     for (std::size_t e = 0; e < tips.size(); ++e) joins_[end(static_cast<int>(e)).step] = 1;
     for (int i = 0; i < n_; ++i) q_[i] = system_.state.q[axis_[i]];
-    stop();
+    std::fill(rate_.begin(), rate_.end(), 0.0);
+    std::fill(past_.values.begin(), past_.values.end(), 0.0);
+    restart();
 }
 
 template <int E>
-void Passes<E>::stop() {
-    std::fill(rate_.begin(), rate_.end(), 0.0);
-    finish(nullptr);
-    std::fill(now_.values.begin(), now_.values.end(), 0.0);
+void Passes<E>::restart() {
+    look<true>(nullptr);
     for (int i = 0; i < n_; ++i) {
-        const Vec3 centre(nodes_[i].body + 7);
-        for (int k = 0; k < 3; ++k) now_[at_centre + k][i] = centre[k];
+        Vec3 turning;  // angular momentum of the same spin, in the link's own axes
+        for (int k = 0; k < 3; ++k) {
+            past_[at_turn + k][i] = 0;
+            past_[at_centre + k][i] = nodes_[i].body[7 + k];
+        }
+        Mat3 R, I;
+        for (int c = 0; c < 3; ++c) R.col(c) = frame_.vector(3 * c, i);
+        const double* b = nodes_[i].body;
+        I << b[0], b[3], b[4], b[3], b[1], b[5], b[4], b[5], b[2];
+        turning = I * (R * past_.vector(at_spin, i));
+        for (int k = 0; k < 3; ++k) past_[at_angular + k][i] = turning[k];
+        spin_[i] = armature_[i] * rate_[i];
     }
-    past_ = old_ = now_;
+    old_ = past_;
     past_frame_ = frame_;
     q_past_ = q_old_ = q_;
-    for (auto* each : {&rate_old_, &spin_, &spin_past_, &spin_old_}) std::fill(each->begin(), each->end(), 0.0);
+    rate_old_ = rate_;
+    spin_past_ = spin_old_ = spin_;
 }
 
 // Frames, screws, wrenches that act on links and, with a step, their momenta as the engine has them (System::apply).
@@ -509,10 +524,12 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
         return response.drift.allFinite() && response.force.allFinite();
     }
     double boost = 1;  // anchors stiffer where that makes the tangent definite; where it does not, as it is
-    if (!pass_back(boost, indefinite::refused)) {
+    if (downhill || !pass_back(boost, indefinite::refused)) {
         boost = stiffer;
-        if (!pass_back(boost, indefinite::refused)) pass_back(boost, downhill ? indefinite::turned : indefinite::taken);
+        if (downhill || !pass_back(boost, indefinite::refused))
+            pass_back(boost, downhill ? indefinite::turned : indefinite::taken);
     }
+    response.negative = negative_;
     pass_out(step, tangent);
     response.anchor.setZero();
     for (int e = 0; e < E; ++e) {
@@ -593,6 +610,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     }
     Lanes gram[rows][K] = {};
     Inward now = nothing;
+    negative_ = 0;
     const double smallest = 1e-12 * system_.stiffness_scale;
     for (int i = n_ - 1; i >= 0; --i) {
         const Node& node = nodes_[i];
@@ -625,11 +643,13 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         const Lanes Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
         const Lanes screw = load(s);
-        double d = slope_[i] + sum(screw * Ps);
+        double d = slope_[i] + sum(screw * Ps), kicked = 0;
         if (!(d > smallest)) {
             if (what == indefinite::refused) return false;
             const double size = std::max(std::abs(d), smallest + 1e-6 * std::abs(slope_[i]));
             d = what == indefinite::turned ? size : -size;
+            if (what == indefinite::turned) kicked = kick * size / scale_[i];
+            ++negative_;
         }
         const double over = 1 / d;
         const Lanes u = Ps + 0.5 * bracket(screw, now.still);
@@ -640,6 +660,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         lacks_[i] = {balanced, driven};
         for (int r = 0; r < 6; ++r)
             for (int k = 0; k < K; ++k) g[k] += s[r] * now.right.row[r][k];
+        if (kicked != 0) g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;  // off a saddle, where nothing pushes
         store(share.u, u);
         store(share.part, over * u);
         share.over = over;
@@ -830,6 +851,26 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
     alpha = std::min(1.0, largest / size);
     for (int i = 0; i < n_; ++i) q_[i] += alpha * answer_[i];
     return size;
+}
+
+template <int E>
+double Passes<E>::energy() const {
+    double sum = 0, torque, slope, energy, none;
+    for (int i = 0; i < n_; ++i) {
+        const double deflection = q_[i] - system_.rest[axis_[i]];
+        sum += 0.5 * stiffness_[i] * deflection * deflection;
+        if (system_.curve[axis_[i]] < 0) continue;
+        const Curve& curve = system_.curves[system_.curve[axis_[i]]];
+        curve.evaluate(deflection, torque, slope, energy);
+        curve.evaluate(0, torque, slope, none);
+        sum += energy - none;
+    }
+    for (const Row& row : system_.rows) {
+        row.push(q_[step_of_[row.of.axes[0]]], torque, slope, energy);
+        sum += energy;
+    }
+    for (int i = 0; heavy_ && i < n_; ++i) sum -= nodes_[i].body[6] * system_.gravity.dot(Vec3(nodes_[i].body + 7));
+    return sum;
 }
 
 template <int E>
