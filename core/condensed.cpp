@@ -14,7 +14,7 @@ constexpr int static_limit = 40, relax_limit = 400;
 constexpr int line_search = 6;        // halvings of a motion that does not lead down
 constexpr int patience_limit = 20;    // steps
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-7;  // a last correction this small, and shrinking, leaves less than itself
+constexpr double last_motion = 1e-8;  // a correction this small need not be made, rad or radii
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of statics, rad or radii
@@ -415,6 +415,8 @@ bool Condensed::advance(double h_now, int order_now, bool anyhow) {
         // [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift), S = A + dw/dx, L = B^T E
         const Eigen::Index n = mu_.size();
         derivative_ += response_.anchor;
+        for (Eigen::Index i = 0; i < n; i += 6)  // what pulls more than balance needs turns with the tip
+            derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
         right_.noalias() = derivative_ * response_.drift;
         mu_ = response_.force - response_.unbalance - response_.inertia.col(n);
         mu_.noalias() += response_.left * right_;
@@ -429,7 +431,8 @@ bool Condensed::advance(double h_now, int order_now, bool anyhow) {
         const double size = apply(INFINITY);
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
-        const bool done = size < rounding || (size < last_motion && size < 0.5 * last);
+        // with a rate of size / last, the next correction would be this small
+        const bool done = size < last_motion || (k > 0 && size * size < last_motion * last);
         last = size;
         if (!done) continue;
         if (!anyhow && !stable()) break;

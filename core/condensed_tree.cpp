@@ -95,7 +95,7 @@ struct alignas(64) Node {
     double screw[8];
     double still[8];   // wrench that acts on it in balance,
     double moving[8];  // and in motion, less the rate of momentum
-    double body[16];   // inertia about the centre of mass (xx, yy, zz, xy, xz, yz), mass, centre of mass
+    double body[16];   // inertia about the centre of mass (xx, yy, zz, xy, xz, yz), mass, centre of mass, inertial force
 };
 
 // Columns of structure-of-arrays data: steps next to each other.
@@ -137,6 +137,7 @@ class Passes : public TreeInterior {
 
     struct alignas(64) Share {     // what one pass back leaves for the pass out
         double u[8], part[8];      // u and u / d
+        double bent[8];            // ad(s)^T W, W what motion carries more than balance
         double over, unused[7];    // 1 / d
         Lanes g[K], turns[K];      // right-hand sides that arrive; the coordinate's answers
     };
@@ -204,14 +205,15 @@ class Passes : public TreeInterior {
     Columns own_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
-    struct First {
-        Lanes turns[K];
+    struct Each {
+        Lanes of[K];
     };
-    std::vector<First> first_;     // the coordinates' answers by the first tangent of a step
-    std::vector<Right> momenta_;   // of the links' motions, if another tangent is taken
+    std::vector<Each> first_;     // the coordinates' answers by the first tangent of a step
+    std::vector<Right> momenta_;   // of the links' motions, if another tangent is taken,
+    std::vector<Each> resisted_;   // and the coordinates' own torques
     std::vector<std::array<double, 2>> lacks_;  // what balance lacks, and motion, of each coordinate's torque
     std::vector<Inward> inward_;
-    std::vector<Right> outward_;
+    std::vector<Right> outward_, outward_first_;
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
     std::vector<double> q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
     std::vector<double> stiffness_, damping_, armature_;
@@ -258,6 +260,8 @@ Passes<E>::Passes(const System& system) : system_(system) {
     outward_.resize(n_);
     first_.resize(n_);
     momenta_.resize(n_);
+    resisted_.resize(n_);
+    outward_first_.resize(n_);
     lacks_.resize(n_);
     for (int i = 0; i < n_; ++i)
         for (int k = 0; k < 6; ++k) own_[own_twist + k][i] = tree_.steps[i].twist[0][k];
@@ -430,7 +434,8 @@ void Passes<E>::look(const Step* step) {
         spread(screw, i, &Node::screw);
         spread(moving, i, &Node::moving);
         if (heavy_) spread(still, i, &Node::still);
-        Lanes rest[8] = {body[8], body[9]};
+        const Row3 inertial = force + (-1.0) * weight;
+        Lanes rest[8] = {body[8], body[9], inertial.x, inertial.y, inertial.z};
         transpose(body);
         transpose(rest);
         for (int l = 0; l < wide; ++l) {
@@ -571,11 +576,11 @@ void Passes<E>::along_first(Response& response) {
                 if (joins_[i]) carried.row[r][k] += inward_[i].right.row[r][k];
                 resisted[k] += nodes_[i].screw[r] * carried.row[r][k];
             }
-        const double* first = reinterpret_cast<const double*>(first_[i].turns);
+        const double* first = reinterpret_cast<const double*>(first_[i].of);
         for (int k = 0; k < K; ++k) {
-            resisted[k] += resists_[i] * shares_[i].turns[k];
-            force[k] -= lacks_[i][1] * first_[i].turns[k];
-            unbalance[k] -= lacks_[i][0] * first_[i].turns[k];
+            resisted[k] += resisted_[i].of[k];
+            force[k] -= lacks_[i][1] * first_[i].of[k];
+            unbalance[k] -= lacks_[i][0] * first_[i].of[k];
             for (int r = 0; r < rows; ++r) mass[r][k] += first[r] * resisted[k];
         }
         if (before_[i] >= 0 && before_[i] != i - 1)
@@ -587,6 +592,15 @@ void Passes<E>::along_first(Response& response) {
         response.inertia(r, rows) = mass[r][balance / 8][balance % 8];
         response.force[r] = force[r / 8][r % 8];
         response.unbalance[r] = unbalance[r / 8][r % 8];
+    }
+    for (int e = 0; e < E; ++e) {  // the tips' twists of the first tangent's motions, as the joints stand now
+        const Tree::Shown shown = end(e);
+        const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
+        for (int r = 0; r < rows; ++r) {
+            Vec6 twist;
+            for (int k = 0; k < 6; ++k) twist[k] = outward_first_[shown.step].row[k][r / 8][r % 8];
+            response.left.template block<1, 6>(r, 6 * e) = (Ad * twist).transpose();
+        }
     }
 }
 
@@ -663,6 +677,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         if (kicked != 0) g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;  // off a saddle, where nothing pushes
         store(share.u, u);
         store(share.part, over * u);
+        store(share.bent, bracket(screw, now.moving - now.still));
         share.over = over;
         for (int k = 0; k < K; ++k) share.g[k] = g[k];
         const double* arrived = reinterpret_cast<const double*>(share.g);
@@ -691,14 +706,16 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
 // armature along them.
 template <int E>
 void Passes<E>::pass_out(const Step* step, Tangent tangent) {
-    Right now{};
+    Right now{}, first{};
     Lanes mass[rows][K] = {};
     const double c = step ? step->c0 / step->h : 0, square = c * c;
     for (int i = 0; i < n_; ++i) {
-        if (before_[i] < 0)
-            now = Right{};
-        else if (before_[i] != i - 1)
+        if (before_[i] < 0) {
+            now = first = Right{};
+        } else if (before_[i] != i - 1) {
             now = outward_[before_[i]];
+            first = outward_first_[before_[i]];
+        }
         const Node& node = nodes_[i];
         Share& share = shares_[i];
         Lanes turn[K];
@@ -709,26 +726,36 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
             share.turns[k] = turn[k];
             for (int r = 0; r < 6; ++r) now.row[r][k] += node.screw[r] * turn[k];
         }
-        if (joins_[i]) outward_[i] = now;
         if (tangent == Tangent::first)
-            for (int k = 0; k < K; ++k) first_[i].turns[k] = turn[k];
+            for (int k = 0; k < K; ++k) first_[i].of[k] = turn[k];
+        else
+            for (int k = 0; k < K; ++k)
+                for (int r = 0; r < 6; ++r) first.row[r][k] += node.screw[r] * first_[i].of[k];
+        if (joins_[i]) {
+            outward_[i] = now;
+            outward_first_[i] = first;
+        }
         if (!step) continue;
         const double* body = node.body;
-        const double m = square * body[6], *at = body + 7;
-        Lanes fly[3][K], carry[6][K];  // velocity of the centre of mass; momenta
+        const double m = square * body[6], *at = body + 7, *push = body + 10;
+        Lanes fly[3][K], carry[6][K], resisted[K];  // velocity of the centre of mass; momenta; torques
         for (int k = 0; k < K; ++k) {
             const Lanes &x = now.row[3][k], &y = now.row[4][k], &z = now.row[5][k];
             fly[0][k] = now.row[0][k] + (at[2] * y - at[1] * z);
             fly[1][k] = now.row[1][k] + (at[0] * z - at[2] * x);
             fly[2][k] = now.row[2][k] + (at[1] * x - at[0] * y);
             for (int r = 0; r < 3; ++r) carry[r][k] = m * fly[r][k];
-            carry[3][k] = square * (body[0] * x + body[3] * y + body[4] * z);
-            carry[4][k] = square * (body[3] * x + body[1] * y + body[5] * z);
-            carry[5][k] = square * (body[4] * x + body[5] * y + body[2] * z);
+            carry[3][k] = square * (body[0] * x + body[3] * y + body[4] * z) - (push[2] * fly[1][k] - push[1] * fly[2][k]);
+            carry[4][k] = square * (body[3] * x + body[1] * y + body[5] * z) - (push[0] * fly[2][k] - push[2] * fly[0][k]);
+            carry[5][k] = square * (body[4] * x + body[5] * y + body[2] * z) - (push[1] * fly[0][k] - push[0] * fly[1][k]);
+            const Lanes even = share.bent[0] * now.row[0][k] + share.bent[2] * now.row[2][k] + share.bent[4] * y;
+            const Lanes odd = share.bent[1] * now.row[1][k] + share.bent[3] * x + share.bent[5] * z;
+            resisted[k] = resists_[i] * turn[k] + (even + odd);
         }
         if (tangent == Tangent::again) {  // as wrenches at the world's origin
             for (int k = 0; k < K; ++k) {
                 for (int r = 0; r < 6; ++r) momenta_[i].row[r][k] = carry[r][k];
+                resisted_[i].of[k] = resisted[k];
                 momenta_[i].row[3][k] += at[1] * carry[2][k] - at[2] * carry[1][k];
                 momenta_[i].row[4][k] += at[2] * carry[0][k] - at[0] * carry[2][k];
                 momenta_[i].row[5][k] += at[0] * carry[1][k] - at[1] * carry[0][k];
@@ -737,13 +764,12 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
         }
         const double* momenta = reinterpret_cast<const double*>(carry);
         const double* turns = reinterpret_cast<const double*>(share.turns);
-        const double resists = resists_[i];
         for (int r = 0; r < rows; ++r)
             for (int k = 0; k < K; ++k) {
                 const Lanes a = momenta[r] * fly[0][k] + momenta[8 * K + r] * fly[1][k];
                 const Lanes b = momenta[16 * K + r] * fly[2][k] + momenta[24 * K + r] * now.row[3][k];
                 const Lanes d = momenta[32 * K + r] * now.row[4][k] + momenta[40 * K + r] * now.row[5][k];
-                mass[r][k] += (a + b) + (d + (resists * turns[r]) * turn[k]);
+                mass[r][k] += (a + b) + (d + turns[r] * resisted[k]);
             }
     }
     for (int r = 0; r < rows; ++r)
@@ -776,8 +802,8 @@ void Passes<E>::pass_back_again(Response& response) {
         answer_[i] = arrived;
         for (int k = 0; k < K; ++k) {
             drift[k] += arrived * share.g[k];
-            unbalance[k] -= balanced * first_[i].turns[k];
-            force[k] -= driven * first_[i].turns[k];
+            unbalance[k] -= balanced * first_[i].of[k];
+            force[k] -= driven * first_[i].of[k];
         }
         if (before_[i] >= 0 && before_[i] != i - 1) {
             Inward& in = inward_[before_[i]];
@@ -810,12 +836,16 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
         if (joins_[i]) outward_[i].row[0][0] = twist;
         const double* b = node.body;  // the momentum of this motion, as a wrench at the world's origin
         const double m = square * b[6], *at = b + 7, x = twist[3], y = twist[4], z = twist[5];
-        const double fx = m * (twist[0] + at[2] * y - at[1] * z), fy = m * (twist[1] + at[0] * z - at[2] * x),
-                     fz = m * (twist[2] + at[1] * x - at[0] * y);
-        store(node.moving, Lanes{fx, fy, fz,
-                                 square * (b[0] * x + b[3] * y + b[4] * z) + at[1] * fz - at[2] * fy,
-                                 square * (b[3] * x + b[1] * y + b[5] * z) + at[2] * fx - at[0] * fz,
-                                 square * (b[4] * x + b[5] * y + b[2] * z) + at[0] * fy - at[1] * fx, 0, 0});
+        const double vx = twist[0] + at[2] * y - at[1] * z, vy = twist[1] + at[0] * z - at[2] * x,
+                     vz = twist[2] + at[1] * x - at[0] * y, *push = b + 10;
+        const double fx = m * vx, fy = m * vy, fz = m * vz;
+        store(node.moving,
+              Lanes{fx, fy, fz,
+                    square * (b[0] * x + b[3] * y + b[4] * z) + at[1] * fz - at[2] * fy - (push[2] * vy - push[1] * vz),
+                    square * (b[3] * x + b[1] * y + b[5] * z) + at[2] * fx - at[0] * fz - (push[0] * vz - push[2] * vx),
+                    square * (b[4] * x + b[5] * y + b[2] * z) + at[0] * fy - at[1] * fx - (push[1] * vx - push[0] * vy), 0,
+                    0});
+        answer_[i] = resists_[i] * turn + sum(load(share.bent) * twist);
     }
     if (!step) return;
     for (int i = 0; i < n_; ++i)
@@ -825,9 +855,8 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
         if (i + 1 == n_ || before_[i + 1] != i) moving = Lanes{};
         if (joins_[i]) moving += inward_[i].moving;
         moving += load(nodes_[i].moving);
-        const Share& share = shares_[i];
-        const double resisted = sum(load(nodes_[i].screw) * moving) + resists_[i] * share.turns[K - 1][6];
-        for (int k = 0; k < K; ++k) along[k] += resisted * first_[i].turns[k];
+        const double resisted = sum(load(nodes_[i].screw) * moving) + answer_[i];
+        for (int k = 0; k < K; ++k) along[k] += resisted * first_[i].of[k];
         if (before_[i] >= 0 && before_[i] != i - 1) inward_[before_[i]].moving += moving;
     }
     for (int r = 0; r < rows; ++r) response.inertia(r, rows) = along[r / 8][r % 8];
