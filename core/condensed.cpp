@@ -38,6 +38,7 @@ void SparseInterior::start() {
     x_.resize(system_.unknowns());
     columns_.setZero(system_.unknowns(), lambda.size() + 1);
     weighted_.resize(6, lambda.size() + 1);
+    along_.setZero(system_.unknowns(), 2);
 }
 
 // Loads of the engine: what acts from outside, or what holds the tips.
@@ -154,9 +155,13 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     project(response.unbalance);
     if (step) {
         act(true);
-        system_.evaluate(false, step, &stepper_.history);
+        if (fresh) exact_ = tangent == Tangent::again;
+        system_.evaluate(fresh && exact_, step, &stepper_.history);
         project(response.force);
-        fill_inertia(*step, fresh, response);
+        if (exact_)
+            fill_motion(fresh, response);
+        else
+            fill_inertia(*step, fresh, response);
     }
     return columns_.col(e6).allFinite() && response.compliance.allFinite();
 }
@@ -187,6 +192,25 @@ void SparseInterior::fill_inertia(const Step& step, bool fresh, Response& respon
             along += spring.of.coefficients[i] * basis_.row(row).transpose();
         }
         part.noalias() += c * spring.damping * (along * length.segment(first, count).transpose());
+    }
+}
+
+// All that motion answers with, by the engine's tangent of a time step: for steps that take more than one.
+void SparseInterior::fill_motion(bool fresh, Response& response) {
+    const Eigen::Index e6 = lambda.size();
+    response.left.setZero();
+    response.unbalance.setZero();
+    for (Eigen::Index c = 0; fresh && c < e6; ++c) system_.carry(basis_.col(c).data());  // as the joints stand now
+    const Eigen::Map<const Vector> scales(scales_.data(), scales_.size());
+    for (Eigen::Index c = fresh ? 0 : e6; c <= e6; ++c) {
+        along_.col(0) = columns_.col(c).cwiseQuotient(scales);
+        system_.fronts().multiply(along_.col(0).data(), along_.col(1).data());
+        auto onto = response.inertia.col(c);
+        onto.noalias() = basis_.topRows(6 * system_.bodies()).transpose() * along_.col(1).head(6 * system_.bodies());
+        for (int axis = 0; axis < system_.axes(); ++axis) {
+            const int row = system_.axis_row(axis);
+            onto += along_(row, 1) * basis_.row(row).transpose();
+        }
     }
 }
 

@@ -118,6 +118,7 @@ class SparseInterior : public Interior {
     void leave_saddle();
     void project(Vector& onto) const;
     void fill_inertia(const Step& step, bool fresh, Response& response);
+    void fill_motion(bool fresh, Response& response);
 
     System& system_;
     Stepper& stepper_;
@@ -126,8 +127,10 @@ class SparseInterior : public Interior {
     Matrix columns_;       // (unknowns, 6e + 1): B and the step back to balance
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
     Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass
+    Matrix along_;         // (unknowns, 2): one of them, and what motion answers
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
+    bool exact_ = false;   // elements hold the tangent of motion
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;

@@ -149,6 +149,8 @@ class System {
     // Newton's step: solves tangent x = rhs. With `refine` the regularisation is refined away, and the relative
     // residual left is returned; without, it leaves a part in a billion, which the next Newton step takes care of.
     double solve(const double* rhs, double* x, bool transposed, bool refine) const;
+    // The bodies' twists that follow from increments of the tree's coordinates, both in x.
+    void carry(double* x) const;
     // state <- base moved by alpha x
     void retract(const State& base, const double* x, double alpha);
 
