@@ -26,6 +26,10 @@ using Vector = Eigen::VectorXd;
 struct EndEffector : Pulled {
     int body = 0;
     Pose on_body;
+    struct Contact {
+        Vec3 point, force;           // its own frame; world axes
+    };
+    std::vector<Contact> contacts;   // in a World
 };
 
 struct Response {  // of an interior to numbers mu that describe the manifold: the tips' wrenches, anchored
@@ -37,6 +41,7 @@ struct Response {  // of an interior to numbers mu that describe the manifold: t
     Vector unbalance;   // (6e,): what balance lacks, along the manifold
     Matrix anchor;      // (6e, 6e): stiffness A that the tips were anchored with
     int negative = 0;   // negative pivots of the anchored tangent
+    bool whole = false; // `inertia` has all that motion answers with
 };
 
 // A wrench that turns with its tip changes by -ad(x)^T w as the world sees it; with this added to the anchor the tangent
@@ -52,6 +57,7 @@ enum class Tangent { first, again, kept };
 
 constexpr double stiffer = 100;  // anchors, where the mechanism is not stable without
 constexpr double kick = 1e-3;    // off a saddle, rad or radii
+constexpr int patience_limit = 20;  // steps
 
 class Interior {
    public:
@@ -80,6 +86,9 @@ class Interior {
     virtual void keep() = 0;                  // remembers the state,
     virtual void back() = 0;                  // and goes back to it
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
+    virtual double kinetic() const = 0;       // energy after a step, J
+    virtual void save() = 0;                  // everything the next step depends on but `lambda`,
+    virtual void restore() = 0;               // and back
 };
 
 // By the joint coordinates of a tree, in one pass out and one back (condensed_tree.cpp): mechanisms without loops,
@@ -111,6 +120,9 @@ class SparseInterior : public Interior {
     void keep() override;
     void back() override;
     void write_poses(double* rows) const override;
+    double kinetic() const override { return system_.kinetic_energy(); }
+    void save() override;
+    void restore() override;
 
    private:
     void act(bool outside);
@@ -135,9 +147,15 @@ class SparseInterior : public Interior {
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
     std::vector<double> kept_rate_;
+    struct {
+        State state;
+        std::vector<Vec6> velocity, momentum;
+        std::vector<double> rate;
+        History history;
+    } saved_;
 };
 
-class Condensed {
+class Condensed : public Participant {
    public:
     std::unique_ptr<Interior> interior;
     double h = 0, time = 0;
@@ -159,8 +177,21 @@ class Condensed {
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
 
+    // in a World: every end effector is a frame; steps of backward Euler
+    int frames() const override { return static_cast<int>(interior->tips.size()); }
+    Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
+    Vec6 drift(int i) const override;
+    bool begin() override;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                 double* response) override;
+    bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
+    void abandon() override;
+    double energy() const override { return interior->kinetic() + interior->energy(); }
+
    private:
     bool advance(double h, int order, bool anyhow);
+    bool solve(const Step& step, bool anyhow, bool from_here);
+    void accept(const Step& step);
     bool divide(double h, int depth);
     bool stable();
     enum class Relaxed { not_found, stayed, moved };
@@ -178,7 +209,16 @@ class Condensed {
     Eigen::PartialPivLU<Matrix> factors_;
     Eigen::SelfAdjointEigenSolver<Matrix> spectrum_;
     Matrix small_, projected_, derivative_;
-    Vector right_, wrench_, mu_, moved_, soft_;
+    Vector right_, wrench_, mu_, moved_, soft_, before_;
+    struct {
+        std::vector<Pose> tips;
+        Vector lambda, lambda_before;
+        double time = 0;
+        bool fresh = true;
+        int patience = 0;
+    } start_;                         // of a step in a World
+    bool begun_ = false;
+    Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };
 
 }  // namespace supple

@@ -138,6 +138,8 @@ void bind_condensed(nb::module_& module) {
     nb::class_<CondensedCore> core(module, "CondensedCore");
     bind_motion(core);
     core.def(nb::init<Engine&, const std::vector<int>&, const Doubles&, double, int, bool, bool>(), nb::keep_alive<1, 2>())
+        .def_prop_ro("participant", [](CondensedCore& c) -> Participant* { return &c.model; },
+                     nb::rv_policy::reference_internal)
         .def("place", &CondensedCore::place)
         .def("tell", &CondensedCore::tell)
         .def("state", &CondensedCore::state)

@@ -168,6 +168,9 @@ class Passes : public TreeInterior {
     void keep() override;
     void back() override;
     void write_poses(double* out) const override;
+    double kinetic() const override;
+    void save() override { saved_ = flat(); }
+    void restore() override { set_flat(saved_.data()); }
     void tell(System& system) const override;
     std::vector<double> flat() const override;
     void set_flat(const double* values) override;
@@ -218,7 +221,7 @@ class Passes : public TreeInterior {
     std::vector<double> q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
     std::vector<double> stiffness_, damping_, armature_;
     bool curved_ = false;
-    std::vector<double> spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_;
+    std::vector<double> spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_, saved_;
     Vector kept_lambda_;
     Lanes gram_[rows][K], mass_[rows][K];
 };
@@ -473,6 +476,8 @@ void Passes<E>::act(const Step* step) {
         if (!step) continue;
         const Pose at = tip.world ? Pose{Mat3::Identity(), pose.p} : pose;
         add_wrench(node.moving, at, tip.wrench);
+        for (const auto& [point, force] : tip.contacts)
+            add_wrench(node.moving, {Mat3::Identity(), pose.act(point)}, stack(force, Vec3::Zero()));
         if (!tip.held) continue;
         const Vec3 point = pose.act(tip.point);
         Vec3 spin = now_.vector(at_spin, shown.step);
@@ -899,6 +904,18 @@ double Passes<E>::energy() const {
         sum += energy;
     }
     for (int i = 0; heavy_ && i < n_; ++i) sum -= nodes_[i].body[6] * system_.gravity.dot(Vec3(nodes_[i].body + 7));
+    return sum;
+}
+
+template <int E>
+double Passes<E>::kinetic() const {
+    double sum = 0;
+    for (int i = 0; i < n_; ++i) {
+        Mat3 R;
+        for (int c = 0; c < 3; ++c) R.col(c) = past_frame_.vector(3 * c, i);
+        sum += 0.5 * (past_.vector(at_linear, i).dot(past_.vector(at_flight, i)) +
+                      past_.vector(at_angular, i).dot(R * past_.vector(at_spin, i)) + spin_past_[i] * rate_[i]);
+    }
     return sum;
 }
 

@@ -1,0 +1,91 @@
+// A condensed mechanism in a World.
+#include "condensed.hpp"
+
+namespace supple {
+
+namespace {
+Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
+}  // namespace
+
+bool Condensed::begin() {
+    start_.tips.clear();
+    for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
+    start_.lambda = lambda();
+    start_.lambda_before = lambda_before;
+    start_.time = time;
+    start_.fresh = fresh;
+    start_.patience = patience;
+    interior->save();
+    ++steps;
+    const bool anyhow = patience > 0;
+    if (anyhow) --patience;
+    const Step step = euler(h);
+    begun_ = solve(step, anyhow, false) || (relax() == Relaxed::moved && solve(step, false, false)) || solve(step, true, false);
+    if (begun_)
+        interior->finish(&step);
+    else
+        abandon();
+    return begun_;
+}
+
+Vec6 Condensed::drift(int i) const {
+    const Pose &from = start_.tips[i], to = interior->tip_pose(i);
+    return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
+}
+
+// A wrench w on the tips moves them by C P^-1 (L + soft) w, with P that of the step's last Newton iteration: as velocities
+// per impulse, over h^2.
+void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
+    const Eigen::Index n = 3 * static_cast<Eigen::Index>(touches.size());
+    forces_.setZero(lambda().size(), n);
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const int e = touches[i].frame;
+        const Pose now = interior->tip_pose(e);
+        const Vec3 local = start_.tips[e].inverse().act(touches[i].point);
+        const Mat3 along = now.R.transpose() * touches[i].axes;
+        forces_.block<3, 3>(6 * e, 3 * i) = along;
+        forces_.block<3, 3>(6 * e + 3, 3 * i) = skew(local) * along;
+        Eigen::Map<Vec3>(free + 3 * i) = touches[i].axes.transpose() * (now.act(local) - touches[i].point) / h;
+    }
+    pulls_.noalias() = response_.left * forces_;
+    pulls_ += soft_.asDiagonal() * forces_;
+    pulls_ = response_.compliance * factors_.solve(pulls_);
+    Eigen::Map<Matrix> all(response, n, n);
+    all.noalias() = forces_.transpose() * pulls_ / (h * h);
+    all = 0.5 * (all + all.transpose()).eval();
+}
+
+bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    bool touched = false;
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h;
+        const int e = touches[i].frame;
+        if (force.isZero(0)) continue;
+        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
+        touched = true;
+    }
+    const bool solved = !touched || solve(euler(h), true, true);
+    if (solved) accept(euler(h));
+    for (EndEffector& tip : interior->tips) tip.contacts.clear();
+    if (!solved) {
+        abandon();
+        return false;
+    }
+    begun_ = false;
+    if (!stable() && relax() != Relaxed::moved) patience = patience_limit;
+    return true;
+}
+
+void Condensed::abandon() {
+    begun_ = false;
+    interior->restore();
+    interior->lambda = start_.lambda;
+    lambda_before = start_.lambda_before;
+    time = start_.time;
+    fresh = start_.fresh;
+    patience = start_.patience;
+    interior->finish(nullptr);
+    interior->restore();
+}
+
+}  // namespace supple
