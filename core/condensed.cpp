@@ -305,7 +305,10 @@ double Condensed::balance() {
 double Condensed::hold(const std::vector<Pose>& poses) {
     if (errors(poses) < close_by) {  // on the present branch, if it leads there
         interior->keep();
-        if (settle([&] { return aim_at(poses); }, static_limit)) return 1;
+        if (settle([&] { return aim_at(poses); }, static_limit)) {
+            if (!stable()) relax();
+            return 1;
+        }
         interior->back();
         interior->finish(nullptr);
     }
@@ -314,7 +317,10 @@ double Condensed::hold(const std::vector<Pose>& poses) {
         return settle([&] { return draw(poses, stiff); }, static_limit);
     });
     interior->keep();
-    if (reached == 1 && settle([&] { return aim_at(poses); }, static_limit)) return 1;
+    if (reached == 1 && settle([&] { return aim_at(poses); }, static_limit)) {
+        if (!stable()) relax();
+        return 1;
+    }
     interior->back();
     interior->finish(nullptr);
     return std::min(reached, 0.99);
