@@ -93,18 +93,36 @@ double Condensed::apply(double largest) {
 bool Condensed::step() {
     ++steps;
     const double end = time + h, before = time;
-    const bool anyhow = patience > 0;
-    if (anyhow) --patience;
-    if (advance(h, fresh ? 1 : order, anyhow)) return true;
-    // set-points that moved, say, left the interior out of balance
-    if (relax() == Relaxed::moved && advance(h, 1, false)) return true;
-    // the branch of stable states ends within this step
-    bool done = advance(h, fresh ? 1 : order, true) || divide(h, 1);
-    for (int k = 0; !done && k < 10 && relax() == Relaxed::moved; ++k)
-        done = advance(end - time, 1, true) || divide(end - time, 1);
-    if (done && !stable() && relax() != Relaxed::moved) patience = patience_limit;
-    if (time != before + h) fresh = true;  // substeps leave no even history
+    const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
+    const Found found = attempt(whole);
+    if (found != Found::nothing) {
+        accept(whole);
+        look_after(found);
+        return true;
+    }
+    bool done = divide(h, 1);
+    for (int k = 0; !done && k < 10 && !stands() && relax(); ++k)  // the branch of stable states ended
+        done = advance(end - time) || divide(end - time, 1);
+    if (time != before) fresh = true;  // substeps leave no even history
     return done;
+}
+
+// The end of a step, not accepted yet.
+Condensed::Found Condensed::attempt(const Step& step) {
+    const Found found = solve(step, false);
+    if (found == Found::stable || (found == Found::unstable && patience > 0)) return found;
+    if (found == Found::unstable) interior->swap();  // to its start
+    if (!stands() && relax()) return solve(euler(step.h), false);  // set-points that moved, say, had left it unbalanced
+    if (found == Found::unstable) interior->swap();
+    return found;
+}
+
+// The branch of stable states ended within the step: the interior falls to another.
+void Condensed::look_after(Found found) {
+    if (patience > 0)
+        --patience;
+    else if (found == Found::unstable && !relax())
+        patience = patience_limit;
 }
 
 // With the tips held: K + J^T A J then has as many negative pivots as J (K + J^T A J)^-1 J^T has negative eigenvalues.
@@ -124,19 +142,27 @@ double Condensed::drawn(const std::vector<Pose>& goals) {
     return interior->energy() + 0.5 * lambda().dot(right_);
 }
 
-// Lets the interior fall to where it is stable, with the tips held: Newton's method on its energy, made definite, downhill
-// all the way and off saddles; then the tips exactly. Links keep their velocities.
-Condensed::Relaxed Condensed::relax() {
-    ++snaps;
+// In balance and stable, with the tips held.
+bool Condensed::stands() {
+    if (!interior->respond(Tangent::first, nullptr, response_)) return false;
+    ++iterations, ++tangents;
+    if (!stable()) return false;
     std::vector<Pose> here;
-    for (std::size_t e = 0; e < interior->tips.size(); ++e) here.push_back(interior->tip_pose(static_cast<int>(e)));
-    interior->keep();
-    if (!interior->respond(Tangent::first, nullptr, response_)) return Relaxed::not_found;
-    const bool stands = stable();
+    for (int e = 0; e < frames(); ++e) here.push_back(interior->tip_pose(e));
+    double none = 0;
     aim_at(here);
-    const double off = apply(largest_turn);
+    return interior->move(mu_, 0, none) < small_motion;
+}
+
+// Lets the interior fall to where it is stable, with the tips held: Newton's method on its energy, made definite, downhill
+// all the way and off saddles; then the tips exactly. Links keep their velocities. False: there is no such place.
+bool Condensed::relax() {
+    ++snaps;
+    interior->keep();
+    interior->finish(nullptr);
+    std::vector<Pose> here;
+    for (int e = 0; e < frames(); ++e) here.push_back(interior->tip_pose(e));
     interior->back();
-    if (stands && off < small_motion) return Relaxed::stayed;
     interior->downhill = true;
     bool found = false;
     double energy = drawn(here);
@@ -161,7 +187,7 @@ Condensed::Relaxed Condensed::relax() {
         interior->back();
         interior->finish(nullptr);
         interior->back();
-        return Relaxed::not_found;
+        return false;
     }
     interior->keep();
     if (!settle([&] { return aim_at(here); }, static_limit) || !stable()) {
@@ -171,21 +197,20 @@ Condensed::Relaxed Condensed::relax() {
     interior->restart();
     lambda_before = lambda();
     fresh = true;
-    return Relaxed::moved;
+    return true;
 }
 
 bool Condensed::divide(double whole, int depth) {
     ++divisions;
     if (depth > halvings) return false;
     for (int half = 0; half < 2; ++half)
-        if (!advance(whole / 2, 1, true) && !divide(whole / 2, depth + 1)) return false;
+        if (!advance(whole / 2) && !divide(whole / 2, depth + 1)) return false;
     return true;
 }
 
-bool Condensed::advance(double h_now, int order_now, bool anyhow) {
-    const Step step = order_now == 2 ? Step{h_now, 1.5, -2.0, 0.5} : Step{h_now, 1.0, -1.0, 0.0};
-    if (!solve(step, anyhow, false)) return false;
-    accept(step);
+bool Condensed::advance(double h_now) {
+    if (solve(euler(h_now), false) == Found::nothing) return false;
+    accept(euler(h_now));
     return true;
 }
 
@@ -197,9 +222,8 @@ void Condensed::accept(const Step& step) {
     fresh = false;
 }
 
-// To the end of a step, from where the rates lead or from here; `anyhow`, also if the interior is not stable there.
-// False: the state is put back.
-bool Condensed::solve(const Step& step, bool anyhow, bool from_here) {
+// To the end of a step, from where the rates lead or from here. If nothing is found, the state is put back.
+Condensed::Found Condensed::solve(const Step& step, bool from_here) {
     const double rate = step.c0 / step.h;
     const Eigen::Index n = mu_.size();
     if (!from_here) {
@@ -239,14 +263,12 @@ bool Condensed::solve(const Step& step, bool anyhow, bool from_here) {
         // with a rate of size / last, the next correction would be this small
         const bool done = size < last_motion || (k > 0 && size * size < last_motion * last);
         last = size;
-        if (!done) continue;
-        if (!anyhow && !stable()) break;
-        return true;
+        if (done) return stable() ? Found::stable : Found::unstable;
     }
     interior->back();
     interior->finish(nullptr);
     interior->back();
-    return false;
+    return Found::nothing;
 }
 
 // Newton's method on balance alone; `aim` sets `mu_` from the response and returns what else is amiss.

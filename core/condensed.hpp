@@ -84,12 +84,15 @@ class Interior {
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // the present state as the end of a step
     virtual void keep() = 0;                  // remembers the state,
-    virtual void back() = 0;                  // and goes back to it
+    virtual void back() = 0;                  // and goes back to it,
+    virtual void swap() = 0;                  // or there and back again
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
     virtual double kinetic() const = 0;       // energy after a step, J
     virtual void save() = 0;                  // everything the next step depends on but `lambda`,
     virtual void restore() = 0;               // and back
 };
+
+inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
 
 // By the joint coordinates of a tree, in one pass out and one back (condensed_tree.cpp): mechanisms without loops,
 // couplings, motors, limits and rotation vectors, with at most five end effectors; null for others.
@@ -119,6 +122,7 @@ class SparseInterior : public Interior {
     void accept(double h) override { stepper_.accept(h); }
     void keep() override;
     void back() override;
+    void swap() override;
     void write_poses(double* rows) const override;
     double kinetic() const override { return system_.kinetic_energy(); }
     void save() override;
@@ -161,7 +165,7 @@ class Condensed : public Participant {
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // the next step looks back one step only
-    int patience = 0;                 // steps to go until stability is looked at again
+    int patience = 0;                 // steps to go until an interior that is not stable is left again
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
 
@@ -189,13 +193,16 @@ class Condensed : public Participant {
     double energy() const override { return interior->kinetic() + interior->energy(); }
 
    private:
-    bool advance(double h, int order, bool anyhow);
-    bool solve(const Step& step, bool anyhow, bool from_here);
+    enum class Found { nothing, unstable, stable };
+    Found solve(const Step& step, bool from_here);
+    Found attempt(const Step& step);
+    bool advance(double h);
     void accept(const Step& step);
     bool divide(double h, int depth);
+    void look_after(Found found);
     bool stable();
-    enum class Relaxed { not_found, stayed, moved };
-    Relaxed relax();
+    bool stands();
+    bool relax();
     double drawn(const std::vector<Pose>& goals);
     bool settle(const std::function<double()>& aim, int limit);
     double aim_at(const std::vector<Pose>& goals);
@@ -218,6 +225,7 @@ class Condensed : public Participant {
         int patience = 0;
     } start_;                         // of a step in a World
     bool begun_ = false;
+    Found found_ = Found::nothing;
     Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };
 

@@ -167,6 +167,7 @@ class Passes : public TreeInterior {
     void accept(double h) override;
     void keep() override;
     void back() override;
+    void swap() override;
     void write_poses(double* out) const override;
     double kinetic() const override;
     void save() override { saved_ = flat(); }
@@ -958,6 +959,13 @@ void Passes<E>::back() {
     q_ = kept_q_;
     rate_ = kept_rate_;
     lambda = kept_lambda_;
+}
+
+template <int E>
+void Passes<E>::swap() {
+    q_.swap(kept_q_);
+    rate_.swap(kept_rate_);
+    lambda.swap(kept_lambda_);
 }
 
 template <int E>

@@ -3,10 +3,6 @@
 
 namespace supple {
 
-namespace {
-Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
-}  // namespace
-
 bool Condensed::begin() {
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
@@ -17,10 +13,9 @@ bool Condensed::begin() {
     start_.patience = patience;
     interior->save();
     ++steps;
-    const bool anyhow = patience > 0;
-    if (anyhow) --patience;
     const Step step = euler(h);
-    begun_ = solve(step, anyhow, false) || (relax() == Relaxed::moved && solve(step, false, false)) || solve(step, true, false);
+    found_ = attempt(step);
+    begun_ = found_ != Found::nothing;
     if (begun_)
         interior->finish(&step);
     else
@@ -64,15 +59,15 @@ bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limi
         interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
         touched = true;
     }
-    const bool solved = !touched || solve(euler(h), true, true);
-    if (solved) accept(euler(h));
+    if (touched) found_ = solve(euler(h), true);
+    if (found_ != Found::nothing) accept(euler(h));
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
-    if (!solved) {
+    if (found_ == Found::nothing) {
         abandon();
         return false;
     }
     begun_ = false;
-    if (!stable() && relax() != Relaxed::moved) patience = patience_limit;
+    look_after(found_);
     return true;
 }
 

@@ -33,11 +33,13 @@ def robot(name):
     return (mech.with_springs(1.0, 0.05) if name == "shadow_hand" else mech), tips
 
 
-def wrenches_reaching(model, rng, reach):
+def wrenches_reaching(model, rng, reach, torques=True):
     """Random wrenches on all end effectors whose linear displacement is `reach`, lengths over the radius."""
     radius = model.mechanism.radius
     lengths = np.tile([radius] * 3 + [1.0] * 3, len(model.end_effectors))
     push = rng.normal(size=len(lengths)) / lengths
+    if not torques:
+        push.reshape(-1, 6)[:, 3:] = 0
     push *= reach / np.linalg.norm(model.compliance @ push / lengths)
     return dict(zip(model.end_effectors, push.reshape(-1, 6), strict=True))
 

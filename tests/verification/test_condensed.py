@@ -57,44 +57,29 @@ def test_statics_are_those_of_the_engine_for_200_wrenches(name):
     compare_statics(name, 200)
 
 
-UNSTABLE = "the interior is kept in balance where that is not stable with the tips held, instead of left"
-
-
-@pytest.mark.parametrize(
-    "name", ["helix", pytest.param("robot_arm", marks=pytest.mark.xfail(reason=UNSTABLE)), "loop", "ladder"]
-)
+@models()
 def test_the_wrench_does_no_work_around_a_cycle(name):
-    """A smooth closed path of the tip, within what it can reach: the trapezoidal rule converges geometrically."""
+    """A smooth closed path of the tips: the trapezoidal rule converges geometrically."""
     mech, tips = LIBRARY[name]
     model = supple.condense(mech, tips)
-    basis = model.linear().basis
-    rng = np.random.default_rng(3)
-    a, b = (basis @ (0.04 * v / np.linalg.norm(v)) for v in rng.normal(size=(2, basis.shape[1])))
-    start = None
-    if basis.shape[1] < 6:  # on the surface that it can reach: a path of wrenches instead
-        c = supple.reduce(mech, tips).stiffness
-        loads = [c @ a, c @ b]
-    work, energies, n = 0.0, [], 64
-    poses = []
-    for k in range(n):
-        angle = 2 * np.pi * k / n
-        if basis.shape[1] < 6:
-            here = model.under({tips[0]: np.cos(angle) * loads[0] + np.sin(angle) * loads[1]}, "body", start=start)
-        else:
-            twist = np.cos(angle) * a + np.sin(angle) * b - a
-            goal = model.end_effector_poses[0] @ spatial.exp(twist)
-            here = model.at({tips[0]: goal}, start=start)
-        start = here
-        energies.append(here.energy)
-        poses.append((here.poses[tips[0]], here.wrenches))
-    # velocity of the path by Fourier differentiation of log(H_0^-1 H)
-    twists = np.array([spatial.log(np.linalg.inv(poses[0][0]) @ pose) for pose, _ in poses])
+    linear = model.linear()
+    pushes = [np.concatenate(list(wrenches_reaching(linear, np.random.default_rng(k), 0.3).values())) for k in (3, 4)]
+    n, loaded, held, path = 64, None, None, []
+    for angle in 2 * np.pi * np.arange(n) / n:
+        push = (np.cos(angle) * pushes[0] + np.sin(angle) * pushes[1]).reshape(-1, 6)
+        loaded = held = model.under(dict(zip(tips, push, strict=True)), "body", start=loaded)
+        if linear.rank == 6 * len(tips):  # any pose nearby can be reached: the wrench is that of the pose alone
+            held = model.at({tip: loaded.poses[tip] for tip in tips}, start=path[-1] if path else None)
+        path.append(held)
     waves = np.fft.fftfreq(n, 1 / n)[:, None] * (np.abs(np.fft.fftfreq(n, 1 / n)) < n / 2)[:, None]
-    rates = np.fft.ifft(1j * waves * np.fft.fft(twists, axis=0), axis=0).real
-    for (_, wrench), twist, rate in zip(poses, twists, rates, strict=True):
-        work += wrench @ spatial.right_jacobian(twist) @ rate * 2 * np.pi / n
-    involved = np.ptp(energies)
-    assert involved > 0
+    work = 0.0
+    for i, tip in enumerate(tips):  # velocity of the path by Fourier differentiation of log(H_0^-1 H)
+        twists = np.array([spatial.log(np.linalg.inv(path[0].poses[tip]) @ pose.poses[tip]) for pose in path])
+        rates = np.fft.ifft(1j * waves * np.fft.fft(twists, axis=0), axis=0).real
+        for pose, twist, rate in zip(path, twists, rates, strict=True):
+            work += pose.wrenches[6 * i : 6 * i + 6] @ spatial.right_jacobian(twist) @ rate * 2 * np.pi / n
+    involved = np.ptp([pose.energy for pose in path])
+    assert involved > 1
     assert abs(work) < 1e-8 * involved
 
 
@@ -122,48 +107,45 @@ def test_a_pull_moves_the_tip_as_in_the_engine(name):
     assert off < linear_off
 
 
-def consistent_frequency(linear):
-    """rad/s of the slowest vibration of a linear model."""
+def stiffness_under(linear, wrenches):
+    """(6e, 6e) stiffness of a linear model under wrenches (6e,), in the end effectors' axes, that the world holds still:
+    that of wrenches which turn along less [[0, [f]], [0, [t]]] of each, the symmetric part."""
+    stiffness = linear.stiffness.copy()
+    for i in range(0, len(wrenches), 6):
+        turned = np.vstack([spatial.skew(wrenches[i : i + 3]), spatial.skew(wrenches[i + 3 : i + 6])])
+        stiffness[i : i + 6, i + 3 : i + 6] -= turned
+    return (stiffness + stiffness.T) / 2
+
+
+@pytest.mark.parametrize("name", ["robot_arm", "y", "loop", "ladder", "helix"])
+@pytest.mark.parametrize("far", [0.0, 0.7])
+def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, far):
+    """Let go a little off an equilibrium under forces (torques that the world holds still are not conservative, and
+    change frequencies in other ways), undamped, by second-order steps."""
     from scipy.linalg import eigh
 
-    basis = linear.basis
-    return np.sqrt(eigh(basis.T @ linear.stiffness @ basis, basis.T @ linear.mass @ basis, eigvals_only=True)[0])
-
-
-@pytest.mark.parametrize(
-    ("name", "far"),
-    [
-        *((name, 0.0) for name in ("robot_arm", "y", "loop", "ladder")),
-        *((name, 0.7) for name in ("robot_arm", "y", "loop")),
-        pytest.param("ladder", 0.7, marks=pytest.mark.xfail(reason="model 7.6 % high, its swing 7.1 % below it")),
-    ],
-)
-def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, far):
-    """Let go a little off an equilibrium, undamped, by second-order steps: the energy swings at twice the frequency."""
     tips = LIBRARY[name][1]
-    mech = getattr(supple.library, name)(damping=0.0)
+    mech = getattr(supple.library, name)(**({"links": 50} if name == "helix" else {}), damping=0.0)
     model = supple.condense(mech, tips, method="bdf2")
-    loads = wrenches_reaching(model.linear(), np.random.default_rng(2), far)
+    loads = wrenches_reaching(model.linear(), np.random.default_rng(2), far, torques=False)
     eq = supple.equilibrium(mech, loads)
     wanted = supple.modes(mech, at=eq).frequencies[0]
     # along the slowest mode of the linear model there
     pose = model.under(loads)
-    found = consistent_frequency(pose.linear()) / (2 * np.pi)
-    assert found == pytest.approx(wanted, rel=0.08 if name == "ladder" else 0.07)  # 7.6 % for this ladder
+    linear = pose.linear()
+    stiffness, basis = stiffness_under(linear, pose.wrenches), linear.basis
+    squares, shapes = eigh(basis.T @ stiffness @ basis, basis.T @ linear.mass @ basis)
+    found = np.sqrt(squares[0]) / (2 * np.pi)
+    assert found == pytest.approx(wanted, rel=0.07)
     assert found > 0.999 * wanted  # a constraint only stiffens
-    measured = swing(model, loads, pose, found)
+    shape = 2e-3 * basis @ shapes[:, 0] / np.abs(shapes[:, 0]).max()
+    measured = swing(model, loads, pose, shape, stiffness @ shape, found)
     assert measured == pytest.approx(found, rel=0.02)
 
 
-def swing(model, loads, pose, guess):
-    """Hz of a small free swing about a loaded pose, in the condensed simulation."""
-    from scipy.linalg import eigh
-
-    linear = pose.linear()
-    basis = linear.basis
-    shape = eigh(basis.T @ linear.stiffness @ basis, basis.T @ linear.mass @ basis)[1][:, 0]
-    push = linear.stiffness @ basis @ shape
-    push *= 2e-3 / np.abs(shape).max()
+def swing(model, loads, pose, shape, push, guess):
+    """Hz of a small free swing about a loaded pose, in the condensed simulation: along twists (6e,), from where wrenches
+    (6e,) more hold it."""
     sim = supple.ReducedSimulation(model, 1 / (200 * guess))
     more = {name: np.array(w) for name, w in loads.items()}
     for i, name in enumerate(model.end_effectors):
@@ -173,7 +155,7 @@ def swing(model, loads, pose, guess):
     sim._motion._solver.place(start.state, start.wrenches)
     for name, wrench in loads.items():
         sim.apply(name, wrench)
-    i = int(np.abs(linear.compliance @ push).argmax())
+    i = int(np.abs(shape).argmax())
     name, axis = model.end_effectors[i // 6], i % 6
     values = []
     for _ in range(500):
@@ -186,7 +168,7 @@ def swing(model, loads, pose, guess):
     return 1 / (np.diff(crossing).mean() * sim.dt)
 
 
-REACH = 0.15
+REACH = 0.7
 """Relative displacement of a jerk, were it held for long; twenty steps of it, at random, add up to more."""
 
 
@@ -211,11 +193,10 @@ def jerk(mech, tips, dt, steps, reach, seed=0):
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
 def test_jerks_leave_it_in_one_piece(name, dt):
     mech, tips = LIBRARY[name]
-    sim, largest = jerk(mech, tips, dt, 400, REACH)
+    sim, largest = jerk(mech, tips, dt, 1000, REACH)
     core = sim._motion.core
-    assert largest < 200
-    # the arm whips about at 10 ms: known to need more
-    assert core.iterations <= (12 if (name, dt) == ("robot_arm", 1e-2) else 4) * core.steps
+    assert largest < 3000
+    assert core.iterations <= 4 * core.steps
     assert sim.separation.total < 1e-8
 
 
@@ -225,8 +206,10 @@ def test_robots_are_jerked(name, dt):
     if not ROBOTS.exists():
         pytest.skip("no shared/robots beside the project")
     mech, tips = robot(name)
-    sim, largest = jerk(mech, tips, dt, 100, REACH)
+    sim, largest = jerk(mech, tips, dt, 200, 0.15)
+    core = sim._motion.core
     assert largest < 1e3
+    assert core.iterations <= 4 * core.steps
     assert sim.separation.total < 1e-8
 
 
@@ -236,8 +219,27 @@ def test_robots_are_jerked(name, dt):
 def test_a_million_jerked_steps(name, dt):
     mech, tips = LIBRARY[name]
     sim, largest = jerk(mech, tips, dt, 1_000_000, REACH)
-    assert largest < 1000
+    core = sim._motion.core
+    assert largest < 30_000
+    assert core.iterations <= 4 * core.steps
     assert sim.separation.total < 1e-8
+
+
+def test_jerks_lead_where_the_engine_goes():
+    """Through the ladder's folded pose too, where its interior falls to another branch at 3.2 s."""
+    mech, tips = LIBRARY["ladder"]
+    model = supple.condense(mech, tips)
+    linear, rng = model.linear(), np.random.default_rng(0)
+    sim, full = supple.ReducedSimulation(model, 1e-2), supple.Simulation(mech, 1e-2)
+    for _ in range(18):
+        for tip, wrench in wrenches_reaching(linear, rng, rng.uniform(0, 0.15)).items():
+            sim.apply(tip, wrench)
+            full.apply(tip, wrench)
+        sim.step(20)
+        full.step(20)
+    assert sim._motion.core.snaps > 0
+    assert full.energy.kinetic + full.energy.strain > 10
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 0.1
 
 
 def planar_chain(links, bend):
@@ -255,7 +257,6 @@ def planar_chain(links, bend):
     return b.build()
 
 
-@pytest.mark.xfail(reason="comes back to 1e-3 of the radius from rest only: " + UNSTABLE)
 def test_through_the_stretched_pose_and_back():
     """A bent chain pulled straight and let go: singular on the way, where the tip cannot move along itself."""
     mech = planar_chain(6, 0.3)
@@ -268,7 +269,7 @@ def test_through_the_stretched_pose_and_back():
         highest = max(highest, sum(sim._motion._solver.engine.energies))
     assert highest < 40
     sim.apply("tip", np.zeros(6))
-    sim.step(20_000)
+    sim.step(60_000)  # its slowest vibration loses half of its way in a second
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 

@@ -83,7 +83,7 @@ def test_falling_ends_on_the_floor_without_bouncing_or_sinking():
 # balance
 
 
-@pytest.mark.parametrize("level", ["engine", "reduced", "blended"])
+@pytest.mark.parametrize("level", ["engine", "reduced", "blended", "condensed"])
 def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
     b = supple.Builder("plate", gravity=(0, 0, 0))
     b.body("plate", np.eye(4), 2.0, inertia=(0.02, 0.02, 0.04), shapes=[Shape("box", (0.3, 0.3, 0.02), np.eye(4))])
@@ -92,7 +92,7 @@ def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
     if level == "engine":
         sim = supple.Simulation(mech, 1e-3)
     else:
-        model = supple.reduce(mech, ["plate"])
+        model = supple.condense(mech, ["plate"]) if level == "condensed" else supple.reduce(mech, ["plate"])
         if level == "blended":
             pressed = supple.equilibrium(mech, {"plate": [0, 0, -60, 0, 0, 0]})
             model = supple.blend([model, supple.reduce(mech, ["plate"], at=pressed)])
@@ -105,6 +105,36 @@ def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
     assert sim.poses["plate"][2, 3] == pytest.approx(-depth, rel=1e-6)
     assert world.pose("ball")[2, 3] == pytest.approx(0.07 - depth, abs=1e-8)
     np.testing.assert_allclose(world.force_on("ball"), [0, 0, 3.0 * G], atol=1e-6 * 3.0 * G)
+
+
+def test_a_condensed_finger_rests_on_the_floor_as_the_engine_has_it():
+    b = supple.Builder("finger", gravity=(0, 0, -G))
+    before = "world"
+    for i in range(6):
+        name = "tip" if i == 5 else f"link_{i}"
+        ball = Shape("sphere", (0.02,), spatial.pose(np.eye(3), (0.1, 0, 0)), friction=(0, 0, 0))
+        at = spatial.pose(np.eye(3), (0.1 * i, 0, 0.2))
+        b.body(name, at, 0.1, (0.05, 0, 0), np.diag([1e-5, 1e-4, 1e-4]), shapes=[ball] if name == "tip" else [])
+        b.hinge(f"hinge_{i}", before, name, at[:3, 3], (0, 1, 0.2 * (i % 2)), stiffness=3.0, damping=0.3)
+        before = name
+    mech = b.build()
+    found = []
+    for sim in (supple.Simulation(mech, 1e-3), supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-3)):
+        sim.apply("tip", [0, 0, -4.0, 0, 0, 0])
+        world = supple.World()
+        world.ground(Shape("plane", (0, 0, 1), spatial.pose(np.eye(3), (0, 0, -0.3)), name="floor", friction=(0, 0, 0)))
+        world.add(sim)
+        world.step(1000)
+        saved = world.save()
+        world.step(2000)
+        found.append((world.force_on("finger"), sim.poses.array.copy()))
+        world.restore(saved)
+        world.step(2000)
+        assert np.array_equal(sim.poses.array, found[-1][1])
+    (engine, links), (condensed, shown) = found
+    assert engine[2] > 1
+    np.testing.assert_allclose(condensed, engine, atol=1e-6)
+    np.testing.assert_allclose(shown, links, atol=1e-8)
 
 
 def test_contact_that_gives_settles_at_its_compliance():
