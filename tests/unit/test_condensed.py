@@ -82,6 +82,34 @@ def test_linear_is_what_reduce_gives_at_the_same_pose(name):
     assert np.abs(at_rest.compliance - rest.compliance).max() < 1e-8 * np.abs(rest.compliance).max()
 
 
+def test_a_simulation_has_the_linear_model_of_where_it_is():
+    mech, tips = LIBRARY["robot_arm"]
+    model = supple.condense(mech, tips)
+    sim = supple.ReducedSimulation(model, 2e-3)
+    sim.apply("tip", [0, 100.0, 50.0, 0, 0, 0])
+    sim.set_target(mech.joints[3].name, 0.1)
+    sim.step(100)
+    here = sim.linear()
+    assert apart(here.rest_poses.array, sim.poses.array, 1.0) < 1e-9
+    full = supple.equilibrium(mech, {"tip": here.wrenches}, frame="body", targets={mech.joints[3].name: 0.1})
+    assert apart(full.poses.array, sim.poses.array, mech.radius) < 1e-7
+    with pytest.raises(supple.MechanismError, match="condensed models"):
+        supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).linear()
+
+
+def test_what_a_step_without_a_solution_says(model):
+    sim = supple.ReducedSimulation(model, 2e-3)
+    sim.step(5)
+    before = sim.poses.array.copy()
+    sim.apply("tip", [1e300, 0, 0, 0, 0, 0])
+    with pytest.raises(supple.ConvergenceError, match=r"at t = 0.01 s no motion .* pull less"):
+        sim.step()
+    assert np.array_equal(sim.poses.array, before)
+    assert sim.time == pytest.approx(0.01)
+    sim.apply("tip", np.zeros(6))
+    sim.step(5)
+
+
 def test_gravity_counts_unless_it_is_left_out():
     mech = supple.library.robot_arm(gravity=(0, 0, -9.81))
     heavy, light = supple.condense(mech, "tip"), supple.condense(mech, "tip", gravity=False)

@@ -108,8 +108,8 @@ def test_a_pull_moves_the_tip_as_in_the_engine(name):
 
 
 def stiffness_under(linear, wrenches):
-    """(6e, 6e) stiffness of a linear model under wrenches (6e,), in the end effectors' axes, that the world holds still:
-    that of wrenches which turn along less [[0, [f]], [0, [t]]] of each, the symmetric part."""
+    """(6e, 6e) stiffness of a linear model under wrenches (6e,), in the end effectors' axes, that the world holds
+    still: that of wrenches which turn along less [[0, [f]], [0, [t]]] of each, the symmetric part."""
     stiffness = linear.stiffness.copy()
     for i in range(0, len(wrenches), 6):
         turned = np.vstack([spatial.skew(wrenches[i : i + 3]), spatial.skew(wrenches[i + 3 : i + 6])])
@@ -144,8 +144,8 @@ def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, fa
 
 
 def swing(model, loads, pose, shape, push, guess):
-    """Hz of a small free swing about a loaded pose, in the condensed simulation: along twists (6e,), from where wrenches
-    (6e,) more hold it."""
+    """Hz of a small free swing about a loaded pose, in the condensed simulation: along twists (6e,), from where
+    wrenches (6e,) more hold it."""
     sim = supple.ReducedSimulation(model, 1 / (200 * guess))
     more = {name: np.array(w) for name, w in loads.items()}
     for i, name in enumerate(model.end_effectors):

@@ -19,6 +19,7 @@ from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
+from supple.reduced.motion import NOT_FINITE
 
 if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
@@ -295,6 +296,8 @@ class BlendedMotion:
 
     The last model comes in over `fade` seconds.
     """
+
+    failure = NOT_FINITE
 
     def __init__(self, model: BlendedModel, dt: float, threads: int, fade: float = 0.0) -> None:
         self.model, self.bodies = model, len(model.mechanism.bodies)

@@ -247,6 +247,11 @@ class _Solver:
 class CondensedMotion:
     """A condensed model by implicit time steps (a `Motion`)."""
 
+    failure = (
+        "no motion of the end effectors with a balanced interior was found, in steps down to a thousandth of dt; "
+        "the state is that of the last good one: pull less, or use the engine"
+    )
+
     def __init__(self, model: CondensedModel, dt: float) -> None:
         self.model = model
         self._solver = _Solver(model, dt, stops=True)
@@ -264,6 +269,11 @@ class CondensedMotion:
             else:
                 rest[eqs.sprung_axis(name)] = value
         eqs.set_targets(rest, rows)
+
+    @property
+    def pose(self) -> CondensedPose:
+        """The present state as one of statics, with the wrenches that hold it."""
+        return self._solver.pose()
 
     @property
     def tips(self) -> tuple[Array, Array]:

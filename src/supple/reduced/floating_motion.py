@@ -12,7 +12,7 @@ from supple.errors import MechanismError
 from supple.mechanism.axes import per_axis
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel
-from supple.reduced.motion import LinearMotion, bounds
+from supple.reduced.motion import NOT_FINITE, LinearMotion, bounds
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class FloatingMotion:
     `decouple()` turns it into the published variant (FORK-1S, 6.1): the base is a rigid body with the mass and inertia
     of all links at rest, and feels the model only through external forces.
     """
+
+    failure = NOT_FINITE
 
     def __init__(self, model: ReducedModel, dt: float, reconstruction: str, corrections: int, threads: int) -> None:
         assert model.free_base is not None

@@ -14,13 +14,16 @@ from supple.reduced.joints import add_joints
 from supple.reduced.model import ReducedModel
 
 RECONSTRUCTIONS = ("twist", "joints")
+NOT_FINITE = "the reduced state is no longer finite; the load is too large for this model"
 
 
 class Motion(Protocol):
     """The state of a model and its stepping, in the core. End effectors are given by their index."""
 
     core: Any
-    """Compiled: `set_wrench`, `set_handle`, `step(n, show)`, `update`, `poses`, `time`."""
+    """Compiled: `set_wrench`, `set_handle`, `step(n, show)`, `update`, `poses`, `time`, `participant`."""
+    failure: str
+    """What it means if a step has no solution."""
 
     def set_targets(self, targets: dict[str, float]) -> None:
         """Set-points by name; those not named are back where the model has them."""
@@ -60,6 +63,8 @@ class Motion(Protocol):
 
 class LinearMotion:
     """A linear model by steps of backward Euler in its admissible space."""
+
+    failure = NOT_FINITE
 
     def __init__(self, model: ReducedModel, dt: float, reconstruction: str, corrections: int, threads: int) -> None:
         self.model, self.joints = model, reconstruction == "joints"

@@ -19,6 +19,7 @@ from supple.mechanism.axes import by_joint
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
+from supple.reduced.condensation import CondensedMotion
 from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
@@ -157,13 +158,17 @@ class ReducedSimulation:
         motion.set_mount(self._mount)
 
     def step(self, n: int = 1) -> None:
-        """Advances by n steps. Raises `ConvergenceError` if the state would not be finite."""
+        """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
         if self._motion.core.step(n, False) < n:
-            raise ConvergenceError(
-                f"the reduced state is no longer finite at t = {self.time:g} s; the load is too large for this model",
-                time=self.time,
-            )
+            raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+
+    def linear(self) -> ReducedModel:
+        """The linear model where the end effectors are now, of a simulation of a condensed model."""
+        if not isinstance(self._motion, CondensedMotion):
+            kind = type(self.model).__name__
+            raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
+        return self._motion.pose.linear()
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
         """Adds a linear model made where the end effectors are now, so that the simulation is right about here.
@@ -192,9 +197,6 @@ class ReducedSimulation:
     @property
     def participant(self) -> Any:
         """The core's part in a `World`."""
-        if not hasattr(self._motion.core, "participant"):
-            kind = type(self.model).__name__
-            raise MechanismError(f"a {kind} cannot be in a World yet; a linear one (supple.reduce) or the engine can")
         return self._motion.core.participant
 
     # looking at it
