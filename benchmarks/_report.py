@@ -20,13 +20,20 @@ from time import perf_counter
 from typing import Any
 
 
-def parse_args(description: str | None = None, parts: Sequence[str] = ()) -> argparse.Namespace:
-    """The options that all benchmarks take; with `parts` also `--only`, some of these."""
+def parse_args(
+    description: str | None = None, parts: Sequence[str] = (), steps: int | None = None
+) -> argparse.Namespace:
+    """The options that all benchmarks take; with `parts` also `--only`, some of these; with `steps` also `--long`, that
+    many unless it says how many."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
     if parts:
         parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="these parts of it")
+    if steps is not None:
+        parser.add_argument(
+            "--long", type=int, nargs="?", const=steps, metavar="STEPS", help=f"the long run, {steps:,} steps each"
+        )
     return parser.parse_args()
 
 

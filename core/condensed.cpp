@@ -13,7 +13,8 @@ constexpr double small_motion = 1e-4; // below which the tangent of before still
 constexpr int static_limit = 40, relax_limit = 400;
 constexpr int line_search = 6;        // halvings of a motion that does not lead down
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-8;  // a correction this small need not be made, rad or radii
+constexpr double last_motion = 1e-7;  // a last correction this small leaves far less, rad or radii
+constexpr double not_needed = 1e-8;   // a correction as small as this need not be made
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of statics, rad or radii
@@ -261,7 +262,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
         // with a rate of size / last, the next correction would be this small
-        const bool done = size < last_motion || (k > 0 && size * size < last_motion * last);
+        const bool done = size < last_motion || (k > 0 && size * size < not_needed * last);
         last = size;
         if (done) return stable() ? Found::stable : Found::unstable;
     }

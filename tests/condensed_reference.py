@@ -33,14 +33,17 @@ def robot(name):
     return (mech.with_springs(1.0, 0.05) if name == "shadow_hand" else mech), tips
 
 
-def wrenches_reaching(model, rng, reach, torques=True):
-    """Random wrenches on all end effectors whose linear displacement is `reach`, lengths over the radius."""
+def wrenches_reaching(model, rng, reach, torques=True, times=np.inf):
+    """Random wrenches on all end effectors whose linear displacement is `reach`, lengths over the radius, but at most
+    so many times as large as those that reach it along the softest way (others may be hard altogether)."""
     radius = model.mechanism.radius
     lengths = np.tile([radius] * 3 + [1.0] * 3, len(model.end_effectors))
     push = rng.normal(size=len(lengths)) / lengths
     if not torques:
         push.reshape(-1, 6)[:, 3:] = 0
-    push *= reach / np.linalg.norm(model.compliance @ push / lengths)
+    soft = model.compliance / np.outer(lengths, lengths)
+    size = np.linalg.norm(push * lengths)
+    push *= reach * min(1 / np.linalg.norm(soft @ (push * lengths)), times / (np.linalg.norm(soft, 2) * size))
     return dict(zip(model.end_effectors, push.reshape(-1, 6), strict=True))
 
 

@@ -179,7 +179,7 @@ def jerk(mech, tips, dt, steps, reach, seed=0):
     sim = supple.ReducedSimulation(model, dt)
     largest = 0.0
     for _ in range(steps // 20):
-        for name, wrench in wrenches_reaching(linear, rng, rng.uniform(0, reach)).items():
+        for name, wrench in wrenches_reaching(linear, rng, rng.uniform(0, reach), times=10).items():
             sim.apply(name, wrench)
         sim.step(20)
         energies = sim._motion._solver.engine.energies
