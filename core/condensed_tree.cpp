@@ -495,11 +495,14 @@ void Passes<E>::act(const Step* step) {
 template <int E>
 void Passes<E>::pull(const Step* step) {
     for (int i = 0; i < n_; ++i) {
-        const int axis = axis_[i];
-        const double deflection = q_[i] - system_.rest[axis];
+        const double deflection = q_[i] - system_.rest[axis_[i]];
         slope_[i] = stiffness_[i];
         spring_[i] = slope_[i] * deflection;
-        if (curved_ && system_.curve[axis] >= 0) {
+    }
+    for (int i = 0; curved_ && i < n_; ++i) {
+        const int axis = axis_[i];
+        const double deflection = q_[i] - system_.rest[axis];
+        if (system_.curve[axis] >= 0) {
             double torque, slope, energy;
             system_.curves[system_.curve[axis]].evaluate(deflection, torque, slope, energy);
             spring_[i] += torque;
@@ -514,12 +517,13 @@ void Passes<E>::pull(const Step* step) {
         slope_[i] += slope;
     }
     if (!step) return;
-    const double c = step->c0 / step->h;
+    const double c0 = step->c0, c1 = step->c1, c2 = step->c2, over = 1 / step->h, c = c0 / step->h;
     for (int i = 0; i < n_; ++i) {
         const double armature = armature_[i], damping = damping_[i];
-        rate_[i] = (step->c0 * q_[i] + step->c1 * q_past_[i] + step->c2 * q_old_[i]) / step->h;
-        spin_[i] = armature * rate_[i];
-        drag_[i] = damping * rate_[i] + (step->c0 * spin_[i] + step->c1 * spin_past_[i] + step->c2 * spin_old_[i]) / step->h;
+        const double rate = over * (c0 * q_[i] + c1 * q_past_[i] + c2 * q_old_[i]), spin = armature * rate;
+        rate_[i] = rate;
+        spin_[i] = spin;
+        drag_[i] = damping * rate + over * (c0 * spin + c1 * spin_past_[i] + c2 * spin_old_[i]);
         resists_[i] = c * (damping + c * armature);
     }
 }
@@ -970,7 +974,12 @@ void Passes<E>::swap() {
 
 template <int E>
 void Passes<E>::write_poses(double* out) const {
-    for (std::size_t b = 0; b < bodies_.size(); ++b) write(tree_.frame(bodies_[b]), out + 16 * b);
+    for (std::size_t b = 0; b < bodies_.size(); ++b) {
+        if (bodies_[b].step < 0)
+            write(bodies_[b].fixed, out + 16 * b);
+        else
+            tree_.write(bodies_[b], out + 16 * b);
+    }
 }
 
 template <int E>

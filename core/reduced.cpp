@@ -192,6 +192,17 @@ Pose Tree::frame(const Shown& shown) const {
     return base * shown.fixed;
 }
 
+void Tree::write(const Shown& shown, double* rows) const {
+    const Mat3& R = shown.fixed.R;
+    const Vec3& p = shown.fixed.p;
+    const Row x = {R(0, 0), R(0, 1), R(0, 2), p[0]}, y = {R(1, 0), R(1, 1), R(1, 2), p[1]}, z = {R(2, 0), R(2, 1), R(2, 2), p[2]};
+    for (int r = 0; r < 3; ++r) {
+        const Row& row = frames_[shown.step].row[r];
+        const Row last = {0, 0, 0, row[3]}, result = (row[0] * x + row[1] * y) + (row[2] * z + last);
+        __builtin_memcpy(rows + 4 * r, &result, sizeof result);
+    }
+}
+
 // --- the model ------------------------------------------------------------------------------------------------------
 
 void Reduced::prepare() {

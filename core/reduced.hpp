@@ -66,6 +66,7 @@ class Tree {
     void prepare();
     void move(const double* q);  // all frames
     Pose frame(const Shown& shown) const;
+    void write(const Shown& shown, double* rows) const;  // the first three rows of that pose
 
     typedef double Row __attribute__((vector_size(32)));
     const Row* rows(int step) const { return frames_[step].row; }  // of a step's frame, 3x4: rotation and position
