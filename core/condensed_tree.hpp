@@ -1,0 +1,158 @@
+// Interiors that are trees of single coordinates. All is written in world axes at the world's origin, where a body's
+// twist is its parent's plus s dq and nothing needs transforming on the way.
+//
+// Second variation of the energy, with W the wrench that a joint carries:
+//     sum 1/2 k dq^2 - 1/2 W^T [xi_parent, s] dq + sum over bodies 1/2 xi^T P xi
+// so from the leaves to the root each coordinate can be minimised away (dynamic programming):
+//     u = P s + n,  n = 1/2 ad(s)^T W,  d = k + s^T P s,  P <- P - u u^T / d
+// and likewise the right-hand sides: the tips' wrenches, what balance lacks and what motion lacks, side by side in the
+// lanes of vectors. One pass back gives the tips' compliance, one pass out every coordinate's and link's share.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "condensed.hpp"
+#include "condensed_lanes.hpp"
+#include "reduced.hpp"
+
+namespace supple {
+
+// What the passes need of one step, world axes
+struct alignas(64) Node {
+    double screw[8];
+    double still[8];   // wrench that acts on it in balance,
+    double moving[8];  // and in motion, less the rate of momentum
+    double body[16];   // inertia about the centre of mass (xx, yy, zz, xy, xz, yz), mass, centre of mass, inertial force
+};
+
+// Columns of structure-of-arrays data: steps next to each other.
+class Columns {
+   public:
+    void resize(int steps, int columns) {
+        stride_ = (steps + wide - 1) / wide * wide;
+        values.assign(static_cast<std::size_t>(stride_) * columns, 0.0);
+    }
+    double* operator[](int column) { return values.data() + static_cast<std::size_t>(stride_) * column; }
+    const double* operator[](int column) const { return values.data() + static_cast<std::size_t>(stride_) * column; }
+    SUPPLE_INLINE Lanes at(int column, int i) const { return load((*this)[column] + i); }
+    SUPPLE_INLINE Row3 three(int column, int i) const { return {at(column, i), at(column + 1, i), at(column + 2, i)}; }
+    SUPPLE_INLINE Turn turn(int i) const { return {{three(0, i), three(3, i), three(6, i)}}; }
+    SUPPLE_INLINE void set(int column, int i, const Row3& v) {
+        store((*this)[column] + i, v.x);
+        store((*this)[column + 1] + i, v.y);
+        store((*this)[column + 2] + i, v.z);
+    }
+    Vec3 vector(int column, int i) const { return {(*this)[column][i], (*this)[column + 1][i], (*this)[column + 2][i]}; }
+    int stride() const { return stride_; }
+    std::vector<double> values;
+
+   private:
+    int stride_ = 0;
+};
+
+// columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
+enum { own_twist = 0, own_centre = 6, own_mass = 9, own_inertia = 10, own_count = 16 };
+enum { frame_turn = 0, frame_place = 9, frame_count = 12 };
+enum { at_turn = 0, at_centre = 3, at_linear = 6, at_angular = 9, at_flight = 12, at_spin = 15, at_count = 18 };
+
+enum class indefinite { refused, taken, turned };
+
+template <int E>
+class Passes : public TreeInterior {
+    static constexpr int rows = 6 * E, K = (rows + 2 + 7) / 8;  // vectors for the right-hand sides:
+    static constexpr int balance = 8 * K - 2, motion = 8 * K - 1;  // tips' wrenches first, these lanes last
+
+    struct alignas(64) Share {     // what one pass back leaves for the pass out
+        double u[8], part[8];      // u and u / d
+        double bent[8];            // ad(s)^T W, W what motion carries more than balance
+        double over, unused[7];    // 1 / d
+        Lanes g[K], turns[K];      // right-hand sides that arrive; the coordinate's answers
+    };
+    struct Right {
+        Lanes row[6][K];
+    };
+    struct Inward {                // what is handed towards the root
+        Lanes P[6], still, moving;
+        Right right;
+    };
+
+   public:
+    explicit Passes(const System& system);
+    void start() override;
+    void restart() override;
+    Pose tip_pose(int e) const override { return tree_.frame(end(e)); }
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
+    double move(const Vector& mu, double largest, double& alpha) override;
+    void move_on(double alpha) override {
+        for (int i = 0; i < n_; ++i) q_[i] += alpha * answer_[i];
+    }
+    double energy() const override;
+    bool changed() const override { return false; }
+    double gap() const override { return 0; }
+    void predict(double h, double trend) override;
+    void finish(const Step* step) override;
+    void accept(double h) override;
+    void keep() override;
+    void back() override;
+    void swap() override;
+    void write_poses(double* out) const override;
+    double kinetic() const override;
+    void save() override { saved_ = flat(); }
+    void restore() override { set_flat(saved_.data()); }
+    void tell(System& system) const override;
+    std::vector<double> flat() const override;
+    void set_flat(const double* values) override;
+
+   private:
+    Tree::Shown end(int e) const {
+        const Tree::Shown& body = bodies_[tips[e].body];
+        return {body.step, body.fixed * tips[e].on_body};
+    }
+    void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
+    template <bool nodes>
+    void look(const Step* step);
+    void spread(Lanes* columns, int i, double (Node::*to)[8]);
+    void act(const Step* step);
+    bool first_on_step(std::size_t e) const {  // no earlier tip stands on the same step
+        for (std::size_t k = 0; k < e; ++k)
+            if (bodies_[tips[k].body].step == bodies_[tips[e].body].step) return false;
+        return true;
+    }
+    void pull(const Step* step);
+    bool pass_back(double boost, indefinite what);
+    void pass_out(const Step* step, Tangent tangent);
+    void along_first(Response& response);
+    void pass_back_again(Response& response);
+    void pass_out_again(const Step* step, Response& response);
+
+    const System& system_;
+    Tree tree_;
+    std::vector<Tree::Shown> bodies_;
+    std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
+    std::vector<char> joins_;  // other steps than the next stand on it, or a tip does
+    int n_ = 0;
+    bool heavy_ = false;
+    int negative_ = 0;
+    Columns own_, frame_, past_frame_, now_, past_, old_;
+    std::vector<Node> nodes_;
+    std::vector<Share> shares_;
+    struct Each {
+        Lanes of[K];
+    };
+    std::vector<Each> first_;     // the coordinates' answers by the first tangent of a step
+    std::vector<Right> momenta_;   // of the links' motions, if another tangent is taken,
+    std::vector<Each> resisted_;   // and the coordinates' own torques
+    std::vector<std::array<double, 2>> lacks_;  // what balance lacks, and motion, of each coordinate's torque
+    std::vector<Inward> inward_;
+    std::vector<Right> outward_, outward_first_;
+    // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
+    std::vector<double> q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
+    std::vector<double> stiffness_, damping_, armature_;
+    bool curved_ = false;
+    std::vector<double> spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_, saved_;
+    Vector kept_lambda_;
+    Lanes gram_[rows][K], mass_[rows][K];
+};
+
+}  // namespace supple
