@@ -21,6 +21,8 @@ constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of s
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
 constexpr double smallest_fraction = 1e-4;
+constexpr double least_soft = 1e-9;   // compliance over that of the anchors below which a direction is hard
+constexpr int polish = 2;             // more corrections of statics: stiff directions make wrenches of small errors
 constexpr double hard = 1e-6;        // compliance over that of the anchor below which a direction is a hard constraint
 }  // namespace
 
@@ -274,13 +276,15 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
 
 // Newton's method on balance alone; `aim` sets `mu_` from the response and returns what else is amiss.
 bool Condensed::settle(const std::function<double()>& aim, int limit) {
+    int good = 0;
     for (int k = 0; k < limit; ++k) {
         if (!interior->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
         const double amiss = aim();
         const double size = apply(largest_turn);
         if (!std::isfinite(size)) return false;
-        if (std::max(size, amiss) < rounding && !(k > 0 && interior->changed())) {
+        good = std::max(size, amiss) < rounding && !(k > 0 && interior->changed()) ? good + 1 : 0;
+        if (good > polish) {
             interior->finish(nullptr);
             return interior->gap() < closed;
         }
@@ -381,10 +385,14 @@ double Condensed::aim_at(const std::vector<Pose>& goals) {
     right_ -= response_.drift;
     const Vector scale = interior->anchor.cwiseSqrt();
     small_ = scale.asDiagonal() * response_.compliance * scale.asDiagonal();
-    projected_.noalias() = small_.transpose() * small_;
-    projected_.diagonal().array() += 1e-14;
-    factors_.compute(projected_);
-    mu_ = scale.cwiseProduct(factors_.solve(small_.transpose() * scale.cwiseProduct(right_)));
+    spectrum_.compute(small_);
+    const Matrix& ways = spectrum_.eigenvectors();
+    Vector along = ways.transpose() * scale.cwiseProduct(right_);
+    for (Eigen::Index i = 0; i < along.size(); ++i) {
+        const double soft = spectrum_.eigenvalues()[i];
+        along[i] *= soft / (soft * soft + least_soft * least_soft);
+    }
+    mu_ = scale.cwiseProduct(ways * along);
     return worst;
 }
 
