@@ -185,16 +185,18 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
         if (!step) continue;
         const double* body = node.body;
         const double m = square * body[6], *at = body + 7, *push = body + 10;
-        Lanes fly[3][K], carry[6][K], resisted[K];  // velocity of the centre of mass; momenta; torques
+        const double xx = square * body[0], yy = square * body[1], zz = square * body[2], xy = square * body[3],
+                     xz = square * body[4], yz = square * body[5];
+        Lanes fly[6][K], carry[6][K], resisted[K];  // twists about the centre of mass; momenta; torques
         for (int k = 0; k < K; ++k) {
-            const Lanes &x = now.row[3][k], &y = now.row[4][k], &z = now.row[5][k];
-            fly[0][k] = now.row[0][k] + (at[2] * y - at[1] * z);
-            fly[1][k] = now.row[1][k] + (at[0] * z - at[2] * x);
-            fly[2][k] = now.row[2][k] + (at[1] * x - at[0] * y);
+            const Lanes &x = fly[3][k] = now.row[3][k], &y = fly[4][k] = now.row[4][k], &z = fly[5][k] = now.row[5][k];
+            fly[0][k] = now.row[0][k] + at[2] * y - at[1] * z;
+            fly[1][k] = now.row[1][k] + at[0] * z - at[2] * x;
+            fly[2][k] = now.row[2][k] + at[1] * x - at[0] * y;
             for (int r = 0; r < 3; ++r) carry[r][k] = m * fly[r][k];
-            carry[3][k] = square * (body[0] * x + body[3] * y + body[4] * z) - (push[2] * fly[1][k] - push[1] * fly[2][k]);
-            carry[4][k] = square * (body[3] * x + body[1] * y + body[5] * z) - (push[0] * fly[2][k] - push[2] * fly[0][k]);
-            carry[5][k] = square * (body[4] * x + body[5] * y + body[2] * z) - (push[1] * fly[0][k] - push[0] * fly[1][k]);
+            carry[3][k] = xx * x + xy * y + xz * z - push[2] * fly[1][k] + push[1] * fly[2][k];
+            carry[4][k] = xy * x + yy * y + yz * z - push[0] * fly[2][k] + push[2] * fly[0][k];
+            carry[5][k] = xz * x + yz * y + zz * z - push[1] * fly[0][k] + push[0] * fly[1][k];
             const Lanes even = share.bent[0] * now.row[0][k] + share.bent[2] * now.row[2][k] + share.bent[4] * y;
             const Lanes odd = share.bent[1] * now.row[1][k] + share.bent[3] * x + share.bent[5] * z;
             resisted[k] = resists_[i] * turn[k] + (even + odd);
@@ -209,14 +211,12 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
             }
             continue;
         }
-        const double* momenta = reinterpret_cast<const double*>(carry);
+        const double* along = reinterpret_cast<const double*>(fly);
         const double* turns = reinterpret_cast<const double*>(share.turns);
         for (int r = 0; r < rows; ++r)
             for (int k = 0; k < K; ++k) {
-                const Lanes a = momenta[r] * fly[0][k] + momenta[8 * K + r] * fly[1][k];
-                const Lanes b = momenta[16 * K + r] * fly[2][k] + momenta[24 * K + r] * now.row[3][k];
-                const Lanes d = momenta[32 * K + r] * now.row[4][k] + momenta[40 * K + r] * now.row[5][k];
-                mass[r][k] += (a + b) + (d + turns[r] * resisted[k]);
+                mass[r][k] += turns[r] * resisted[k];
+                for (int s = 0; s < 6; ++s) mass[r][k] += along[8 * K * s + r] * carry[s][k];
             }
     }
     for (int r = 0; r < rows; ++r)
