@@ -279,6 +279,26 @@ def test_through_the_stretched_pose_and_back():
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 
+def test_drawn_through_the_folded_pose_and_back():
+    """A handle draws the tip from beyond the stretched pose through the base to beyond it on the other side, and back."""
+    mech = planar_chain(6, 0.3)
+    model = supple.condense(mech, ["tip"])
+    sim = supple.ReducedSimulation(model, 1e-3)
+    away, highest = [], 0.0
+    for x in np.concatenate([np.linspace(0.75, -0.75, 400), np.linspace(-0.75, 0.75, 400)]):
+        sim.pull("tip", (x, 0, 0), stiffness=500.0, damping=5.0)
+        sim.step(10)
+        away.append(np.linalg.norm(sim.poses["tip"][:3, 3]))
+        highest = max(highest, sum(sim._motion._solver.engine.energies))
+    assert min(away) < 0.02
+    assert max(away) == pytest.approx(0.5, abs=1e-3)  # five links of 0.1 m before the last one's origin
+    assert highest < 20
+    assert sim._motion.core.iterations <= 4 * sim._motion.core.steps
+    sim.pull("tip", None)
+    sim.step(40_000)
+    assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
+
+
 def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
     mech = planar_chain(6, 0.3)
     sim = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-3)
