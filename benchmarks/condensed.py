@@ -58,7 +58,7 @@ def main() -> None:
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
         report.target("work around closed paths over the energy involved, most", worst, at_most=1e-8)
-    jerks(report, args.long or (500 if args.quick else 5000))
+    jerks(report, args.long or (2000 if args.quick else 20_000))
     report.finish()
 
 
@@ -86,9 +86,9 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     blended = pulled(three(mech))
     engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
-    peer_steps = max(10, 20_000 // len(mech.bodies) ** 2)
+    peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other work seldom comes between
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
-        "condensed": (50, lambda n: condensed._motion.core.step(n, True)),
+        "condensed": (10, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
         "blended": (50, lambda n: blended._motion.core.step(n, True)),
         "engine": (peer_steps, engine.step),
