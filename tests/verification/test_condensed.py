@@ -280,7 +280,7 @@ def test_through_the_stretched_pose_and_back():
 
 
 def test_drawn_through_the_folded_pose_and_back():
-    """A handle draws the tip from beyond the stretched pose through the base to beyond it on the other side, and back."""
+    """A handle draws the tip from beyond the stretched pose through the base to beyond it on the other side."""
     mech = planar_chain(6, 0.3)
     model = supple.condense(mech, ["tip"])
     sim = supple.ReducedSimulation(model, 1e-3)
