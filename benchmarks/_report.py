@@ -20,11 +20,13 @@ from time import perf_counter
 from typing import Any
 
 
-def parse_args(description: str | None = None) -> argparse.Namespace:
-    """The options that all benchmarks take."""
+def parse_args(description: str | None = None, **steps: str) -> argparse.Namespace:
+    """The options that all benchmarks take, and numbers of steps (`name=help`), 0 unless given."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
+    for name, text in steps.items():
+        parser.add_argument(f"--{name}", type=int, metavar="STEPS", default=0, help=text)
     return parser.parse_args()
 
 

@@ -7,6 +7,7 @@ MuJoCo steps the full mechanism with its defaults (Newton's method; both cones, 
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -131,9 +132,48 @@ def springs(model: object, steer: Callable[[float], dict[str, float]]) -> Callab
     return set_rest
 
 
+PUSHES = {"hand": 0.4, "peg_in_hole": 20.0, "trampoline": 30.0, "suspension": 400.0, "hexapod": 10.0}
+"""N, in random directions."""
+
+
+def pushing(report: Report, steps: int) -> None:
+    """Random pushes on every scene: overlap at rest, energy against the work done, and whether all stayed finite."""
+    for name, force in PUSHES.items():
+        scene = getattr(supple.scenes, name)()
+        scene.run(1.5)
+        start = perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", supple.RangeWarning)
+            found = scene.push_around(steps, force, progress=progress_line(name))
+        finite = bool(np.isfinite(scene.robot.poses.array).all() and np.isfinite(found.highest))
+        report.row(scene=name, steps=steps, minutes=(perf_counter() - start) / 60, deepest_mm=1e3 * found.deepest,
+                   at_rest_mm=1e3 * found.resting, residual=found.residual, energy=found.energy, highest=found.highest,
+                   work=found.work, finite=finite)  # fmt: skip
+        report.target(f"{name}: overlap at rest, mm", 1e3 * found.resting, at_most=1.0)
+        gained = (found.highest - found.energy) / (found.work + 0.25 * abs(found.energy) + 5 * force)
+        report.target(f"{name}: energy gained / (work + a quarter of the energy + 5 m of pushing)", gained, at_most=1.0)
+        report.target(f"{name}: not finite", float(not finite), at_most=0.0)
+
+
+def progress_line(name: str) -> Callable[[float], None]:
+    """Prints each tenth done."""
+    done = [0]
+
+    def show(fraction: float) -> None:
+        if fraction >= (done[0] + 1) / 10:
+            done[0] += 1
+            print(f"{name}: {10 * done[0]} %", file=sys.stderr, flush=True)
+
+    return show
+
+
 def main() -> None:
-    args = parse_args(__doc__)
+    args = parse_args(__doc__, long="instead: push every scene around for that many steps (1000000 were asked for)")
     report = Report("contact at 1 kHz", args)
+    if args.long:
+        pushing(report, args.long)
+        report.finish()
+        return
     batches = 10 if args.quick else 40
     scenes = {
         "hexapod, six feet down": (standing, hexapod_in_mujoco),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import supple
 from supple import _core, spatial
 from supple.contact.solids import NO_POINTS, Solid, contact_points
 
@@ -72,6 +73,24 @@ def test_well_posed_problems_converge_whatever_the_guess(contacts, seed):
         velocities.append(W @ p + b)
     if friction.max() < 0.4:  # little friction: one solution
         np.testing.assert_allclose(velocities[0], velocities[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hand", "hexapod", "trampoline", "suspension", "peg_in_hole"])
+def test_the_laws_hold_to_1e_8_in_every_scene(name):
+    """Complementarity, cone and direction of sliding, step after step, from the problem itself: W, b and impulses."""
+    scene = getattr(supple.scenes, name)()
+    touched = slid = 0
+    for _ in range(140):
+        scene.run(0.01)
+        W, b, friction, p = scene.world._core.problem()
+        if not len(friction):
+            continue
+        touched += bool(np.any(p[: 3 * len(friction) : 3] > 0))
+        slid += bool(np.any(np.linalg.norm((W @ p + b).reshape(-1, 3)[:, 1:], axis=1)[p[::3] > 0] > 1e-4))
+        for what, value in residuals(W, b, friction, p).items():
+            assert value < 1e-8 * max(1.0, float(np.abs(b).max())), what
+    assert touched > 20
+    assert slid or name == "trampoline"  # where the ball only rolls
 
 
 def gauss_seidel(W: np.ndarray, b: np.ndarray, friction: np.ndarray, sweeps: int) -> np.ndarray:

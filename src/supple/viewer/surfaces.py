@@ -96,5 +96,10 @@ def _mesh(mesh: Mesh) -> Array:
         from scipy.spatial import ConvexHull
 
         faces = ConvexHull(vertices).simplices
+    return triangles(vertices, faces)
+
+
+def triangles(vertices: Array, faces: Array) -> Array:
+    """Polygons (n, 4, 3) with the last corner twice."""
     corners: Array = vertices[faces[:, [0, 1, 2, 2]]]
     return corners
