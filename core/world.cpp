@@ -5,6 +5,10 @@
 
 namespace supple {
 
+namespace {
+constexpr double give = 1e-5;  // of each contact along its normal, over what its two sides give
+}  // namespace
+
 Pose World::pose(int i) const {
     const Carried& c = solids[i];
     return c.participant < 0 ? c.solid.local : participants[c.participant]->frame(c.frame) * c.solid.local;
@@ -158,7 +162,8 @@ void World::assemble() {
         const Contact& contact = contacts_[c];
         solver_.friction[c] = std::max(solids[contact.first].solid.friction, solids[contact.second].solid.friction);
         solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
-        solver_.W(3 * c, 3 * c) += compliance / (h * h);  // gap + h v_n = -compliance f_n, f = p / h
+        // gap + h v_n = -compliance f_n, f = p / h; and a trifle more, so that redundant contacts share in one way
+        solver_.W(3 * c, 3 * c) += compliance / (h * h) + give * solver_.W(3 * c, 3 * c);
     }
 }
 

@@ -222,28 +222,29 @@ def test_going_back_goes_on_to_the_same_bits(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_order_of_contacts_does_not_matter(seed):
-    """Velocities agree to 1e-6 whatever order things were put in, while they slide, topple and run into each other."""
+    """Velocities agree to 1e-6 whatever order things were put in, while boxes slide and balls run into them."""
     rng = np.random.default_rng(seed)
-    places = [(0.11 * i, 0.02 * (i % 2), 0.05) for i in range(5)] + [(0.05, 0, 0.16), (0.27, 0.01, 0.17)]
-    pushes = np.c_[rng.uniform(-1, 1, (7, 2)), np.zeros((7, 1)), rng.uniform(-2, 2, (7, 3))]
-    order = rng.permutation(7)
+    pushes = np.c_[rng.uniform(-1, 1, (8, 2)), np.zeros((8, 1)), rng.uniform(-2, 2, (8, 3))]
+    things = [solid(f"thing_{i}", "box", (0.05, 0.05, 0.05), 1.0 + i, (0.3 * i, 0.02, 0.05), friction=0.1 + 0.1 * i)
+              for i in range(4)]  # fmt: skip
+    things += [solid(f"thing_{i}", "sphere", (0.04,), 1.0 + i, (0.3 * (i - 4) + 0.091, 0.01, 0.05), friction=0.3)
+               for i in range(4, 8)]  # fmt: skip
     worlds = []
-    for each in (range(7), order):
+    for order in (range(8), rng.permutation(8)):
         world = supple.World()
         world.ground(FLOOR)
-        for i in each:
-            box = solid(f"box_{i}", "box", (0.05, 0.05, 0.05), 1.0 + i, places[i], friction=0.1 + 0.1 * i)
-            world.add(box, velocity=pushes[i])
+        for i in order:
+            world.add(things[i], velocity=pushes[i] if i < 4 else [-1.0, 0.3, 0, 0, 0, 0])
         worlds.append(world)
-    fastest, most = 0.0, 0
+    met = 0
     for _ in range(60):
         for world in worlds:
             world.step()
-        first, second = (np.array([w.velocity(f"box_{i}") for i in range(7)]) for w in worlds)
+        first, second = (np.array([w.velocity(f"thing_{i}") for i in range(8)]) for w in worlds)
         np.testing.assert_allclose(first, second, atol=1e-6)
-        fastest, most = np.abs(first).max(), max(most, len(worlds[0].contacts))
-    assert fastest > 0.1  # still in motion
-    assert most > 20
+        met += sum({c.first, c.second}.isdisjoint({"floor"}) and np.any(c.force) for c in worlds[0].contacts)
+    assert np.abs(first).max() > 0.1  # still in motion
+    assert met > 3
     assert [c.first for c in worlds[0].contacts] != [c.first for c in worlds[1].contacts]
 
 

@@ -1,0 +1,395 @@
+// Reduced models on a moving base, eight parts at a time: their mass, forces and factors.
+#include "floating_groups.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace supple {
+
+namespace {
+
+Vec6 carried_along(const Vec6& a, const Vec6& w) { return ad(a).transpose() * w; }
+
+// Gauss and Jordan, for positive definite matrices (n, n), row by row, one in each lane.
+template <class Value>
+SUPPLE_INLINE void gauss_jordan(Value* A, int n) {
+    for (int k = 0; k < n; ++k) {
+        const Value pivot = 1 / A[k * n + k];
+        A[k * n + k] = Value{} + 1;
+        for (int j = 0; j < n; ++j) A[k * n + j] *= pivot;
+        for (int i = 0; i < n; ++i) {
+            if (i == k) continue;
+            const Value factor = A[i * n + k];
+            A[i * n + k] = Value{};
+            for (int j = 0; j < n; ++j) A[i * n + j] -= factor * A[k * n + j];
+        }
+    }
+}
+
+void invert(const Eight* A, Eight* inverse, int n) {
+    std::copy_n(A, n * n, inverse);
+    switch (n) {  // small ones without a loop at run time
+        case 1: return gauss_jordan(inverse, 1);
+        case 2: return gauss_jordan(inverse, 2);
+        case 3: return gauss_jordan(inverse, 3);
+        case 4: return gauss_jordan(inverse, 4);
+        default: gauss_jordan(inverse, n);
+    }
+}
+
+}  // namespace
+
+// E exp(xi) and, seen from the base, Ad(E exp(xi)) Jr(xi) = Ad(E) Jl(xi) on every column.
+void Floating::Group::Block::follow(const Eight* y) {
+    Six xi = offset;
+    for (std::size_t c = 0; c < map.size(); ++c) xi = xi + y[c] * map[c];
+    const Three &u = xi.linear, &w = xi.angular;
+    const Eight s = dot(w, w);
+    double largest = 0;
+    for (int l = 0; l < width; ++l) largest = std::max(largest, s[l]);
+    Eight g1, g2, g3, g4, g5;
+    if (largest < 0.3) {  // series, to rounding
+        g4 = 1 / 24. - s * (1 / 720. - s * (1 / 40320. - s * (1 / 3628800. - s * (1 / 479001600. - s / 87178291200.))));
+        g5 = 1 / 120. - s * (1 / 5040. - s * (1 / 362880. - s * (1 / 39916800. - s * (1 / 6227020800. - s / 1307674368000.))));
+        g3 = 1 / 6. - s * g5;
+        g2 = 0.5 - s * g4;
+        g1 = 1 - s * g3;
+    } else {
+        for (int l = 0; l < width; ++l) {
+            const Stumpff g = stumpff(s[l]);
+            g1[l] = g[1], g2[l] = g[2], g3[l] = g[3], g4[l] = g[4], g5[l] = g[5];
+        }
+    }
+    // exp: I + g1 [w] + g2 [w]^2, and u + g2 w x u + g3 w x (w x u)
+    const Three wu = cross(w, u);
+    const Eight level = 1 - g2 * s;
+    const Turn step{{level + g2 * w.x * w.x, g2 * w.x * w.y + g1 * w.z, g2 * w.x * w.z - g1 * w.y},
+                    {g2 * w.x * w.y - g1 * w.z, level + g2 * w.y * w.y, g2 * w.y * w.z + g1 * w.x},
+                    {g2 * w.x * w.z + g1 * w.y, g2 * w.y * w.z - g1 * w.x, level + g2 * w.z * w.z}};
+    turn = rest_turn * step;
+    place = rest_turn * (u + g2 * wu + g3 * cross(w, wu)) + rest_place;
+    at = turn * centre + place;
+    turned = turn * inertia * transposed(turn);
+    // Jl = [[M, dM], [0, M]] with M = I + g2 [w] + g3 [w]^2 and dM its derivative along u
+    const Eight twice = 2 * dot(w, u), first = twice * (g4 - g3 / 2), second = twice * (3 * g5 - g4) / 2;
+    for (std::size_t c = 0; c < map.size(); ++c) {
+        const Three &a = map[c].linear, &b = map[c].angular;
+        const Three wa = cross(w, a), wb = cross(w, b), ub = cross(u, b), wwb = cross(w, wb);
+        const Three angular = rest_turn * (b + g2 * wb + g3 * wwb);
+        const Three linear = a + g2 * (wa + ub) + g3 * (cross(w, wa + ub) + cross(u, wb)) + first * wb + second * wwb;
+        screw[c] = {rest_turn * linear + cross(rest_place, angular), angular};
+    }
+}
+
+// Coordinates that share a link, a spring, a damper or a limit belong together.
+void Floating::divide() {
+    const int m = static_cast<int>(stiffness.rows());
+    std::vector<int> root(m);
+    std::iota(root.begin(), root.end(), 0);
+    auto find = [&](int i) {
+        while (root[i] != i) i = root[i] = root[root[i]];
+        return i;
+    };
+    auto join = [&](int a, int b) { root[std::max(find(a), find(b))] = std::min(find(a), find(b)); };
+    for (const Link& link : links)
+        for (int c : link.columns) join(link.columns[0], c);
+    for (const Matrix* each : {&stiffness, &damping, &armature, &held_mass})
+        for (int i = 0; i < m; ++i)
+            for (int j = 0; j < i; ++j)
+                if ((*each)(i, j) != 0) join(i, j);
+    for (const Reduced::Bound& bound : bounds) {
+        int first = -1;
+        for (int i = 0; i < m; ++i)
+            if (bound.map[i] != 0) first < 0 ? void(first = i) : join(first, i);
+    }
+    std::vector<int> part_of(m, -1);
+    std::vector<std::vector<int>> parts;
+    for (int i = 0; i < m; ++i) {
+        const int r = find(i);
+        if (part_of[r] < 0) {
+            part_of[r] = static_cast<int>(parts.size());
+            parts.emplace_back();
+        }
+        part_of[i] = part_of[r];
+        parts[part_of[i]].push_back(i);
+    }
+    place_.assign(m, {});
+    groups_.clear();
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    groups_.emplace_back();  // what only the base moves
+    groups_.back().count = width;
+    for (const std::vector<int>& part : parts) {
+        if (groups_.back().size != static_cast<int>(part.size()) || groups_.back().count == width) {
+            groups_.emplace_back();
+            groups_.back().size = static_cast<int>(part.size());
+            groups_.back().columns.assign(part.size(), {});
+        }
+        Group& group = groups_.back();
+        for (int i = 0; i < group.size; ++i) {
+            group.columns[i][group.count] = part[i];
+            place_[part[i]] = {static_cast<int>(groups_.size()) - 1, group.count, i};
+        }
+        ++group.count;
+    }
+    for (Group& group : groups_) {
+        const int n = group.size;
+        for (int l = group.count; l < width && n; ++l)
+            for (int i = 0; i < n; ++i) group.columns[i][l] = group.columns[i][l % group.count];
+        for (auto* each : {&group.own, &group.held, &group.fixed, &group.spring, &group.M, &group.A, &group.inverse})
+            each->assign(n * n, Eight{});
+        for (auto* each : {&group.M_base, &group.A_base, &group.follows}) each->assign(6 * n, Eight{});
+        for (auto* each : {&group.right, &group.fresh, &group.y, &group.v}) each->assign(n, Eight{});
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j)
+                for (int l = 0; l < width; ++l) {
+                    const int a = group.columns[i][l], b = group.columns[j][l], at = i * n + j;
+                    const bool used = l < group.count;
+                    group.own[at][l] = used ? armature(a, b) : double(i == j);
+                    group.held[at][l] = used ? held_mass(a, b) : double(i == j);
+                    group.fixed[at][l] = used ? h * damping(a, b) + h * h * stiffness(a, b) : 0.0;
+                    group.spring[at][l] = used ? h * stiffness(a, b) : 0.0;
+                }
+    }
+}
+
+Floating::Group::Block Floating::Group::empty_block() const {
+    const Three zero{};
+    Block block;
+    std::fill_n(block.link, width, -1);
+    std::fill_n(block.shown, width, false);
+    block.rest_turn = block.turn = {every(Vec3::UnitX()), every(Vec3::UnitY()), every(Vec3::UnitZ())};
+    block.rest_place = block.place = block.centre = block.at = zero;
+    block.offset = {zero, zero};
+    block.mass = Eight{};
+    block.inertia = block.turned = {zero, zero, zero};
+    block.map.assign(size, {zero, zero});
+    block.screw = block.map;
+    return block;
+}
+
+// Links into the lanes of their parts, one after the other.
+void Floating::pack() {
+    for (Link& link : links) link.screws.setZero(6, groups_[link.columns.empty() ? 0 : place_[link.columns[0]].group].size);
+    std::vector<bool> shown(links.size(), false);
+    for (const Tip& tip : tips) shown[tip.link] = true;
+    link_place_.assign(links.size(), {});
+    std::vector<std::vector<int>> filled(groups_.size(), std::vector<int>(width, 0));  // links in each lane so far
+    for (std::size_t index = 0; index < links.size(); ++index) {
+        const Link& link = links[index];
+        const Place part = link.columns.empty() ? Place{} : place_[link.columns[0]];
+        Group& group = groups_[part.group];
+        std::vector<int>& depth = filled[part.group];
+        int l = part.lane;
+        const int stride = link.columns.empty() ? 1 : group.count;
+        for (int k = l; k < width / stride * stride; k += stride)
+            if (depth[k] < depth[l]) l = k;
+        if (static_cast<int>(group.blocks.size()) == depth[l]) group.blocks.push_back(group.empty_block());
+        Group::Block& block = group.blocks[depth[l]++];
+        link_place_[index] = part;
+        block.link[l] = static_cast<int>(index);
+        block.shown[l] = shown[index];
+        put(block.rest_turn.x, l, link.rest.R.col(0));
+        put(block.rest_turn.y, l, link.rest.R.col(1));
+        put(block.rest_turn.z, l, link.rest.R.col(2));
+        put(block.rest_place, l, link.rest.p);
+        block.mass[l] = link.mass;
+        put(block.centre, l, link.centre);
+        put(block.inertia.x, l, link.inertia.col(0));
+        put(block.inertia.y, l, link.inertia.col(1));
+        put(block.inertia.z, l, link.inertia.col(2));
+        for (std::size_t c = 0; c < link.columns.size(); ++c) {
+            Six& map = block.map[place_[link.columns[c]].row];
+            put(map.linear, l, link.map.col(c).head<3>());
+            put(map.angular, l, link.map.col(c).tail<3>());
+        }
+    }
+}
+
+// M(y), link by link.
+void Floating::evaluate() {
+    Eight mass{};
+    Three moment{}, own[3] = {}, spread[2] = {};  // m c; inertia by columns; m c c^T: diagonal, and yz, xz, xy
+    for (Group& group : groups_) {
+        const int n = group.size;
+        group.gather(y, group.y);
+        std::fill(group.M.begin(), group.M.end(), Eight{});
+        std::fill(group.M_base.begin(), group.M_base.end(), Eight{});
+        for (Group::Block& block : group.blocks) {
+            block.follow(group.y.data());
+            for (int l = 0; l < width; ++l) {
+                if (!block.shown[l]) continue;
+                Link& link = links[block.link[l]];
+                link.pose.R << get(block.turn.x, l), get(block.turn.y, l), get(block.turn.z, l);
+                link.pose.p = get(block.place, l);
+                for (int c = 0; c < n; ++c) link.screws.col(c) = get(block.screw[c], l);
+            }
+            if (decoupled) continue;
+            const Three weighted = block.mass * block.at;
+            mass += block.mass;
+            moment = moment + weighted;
+            own[0] = own[0] + block.turned.x;
+            own[1] = own[1] + block.turned.y;
+            own[2] = own[2] + block.turned.z;
+            const Three& c = block.at;
+            spread[0] = spread[0] + Three{weighted.x * c.x, weighted.y * c.y, weighted.z * c.z};
+            spread[1] = spread[1] + Three{weighted.y * c.z, weighted.x * c.z, weighted.x * c.y};
+            for (int j = 0; j < n; ++j) {
+                const Six carried = block.momentum(block.screw[j]);
+                Eight* to = &group.M_base[6 * j];
+                to[0] += carried.linear.x;
+                to[1] += carried.linear.y;
+                to[2] += carried.linear.z;
+                to[3] += carried.angular.x;
+                to[4] += carried.angular.y;
+                to[5] += carried.angular.z;
+                for (int i = 0; i <= j; ++i) group.M[j * n + i] += dot(block.screw[i], carried);
+            }
+        }
+        for (Eight& value : group.M_base) value = group.folded(value);
+        const std::vector<Eight>& apart = decoupled ? group.held : group.own;
+        for (int j = 0; j < n; ++j)
+            for (int i = 0; i <= j; ++i)
+                group.M[i * n + j] = group.M[j * n + i] = group.folded(group.M[j * n + i]) + apart[j * n + i];
+    }
+    if (decoupled) {
+        M_base_ = rest_inertia_;
+        return;
+    }
+    const Mat3 first = skew(sum(moment));
+    const Vec3 diagonal = sum(spread[0]), off = sum(spread[1]);
+    Mat3 inertia, square;
+    inertia << sum(own[0]), sum(own[1]), sum(own[2]);
+    square << diagonal[0], off[2], off[1], off[2], diagonal[1], off[0], off[1], off[0], diagonal[2];
+    inertia += diagonal.sum() * Mat3::Identity() - square;
+    M_base_ = blocks(sum(mass) * Mat3::Identity(), -first, first, inertia);
+}
+
+void Floating::set_offsets(const double* twists) {
+    for (Group& group : groups_)
+        for (Group::Block& block : group.blocks)
+            for (int l = 0; l < width; ++l) {
+                if (block.link[l] < 0) continue;
+                const double* twist = twists + 6 * block.link[l];
+                put(block.offset.linear, l, Vec3(twist));
+                put(block.offset.angular, l, Vec3(twist + 3));
+            }
+    refresh();
+}
+
+// What the parts' rates have of momentum, seen from the base.
+Vec6 Floating::momentum_of_parts() {
+    Eight total[6] = {};
+    for (Group& group : groups_) {
+        group.gather(v, group.v);
+        for (int i = 0; i < group.size; ++i)
+            for (int r = 0; r < 6; ++r) total[r] += group.v[i] * group.M_base[6 * i + r];
+    }
+    Vec6 result;
+    for (int r = 0; r < 6; ++r) result[r] = sum(total[r]);
+    return result;
+}
+
+// The right-hand side of the parts without loads: M u + h K (target - y), with u = (start, v).
+void Floating::begin_parts(const Vec6& start) {
+    for (Group& group : groups_) {
+        const int n = group.size;
+        for (int i = 0; i < n * n; ++i) group.A[i] = group.M[i] + group.fixed[i];
+        group.A_base = group.M_base;
+        group.gather(target, group.fresh);
+        for (int i = 0; i < n; ++i) group.fresh[i] -= group.y[i];  // of its springs
+        for (int i = 0; i < n; ++i) {
+            Eight value{};
+            for (int r = 0; r < 6; ++r) value += group.M_base[6 * i + r] * start[r];
+            for (int j = 0; j < n; ++j) value += group.M[i * n + j] * group.v[j] + group.spring[i * n + j] * group.fresh[j];
+            group.right[i] = value;
+        }
+    }
+}
+
+// -c: for every link ad(phi)^T M phi + M ad(S v) V, the forces that constant rates would need. (What S itself changes
+// along v by the curvature of exp is of third order in the displacement and left out; the momentum is not touched by it.)
+void Floating::coriolis() {
+    if (decoupled) {
+        right_ += h * carried_along(twist, rest_inertia_ * twist);
+        return;
+    }
+    const Six base_twist{every(Vec3(twist.head<3>())), every(Vec3(twist.tail<3>()))};
+    Six on_base{};
+    for (Group& group : groups_) {
+        const int n = group.size;
+        std::fill(group.fresh.begin(), group.fresh.end(), Eight{});
+        for (const Group::Block& block : group.blocks) {
+            Six own{};
+            for (int c = 0; c < n; ++c) own = own + group.v[c] * block.screw[c];
+            const Six phi = base_twist + own;
+            const Six force = carried_along(phi, block.momentum(phi)) + block.momentum(bracket(own, base_twist));
+            on_base = on_base + force;
+            for (int c = 0; c < n; ++c) group.fresh[c] += dot(block.screw[c], force);
+        }
+        for (int c = 0; c < n; ++c) group.right[c] += h * group.folded(group.fresh[c]);
+    }
+    right_ += h * stack(sum(on_base.linear), sum(on_base.angular));
+}
+
+// Arrow: every part by itself, then what is left of the base.
+bool Floating::factorise() {
+    Eight total[36] = {};
+    for (Group& group : groups_) {
+        const int n = group.size;
+        if (!n) continue;
+        invert(group.A.data(), group.inverse.data(), n);
+        for (int i = 0; i < n; ++i) {
+            Eight row[6] = {};
+            for (int k = 0; k < n; ++k)
+                for (int r = 0; r < 6; ++r) row[r] += group.inverse[i * n + k] * group.A_base[6 * k + r];
+            for (int r = 0; r < 6; ++r) {
+                group.follows[6 * i + r] = row[r];
+                for (int c = 0; c <= r; ++c) total[6 * r + c] += group.A_base[6 * i + r] * row[c];
+            }
+        }
+    }
+    Mat6 left = A_base_;
+    for (int r = 0; r < 6; ++r)
+        for (int c = 0; c <= r; ++c) {
+            const double value = sum(total[6 * r + c]);
+            left(r, c) -= value;
+            if (r != c) left(c, r) -= value;
+        }
+    inverse_base_ = left;
+    gauss_jordan(inverse_base_.data(), 6);  // symmetric: rows are columns
+    return inverse_base_.allFinite();
+}
+
+void Floating::solve() {
+    Eight total[6] = {};
+    for (const Group& group : groups_)
+        for (int i = 0; i < group.size; ++i)
+            for (int r = 0; r < 6; ++r) total[r] += group.follows[6 * i + r] * group.right[i];  // A is symmetric
+    Vec6 left = right_;
+    for (int r = 0; r < 6; ++r) left[r] -= sum(total[r]);
+    fresh_.noalias() = inverse_base_ * left;
+    for (Group& group : groups_) {
+        const int n = group.size;
+        for (int i = 0; i < n; ++i) {
+            Eight value{};
+            for (int j = 0; j < n; ++j) value += group.inverse[i * n + j] * group.right[j];
+            group.fresh[i] = value;
+        }
+    }
+    follow_base(fresh_);
+}
+
+// The parts' rates, less what the base's twist takes.
+void Floating::follow_base(const Vec6& V) {
+    for (Group& group : groups_)
+        for (int i = 0; i < group.size; ++i)
+            for (int r = 0; r < 6; ++r) group.fresh[i] -= group.follows[6 * i + r] * V[r];
+}
+
+Floating::Place Floating::place_of(const Vector& map) const {
+    for (Eigen::Index c = 0; c < map.size(); ++c)
+        if (map[c] != 0) return place_[c];
+    return {};
+}
+
+}  // namespace supple
