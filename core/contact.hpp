@@ -29,6 +29,11 @@ struct Limit {  // a one-sided row of a participant: the distance left, and whic
     double gap, sign;
 };
 
+using Wrenches = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;  // a column for each row of a step
+
+// W = G^T A^-1 G (n, n) for wrenches G on one body and its response A^-1.
+void couple(const Wrenches& G, const Mat6& response, double* W);
+
 // Something that moves: a mechanism, a free body. A step is begin, then respond, then finish; or abandon.
 class Participant {
    public:
@@ -42,6 +47,7 @@ class Participant {
     virtual bool begin() = 0;
     // Limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}
+    virtual bool symmetric() const { return false; }  // what unit impulses do, but for rounding
     // Free velocities (rows,) at the touches (three a touch, along its axes) and limits, and what unit impulses on them
     // do (rows, rows), column by column.
     virtual void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -69,18 +75,19 @@ class FrictionSolver {
     std::vector<double> friction;  // per contact
     Numbers p;                     // impulses: a first guess in, the solution out
 
-    void solve();
+    void solve(bool symmetric = false);  // whether W is so, but for rounding
     // Largest |p - P(p - v)| over rows, with the impulses as velocities through W's own blocks; m/s over the scale.
     double residual() const { return residual_; }
     int sweeps() const { return sweeps_; }
 
    private:
     using Vector = Eigen::VectorXd;
+    void symmetrise();
     void factor();
     void sweep();
     double measure();
     bool newton(double widen);
-    bool eliminate(int m);
+    bool eliminate(int m, bool sliding);
     void velocities();
 
     int contacts_ = 0, limits_ = 0, n_ = 0, sweeps_ = 0;

@@ -92,6 +92,7 @@ int hull_on_plane(const Solid& s, const Pose& A, const Vec3& n, const Vec3& at, 
 
 int on_plane(const Solid& a, const Pose& A, const Pose& B, double margin, ContactPoint* out) {
     const Vec3 n = B.R.col(2);
+    if (n.dot(A.p - B.p) - a.reach > margin) return 0;
     if (a.kind == Solid::mesh) return hull_on_plane(a, A, n, B.p, margin, out);
     Vec3 corner[8];
     double radius;
@@ -144,6 +145,17 @@ void ball_on_field(const HeightField& f, const Vec3& c, double radius, double ma
     const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + around + f.half_x) / f.step_x())));
     const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - around + f.half_y) / f.step_y())));
     const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + around + f.half_y) / f.step_y())));
+    // how far the ball reaches at least beyond a triangle's edges and highest corner
+    auto beyond = [&](const Vec3& a, const Vec3& b, const Vec3& d) {
+        const double up = c[2] - std::max({a[2], b[2], d[2]});
+        const double x = std::max({a[0] - c[0], c[0] - d[0], 0.0}), y = std::max({a[1] - c[1], c[1] - d[1], 0.0});
+        // the diagonal leads from a to d; b lies on one side of it, and the ball's middle may lie on the other
+        const Vec3 along = d - a;
+        const double side = along[0] * (b[1] - a[1]) - along[1] * (b[0] - a[0]);
+        const double over = (along[0] * (c[1] - a[1]) - along[1] * (c[0] - a[0])) * (side > 0 ? -1 : 1);
+        const double across = std::max(over, 0.0) / std::hypot(along[0], along[1]);
+        return std::max(x * x + y * y, across * across) + (up > 0 ? up * up : 0.0) >= around * around;
+    };
     constexpr int most = 4;
     Vec3 normals[most], at[most];
     double gaps[most] = {INFINITY, INFINITY, INFINITY, INFINITY};
@@ -152,8 +164,9 @@ void ball_on_field(const HeightField& f, const Vec3& c, double radius, double ma
         for (int x = first_x; x <= last_x; ++x)
             for (int half = 0; half < 2; ++half) {
                 const Vec3 a = f.vertex(y, x), d = f.vertex(y + 1, x + 1);
-                const Vec3 q = half ? nearest_on_triangle(c, a, d, f.vertex(y + 1, x))
-                                    : nearest_on_triangle(c, a, f.vertex(y, x + 1), d);
+                const Vec3 b = half ? f.vertex(y + 1, x) : f.vertex(y, x + 1);
+                if (beyond(a, b, d)) continue;
+                const Vec3 q = half ? nearest_on_triangle(c, a, d, b) : nearest_on_triangle(c, a, b, d);
                 const Vec3 away = c - q;
                 const double distance = away.norm(), gap = distance - radius;
                 if (gap >= margin || distance < tiny) continue;

@@ -27,7 +27,7 @@ void Floating::prepare() {
 void Floating::refresh() {
     evaluate();
     of_parts_ = momentum_of_parts();
-    twist.noalias() = M_base_.llt().solve(transform_wrench(base, momentum) - of_parts_);
+    twist.noalias() = inverted(M_base_) * (transform_wrench(base, momentum) - of_parts_);
 }
 
 void Floating::set_twist(const Vec6& V) {
@@ -173,7 +173,7 @@ Floating::Group::Round& Floating::Group::round(int& lane) {
 }
 
 // What unit impulses do to their parts, what of them arrives at the base, and the free velocities there.
-void Floating::Group::answer(const Vec6& base, Map& left, double* free) {
+void Floating::Group::answer(const Vec6& base, Wrenches& left, double* free) {
     const Six base_twist{every(Vec3(base.head<3>())), every(Vec3(base.tail<3>()))};
     for (int k = 0; k < used; ++k) {
         Round& round = rounds[k];
@@ -251,14 +251,9 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
         for (int c = 0; c < group.size; ++c) to.by_part[3 * c][place.lane] = limits[i].sign * map[group.columns[c][place.lane]];
     }
     left_.resize(6, n);
-    left_moved_.resize(6, n);
     for (Group& group : groups_) group.answer(fresh_, left_, free);
-    left_moved_.noalias() = inverse_base_ * left_;
+    couple(left_, inverse_base_, response);
     Eigen::Map<Matrix> W(response, n, n);
-    for (int j = 0; j < n; ++j) {
-        const Vec6 moved = left_moved_.col(j);
-        for (int i = 0; i <= j; ++i) W(i, j) = W(j, i) = left_.col(i).dot(moved);
-    }
     for (const Group& group : groups_)
         for (int a = 0; a < group.used; ++a)
             for (int b = 0; b <= a; ++b) group.add_within(group.rounds[a], group.rounds[b], W);
@@ -267,7 +262,7 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
 bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
     const std::size_t k = touches.size(), n = 3 * k + limits.size();
     if (n) {
-        const Vec6 change = left_moved_ * Eigen::Map<const Vector>(impulses, n);
+        const Vec6 arrives = left_ * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
         fresh_ += change;
         for (Group& group : groups_)
             for (int a = 0; a < group.used; ++a) group.push(group.rounds[a], impulses);

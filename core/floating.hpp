@@ -68,6 +68,7 @@ class Floating : public Participant {
     Pose frame(int i) const override { return base * links[tips[i].link].pose * tips[i].fixed; }
     Vec6 drift(int i) const override;
     bool begin() override;
+    bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
@@ -102,12 +103,13 @@ class Floating : public Participant {
 
     std::vector<Group> groups_;                    // the first has what the base alone moves
     std::vector<Place> place_, link_place_;        // per coordinate, per link
+    bool stale_ = true;                            // offsets of links that the base alone moves
     Mat6 M_base_, A_base_, inverse_base_;
     Vec6 right_, fresh_;                           // of the base
     Vec6 gain_ = Vec6::Zero();                     // of momentum in this step, world
     Vec6 off_mount_ = Vec6::Zero();                // twist from the base to its mount
     Vec6 of_parts_ = Vec6::Zero();                 // momentum by the parts' rates, seen from the base
-    Map left_, left_moved_;                        // per row of a step's contacts: what arrives at the base, and moves it
+    Wrenches left_;                                // of a step's contacts: what arrives at the base
     Mat6 rest_inertia_;
     struct {
         Pose base;

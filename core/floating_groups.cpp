@@ -10,20 +10,12 @@ namespace {
 
 Vec6 carried_along(const Vec6& a, const Vec6& w) { return ad(a).transpose() * w; }
 
-// Gauss and Jordan, for positive definite matrices (n, n), row by row, one in each lane.
-template <class Value>
-SUPPLE_INLINE void gauss_jordan(Value* A, int n) {
-    for (int k = 0; k < n; ++k) {
-        const Value pivot = 1 / A[k * n + k];
-        A[k * n + k] = Value{} + 1;
-        for (int j = 0; j < n; ++j) A[k * n + j] *= pivot;
-        for (int i = 0; i < n; ++i) {
-            if (i == k) continue;
-            const Value factor = A[i * n + k];
-            A[i * n + k] = Value{};
-            for (int j = 0; j < n; ++j) A[i * n + j] -= factor * A[k * n + j];
-        }
-    }
+// even I + both w w^T + odd [w]
+SUPPLE_INLINE Turn rodrigues(const Three& w, const Eight& even, const Eight& both, const Eight& odd) {
+    const Eight xx = both * w.x, xy = xx * w.y, xz = xx * w.z, yz = both * w.y * w.z;
+    return {{even + xx * w.x, xy + odd * w.z, xz - odd * w.y},
+            {xy - odd * w.z, even + both * w.y * w.y, yz + odd * w.x},
+            {xz + odd * w.y, yz - odd * w.x, even + both * w.z * w.z}};
 }
 
 void invert(const Eight* A, Eight* inverse, int n) {
@@ -62,23 +54,25 @@ void Floating::Group::Block::follow(const Eight* y) {
     }
     // exp: I + g1 [w] + g2 [w]^2, and u + g2 w x u + g3 w x (w x u)
     const Three wu = cross(w, u);
-    const Eight level = 1 - g2 * s;
-    const Turn step{{level + g2 * w.x * w.x, g2 * w.x * w.y + g1 * w.z, g2 * w.x * w.z - g1 * w.y},
-                    {g2 * w.x * w.y - g1 * w.z, level + g2 * w.y * w.y, g2 * w.y * w.z + g1 * w.x},
-                    {g2 * w.x * w.z + g1 * w.y, g2 * w.y * w.z - g1 * w.x, level + g2 * w.z * w.z}};
+    const Turn step = rodrigues(w, 1 - g2 * s, g2, g1);
     turn = rest_turn * step;
     place = rest_turn * (u + g2 * wu + g3 * cross(w, wu)) + rest_place;
     at = turn * centre + place;
     turned = turn * inertia * transposed(turn);
-    // Jl = [[M, dM], [0, M]] with M = I + g2 [w] + g3 [w]^2 and dM its derivative along u
-    const Eight twice = 2 * dot(w, u), first = twice * (g4 - g3 / 2), second = twice * (3 * g5 - g4) / 2;
-    for (std::size_t c = 0; c < map.size(); ++c) {
-        const Three &a = map[c].linear, &b = map[c].angular;
-        const Three wa = cross(w, a), wb = cross(w, b), ub = cross(u, b), wwb = cross(w, wb);
-        const Three angular = rest_turn * (b + g2 * wb + g3 * wwb);
-        const Three linear = a + g2 * (wa + ub) + g3 * (cross(w, wa + ub) + cross(u, wb)) + first * wb + second * wwb;
-        screw[c] = {rest_turn * linear + cross(rest_place, angular), angular};
-    }
+    // Jl = [[M, dM], [0, M]] with M = I + g2 [w] + g3 [w]^2 and dM its derivative along u; Ad(E) Jl = [[P, Q], [0, P]]
+    const Eight twice = dot(w, u), first = twice * (2 * g4 - g3), second = twice * (3 * g5 - g4), even = 1 - g3 * s;
+    const Turn M = rodrigues(w, even, g3, g2);
+    // [w][u] + [u][w] = w u^T + u w^T - 2 (w . u) I, and [w]^2 = w w^T - s I
+    const Three a = second * w + g3 * u, b = g3 * w;  // w a^T and u b^T
+    const Three turns = first * w + g2 * u;
+    const Eight off = -s * second - 2 * twice * g3;
+    const Turn dM{{off + w.x * a.x + u.x * b.x, w.y * a.x + u.y * b.x + turns.z, w.z * a.x + u.z * b.x - turns.y},
+                  {w.x * a.y + u.x * b.y - turns.z, off + w.y * a.y + u.y * b.y, w.z * a.y + u.z * b.y + turns.x},
+                  {w.x * a.z + u.x * b.z + turns.y, w.y * a.z + u.y * b.z - turns.x, off + w.z * a.z + u.z * b.z}};
+    const Turn P = rest_turn * M, Q{rest_turn * dM.x + cross(rest_place, P.x), rest_turn * dM.y + cross(rest_place, P.y),
+                                    rest_turn * dM.z + cross(rest_place, P.z)};
+    for (std::size_t c = 0; c < map.size(); ++c)
+        screw[c] = {P * map[c].linear + Q * map[c].angular, P * map[c].angular};
 }
 
 // Coordinates that share a link, a spring, a damper or a limit belong together.
@@ -215,7 +209,7 @@ void Floating::evaluate() {
         std::fill(group.M.begin(), group.M.end(), Eight{});
         std::fill(group.M_base.begin(), group.M_base.end(), Eight{});
         for (Group::Block& block : group.blocks) {
-            block.follow(group.y.data());
+            if (n || stale_) block.follow(group.y.data());
             for (int l = 0; l < width; ++l) {
                 if (!block.shown[l]) continue;
                 Link& link = links[block.link[l]];
@@ -251,6 +245,7 @@ void Floating::evaluate() {
             for (int i = 0; i <= j; ++i)
                 group.M[i * n + j] = group.M[j * n + i] = group.folded(group.M[j * n + i]) + apart[j * n + i];
     }
+    stale_ = false;
     if (decoupled) {
         M_base_ = rest_inertia_;
         return;
@@ -273,6 +268,7 @@ void Floating::set_offsets(const double* twists) {
                 put(block.offset.linear, l, Vec3(twist));
                 put(block.offset.angular, l, Vec3(twist + 3));
             }
+    stale_ = true;
     refresh();
 }
 
@@ -355,8 +351,7 @@ bool Floating::factorise() {
             left(r, c) -= value;
             if (r != c) left(c, r) -= value;
         }
-    inverse_base_ = left;
-    gauss_jordan(inverse_base_.data(), 6);  // symmetric: rows are columns
+    inverse_base_ = inverted(left);
     return inverse_base_.allFinite();
 }
 

@@ -60,6 +60,27 @@ SUPPLE_INLINE Six bracket(const Six& a, const Six& b) {  // ad(a) b
     return {cross(a.angular, b.linear) + cross(a.linear, b.angular), cross(a.angular, b.angular)};
 }
 
+// Gauss and Jordan, for positive definite matrices (n, n), row by row, one in each lane.
+template <class Value>
+SUPPLE_INLINE void gauss_jordan(Value* A, int n) {
+    for (int k = 0; k < n; ++k) {
+        const Value pivot = 1 / A[k * n + k];
+        A[k * n + k] = Value{} + 1;
+        for (int j = 0; j < n; ++j) A[k * n + j] *= pivot;
+        for (int i = 0; i < n; ++i) {
+            if (i == k) continue;
+            const Value factor = A[i * n + k];
+            A[i * n + k] = Value{};
+            for (int j = 0; j < n; ++j) A[i * n + j] -= factor * A[k * n + j];
+        }
+    }
+}
+
+SUPPLE_INLINE Mat6 inverted(Mat6 A) {
+    gauss_jordan(A.data(), 6);  // symmetric: rows are columns
+    return A;
+}
+
 // Parts of as many coordinates each, and their links. Where parts are few, each has several lanes for its links: lane l
 // belongs to part l mod count. Systems are kept in the first `count` lanes, the others are identities.
 struct Floating::Group {
@@ -101,7 +122,7 @@ struct Floating::Group {
 
     Block empty_block() const;
     Round& round(int& lane);     // the first with a free lane for the part in that lane
-    void answer(const Vec6& base, Map& left, double* free);
+    void answer(const Vec6& base, Wrenches& left, double* free);
     void add_within(const Round& a, const Round& b, Eigen::Map<Matrix>& W) const;
     void push(const Round& round, const double* impulses);
     void gather(const Vector& from, std::vector<Eight>& to) const {

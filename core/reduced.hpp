@@ -119,6 +119,7 @@ class Reduced : public Participant {
     Pose frame(int i) const override { return tip_pose(i); }
     Vec6 drift(int i) const override;
     bool begin() override;
+    bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;

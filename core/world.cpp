@@ -21,6 +21,7 @@ void World::prepare() {
         (solids[i].solid.endless() ? endless_ : sorted_).push_back(i);
     poses_.resize(solids.size());
     speed_.assign(solids.size(), 0.0);
+    reach_.assign(solids.size(), 0.0);
     shares_.resize(participants.size());
 }
 
@@ -33,8 +34,9 @@ double World::energy() const {
 // Pairs whose surroundings meet: a sweep along x over what is bounded, and all of it against what is endless.
 void World::pairs() {
     near_.clear();
-    auto reach = [&](int i) { return 1.01 * solids[i].solid.reach + h * speed_[i]; };
-    auto low = [&](int i) { return poses_[i].p[0] - reach(i); };
+    auto reach = [&](int i) { return reach_[i]; };
+    auto low = [&](int i) { return poses_[i].p[0] - reach_[i]; };
+    for (int i : sorted_) reach_[i] = 1.01 * solids[i].solid.reach + h * speed_[i];
     for (std::size_t k = 1; k < sorted_.size(); ++k)  // nearly sorted already
         for (std::size_t m = k; m > 0 && low(sorted_[m]) < low(sorted_[m - 1]); --m) std::swap(sorted_[m], sorted_[m - 1]);
     auto may = [&](int i, int j) {
@@ -47,7 +49,8 @@ void World::pairs() {
         const double end = poses_[i].p[0] + reach(i);
         for (std::size_t m = k + 1; m < sorted_.size() && low(sorted_[m]) <= end; ++m) {
             const int j = sorted_[m];
-            if ((poses_[i].p - poses_[j].p).norm() > reach(i) + reach(j) || !may(i, j)) continue;
+            const double both = reach(i) + reach(j);
+            if ((poses_[i].p - poses_[j].p).squaredNorm() > both * both || !may(i, j)) continue;
             near_.emplace_back(std::min(i, j), std::max(i, j));
         }
         for (int j : endless_)
@@ -131,6 +134,7 @@ void World::assemble() {
         }
     }
     solver_.resize(n, limits);
+    symmetric_ = true;
     for (std::size_t k = 0; k < participants.size(); ++k) {
         Share& share = shares_[k];
         const int touches = static_cast<int>(share.touches.size()), own = static_cast<int>(share.limits.size());
@@ -139,7 +143,19 @@ void World::assemble() {
         share.free.resize(rows);
         share.response.resize(static_cast<std::size_t>(rows) * rows);
         participants[k]->respond(share.touches, share.limits, share.free.data(), share.response.data());
+        symmetric_ = symmetric_ && participants[k]->symmetric();
         const Eigen::Map<const Eigen::MatrixXd> response(share.response.data(), rows, rows);
+        const bool together = !own && share.contacts.back() - share.contacts.front() + 1 == touches;
+        if (together) {  // neighbours in the solver as well
+            const int first = 3 * share.contacts.front();
+            for (int j = 0; j < rows; ++j) {
+                solver_.b[first + j] += share.free[j];
+                double* to = &solver_.W(first, first + j);
+                const double* values = response.col(j).data();
+                for (int i = 0; i < rows; ++i) to[i] += values[i];
+            }
+            continue;
+        }
         auto row = [&](int i) { return i < touches ? 3 * share.contacts[i] : share.first_limit + (i - touches); };
         for (int j = 0; j < touches + own; ++j) {
             const int column = row(j), from = j < touches ? 3 * j : 3 * touches + (j - touches), wide = j < touches ? 3 : 1;
@@ -183,7 +199,7 @@ World::Outcome World::step() {
     if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
     assemble();
     guess();
-    solver_.solve();
+    solver_.solve(symmetric_);
     for (double value : solver_.p)
         if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
     for (std::size_t c = 0; c < contacts_.size(); ++c)

@@ -55,9 +55,11 @@ class World {
     std::vector<Contact> contacts_, before_;
     FrictionSolver solver_;
     int culprit_ = -1;
+    bool symmetric_ = true;      // the response of all that touches
 
     std::vector<Pose> poses_;
     std::vector<double> speed_;  // bound on the speed of each solid's points
+    std::vector<double> reach_;  // how far a bounded solid gets in this step from its middle
     std::vector<int> sorted_;    // bounded solids along x
     std::vector<int> endless_;
     std::vector<std::pair<int, int>> near_;

@@ -86,6 +86,7 @@ class World:
         self.still: list[Shape | HeightField] = []
         """The ground."""
         self._mechanisms: dict[str, Simulation | ReducedSimulation] = {}
+        self._full: list[Simulation] = []
         self._participants: list[str] = []
         self._new = 0
         self._origin: WorldState | None = None
@@ -148,6 +149,7 @@ class World:
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
         self._mechanisms[name] = sim
+        self._full += [sim] if isinstance(sim, Simulation) else []
         for (frame, body, _), solids in zip(frames, carried, strict=True):
             for each in solids:
                 self._add_solid(each, f"{name}:{mech.bodies[body].name}", index, frame)
@@ -238,11 +240,11 @@ class World:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution; the state is then that of the last
         good step."""
         check_count(n)
-        self._check_start()
-        full = [sim for sim in self._mechanisms.values() if isinstance(sim, Simulation)]
-        plans = [sim.plan(n) for sim in full]
+        if self._new != len(self._solids) or self._origin is None:
+            self._check_start()
+        plans = [sim.plan(n) for sim in self._full]
         done, why = self._core.step(n)
-        for sim, plan in zip(full, plans, strict=True):
+        for sim, plan in zip(self._full, plans, strict=True):
             sim.reached(plan, done)
         if done < n:
             culprit = self._core.culprit
@@ -258,8 +260,6 @@ class World:
         """Things newly put into the world do not overlap others by more than a trifle."""
         if self._origin is None:
             self._origin = self.save()
-        if self._new == len(self._solids):
-            return
         new, self._new = self._new, len(self._solids)
         memory = self._core.memory
         self._core.detect()
