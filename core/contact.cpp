@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+
+#include "eight.hpp"
 
 namespace supple {
 
@@ -21,24 +24,21 @@ Mat3 contact_frame(const Vec3& normal) {
     return frame;
 }
 
-void couple(const Wrenches& G, const Mat6& response, double* W) {
-    constexpr int wide = 8;  // columns at a time, the last ones with zeros beyond
-    const Eigen::Index n = G.cols();
-    for (Eigen::Index first = 0; first < n; first += wide) {
-        const int count = static_cast<int>(std::min<Eigen::Index>(wide, n - first));
-        double g[6][wide] = {}, m[6][wide];
-        for (int r = 0; r < 6; ++r)
-            for (int j = 0; j < count; ++j) g[r][j] = G(r, first + j);
-        for (int r = 0; r < 6; ++r)
-            for (int j = 0; j < wide; ++j)
-                m[r][j] = response(r, 0) * g[0][j] + response(r, 1) * g[1][j] + response(r, 2) * g[2][j] +
-                          response(r, 3) * g[3][j] + response(r, 4) * g[4][j] + response(r, 5) * g[5][j];
-        for (Eigen::Index i = 0; i < n; ++i) {  // by symmetry a piece of a row is one of a column
-            double sum[wide];
-            for (int j = 0; j < wide; ++j)
-                sum[j] = G(0, i) * m[0][j] + G(1, i) * m[1][j] + G(2, i) * m[2][j] + G(3, i) * m[3][j] + G(4, i) * m[4][j] +
-                         G(5, i) * m[5][j];
-            std::copy_n(sum, count, W + i * n + first);
+void couple(const Wrenches& G, int n, const Mat6& response, double* W) {
+    for (int first = padded(n) - width; first >= 0; first -= width) {  // columns at a time
+        Eight g[6], m[6];
+        for (int r = 0; r < 6; ++r) std::memcpy(&g[r], &G(r, first), sizeof(Eight));
+        for (int r = 0; r < 6; ++r) {
+            m[r] = response(r, 0) * g[0];
+            for (int c = 1; c < 6; ++c) m[r] += response(r, c) * g[c];
+        }
+        for (int i = 0; i < n; ++i) {  // by symmetry a piece of a row is one of a column
+            Eight sum = G(0, i) * m[0];
+            for (int r = 1; r < 6; ++r) sum += G(r, i) * m[r];
+            const int at = i * n + first;
+            // what the last piece writes too far belongs to the next columns' first pieces, which come later
+            if (at + width <= n * n) std::memcpy(W + at, &sum, sizeof(Eight));
+            else std::memcpy(W + at, &sum, sizeof(double) * (n - first));
         }
     }
 }

@@ -31,8 +31,10 @@ struct Limit {  // a one-sided row of a participant: the distance left, and whic
 
 using Wrenches = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;  // a column for each row of a step
 
-// W = G^T A^-1 G (n, n) for wrenches G on one body and its response A^-1.
-void couple(const Wrenches& G, const Mat6& response, double* W);
+inline int padded(int n) { return (n + 7) / 8 * 8; }  // columns of G, with zeros beyond the n that are used
+
+// W = G^T A^-1 G (n, n) for wrenches G (6, padded) on one body and its response A^-1.
+void couple(const Wrenches& G, int n, const Mat6& response, double* W);
 
 // Something that moves: a mechanism, a free body. A step is begin, then respond, then finish; or abandon.
 class Participant {

@@ -60,18 +60,19 @@ bool FreeBody::begin() {
 
 void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
     const int n = 3 * static_cast<int>(touches.size());
-    rows_.resize(6, n);  // impulses on the centre, per unit impulse on each row
+    rows_.resize(6, padded(n));  // impulses on the centre, per unit impulse on each row
+    rows_.rightCols(rows_.cols() - n).setZero();
     for (std::size_t j = 0; j < touches.size(); ++j) {
         const Vec3 r = touches[j].point - position_;
         for (int c = 0; c < 3; ++c) rows_.col(3 * j + c) << touches[j].axes.col(c), r.cross(touches[j].axes.col(c));
     }
-    Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.transpose() * free_;
-    couple(rows_, response_, response);
+    Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.leftCols(n).transpose() * free_;
+    couple(rows_, n, response_, response);
 }
 
 bool FreeBody::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    Vec6 total = Vec6::Zero();
-    for (std::size_t i = 0; i < 3 * touches.size(); ++i) total += impulses[i] * rows_.col(i);
+    const int n = 3 * static_cast<int>(touches.size());
+    const Vec6 total = n ? Vec6(rows_.leftCols(n) * Eigen::Map<const Eigen::VectorXd>(impulses, n)) : Vec6(Vec6::Zero());
     const Vec6 u = free_ + response_ * total;
     if (!u.allFinite()) return false;
     momentum_ = mass_ * u.head<3>();

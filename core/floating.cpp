@@ -48,13 +48,12 @@ Floating::Rows Floating::by_base(const Touch& touch) const {
 
 // A force (world axes) and a torque seen from the base, on the right-hand side.
 void Floating::load(int e, const Vec3& at, const Vec3& force, const Vec3& torque) {
-    const Link& link = links[tips[e].link];
     Vec6 wrench = by_base({e, at, Mat3::Identity()}).transpose() * force;
     wrench.tail<3>() += torque;
     right_ += h * wrench;
-    const Place place = link_place_[tips[e].link];
-    for (int i = 0; i < link.screws.cols(); ++i)
-        groups_[place.group].right[i][place.lane] += h * link.screws.col(i).dot(wrench);
+    const Place place = link_place_[tips[e].link].part;
+    Group& group = groups_[place.group];
+    for (int i = 0; i < group.size; ++i) group.right[i][place.lane] += h * screw(tips[e].link, i).dot(wrench);
 }
 
 void Floating::add_loads() {
@@ -84,9 +83,10 @@ void Floating::hold(int e) {
     const double stiff = h * (h * tip.stiffness + tip.damping);
     const Rows rows = by_base({e, at, Mat3::Identity()});
     A_base_.noalias() += stiff * (rows.transpose() * rows);
-    const Place place = link_place_[tip.link];
+    const Place place = link_place_[tip.link].part;
     Group& group = groups_[place.group];
-    const Eigen::Matrix<double, 3, Eigen::Dynamic> by_part = rows * links[tip.link].screws;
+    Eigen::Matrix<double, 3, Eigen::Dynamic> by_part(3, group.size);
+    for (int i = 0; i < group.size; ++i) by_part.col(i) = rows * screw(tip.link, i);
     for (int i = 0; i < group.size; ++i) {
         for (int j = 0; j < group.size; ++j)
             group.A[i * group.size + j][place.lane] += stiff * by_part.col(i).dot(by_part.col(j));
@@ -96,6 +96,7 @@ void Floating::hold(int e) {
 
 // What handles did, at the end of the step.
 void Floating::gain_from_handles() {
+    move_tips();
     for (int e = 0; e < frames(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
@@ -104,15 +105,6 @@ void Floating::gain_from_handles() {
         const Vec3 force = tip.stiffness * (tip.target - at - h * rate) - tip.damping * rate;
         gain_ += h * stack(force, at.cross(force));
     }
-}
-
-// A link's twist at the end of the step, seen from the base.
-Vec6 Floating::moved_by(int index) const {
-    const Link& link = links[index];
-    const Place place = link_place_[index];
-    Vec6 all = fresh_;
-    for (int i = 0; i < link.screws.cols(); ++i) all += groups_[place.group].fresh[i][place.lane] * link.screws.col(i);
-    return all;
 }
 
 bool Floating::begin() {
@@ -228,8 +220,8 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     for (Group& group : groups_) group.used = 0;
     for (int i = 0; i < k; ++i) {
-        const Link& link = links[tips[touches[i].frame].link];
-        Place place = link_place_[tips[touches[i].frame].link];
+        const int link = tips[touches[i].frame].link;
+        Place place = link_place_[link].part;
         Group::Round& to = groups_[place.group].round(place.lane);
         const Rows rows = by_base(touches[i]);
         to.row[place.lane] = 3 * i;
@@ -237,8 +229,10 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
         for (int r = 0; r < 3; ++r) {
             put(to.by_base[r].linear, place.lane, rows.row(r).head<3>());
             put(to.by_base[r].angular, place.lane, rows.row(r).tail<3>());
-            for (int c = 0; c < link.screws.cols(); ++c)
-                to.by_part[3 * c + r][place.lane] = rows.row(r).dot(link.screws.col(c));
+        }
+        for (int c = 0; c < groups_[place.group].size; ++c) {
+            const Vec3 moves = rows * screw(link, c);
+            for (int r = 0; r < 3; ++r) to.by_part[3 * c + r][place.lane] = moves[r];
         }
     }
     for (std::size_t i = 0; i < limits.size(); ++i) {
@@ -250,9 +244,10 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
         const Group& group = groups_[place.group];
         for (int c = 0; c < group.size; ++c) to.by_part[3 * c][place.lane] = limits[i].sign * map[group.columns[c][place.lane]];
     }
-    left_.resize(6, n);
+    left_.resize(6, padded(n));
+    left_.rightCols(left_.cols() - n).setZero();
     for (Group& group : groups_) group.answer(fresh_, left_, free);
-    couple(left_, inverse_base_, response);
+    couple(left_, n, inverse_base_, response);
     Eigen::Map<Matrix> W(response, n, n);
     for (const Group& group : groups_)
         for (int a = 0; a < group.used; ++a)
@@ -262,7 +257,7 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
 bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
     const std::size_t k = touches.size(), n = 3 * k + limits.size();
     if (n) {
-        const Vec6 arrives = left_ * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
+        const Vec6 arrives = left_.leftCols(n) * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
         fresh_ += change;
         for (Group& group : groups_)
             for (int a = 0; a < group.used; ++a) group.push(group.rounds[a], impulses);
@@ -277,7 +272,7 @@ bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit
         const Vec6 wrench = mount_stiffness.cwiseProduct(off_mount_ - h * fresh_) - mount_damping.cwiseProduct(fresh_);
         gain_ += h * transform_wrench(base.inverse(), wrench);
     }
-    gain_from_handles();
+    if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; })) gain_from_handles();
     for (Eigen::Index c = 0; c < v.size(); ++c) {
         const Place& place = place_[c];
         v[c] = groups_[place.group].fresh[place.row][place.lane];

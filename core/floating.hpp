@@ -28,9 +28,7 @@ class Floating : public Participant {
         double mass = 0;
         Vec3 centre = Vec3::Zero();  // in the link's frame
         Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
-        // of links that carry tips: at the present coordinates, seen from the base
-        Pose pose;
-        Map screws;                  // S, a column for each coordinate of its part
+        Pose pose;                   // of links that carry tips: at the present coordinates, seen from the base
     };
     struct Tip : Pulled {
         int link;                    // that it is fixed to, with its frame at
@@ -92,17 +90,24 @@ class Floating : public Participant {
     bool factorise();
     void solve();
     void follow_base(const Vec6& V);
+    void move_tips();
+    Vec6 moved_by(int link) const;      // a tip's link: its twist at the end of the step, seen from the base
+    Vec6 screw(int link, int i) const;  // S of a link, by the i-th coordinate of its part
     Place place_of(const Vector& map) const;
     // floating.cpp
     Rows by_base(const Touch& touch) const;
-    Vec6 moved_by(int link) const;
     void load(int tip, const Vec3& at, const Vec3& force, const Vec3& torque);
     void hold(int tip);
     void add_loads();
     void gain_from_handles();
 
     std::vector<Group> groups_;                    // the first has what the base alone moves
-    std::vector<Place> place_, link_place_;        // per coordinate, per link
+    struct LinkPlace {
+        Place part;
+        int block = 0, lane = 0;   // of its own: a part may have several lanes for its links
+    };
+    std::vector<Place> place_;                     // per coordinate
+    std::vector<LinkPlace> link_place_;
     bool stale_ = true;                            // offsets of links that the base alone moves
     Mat6 M_base_, A_base_, inverse_base_;
     Vec6 right_, fresh_;                           // of the base

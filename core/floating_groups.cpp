@@ -18,14 +18,14 @@ SUPPLE_INLINE Turn rodrigues(const Three& w, const Eight& even, const Eight& bot
             {xz + odd * w.y, yz - odd * w.x, even + both * w.z * w.z}};
 }
 
-void invert(const Eight* A, Eight* inverse, int n) {
+void invert_parts(const Eight* A, Eight* inverse, int n) {
     std::copy_n(A, n * n, inverse);
     switch (n) {  // small ones without a loop at run time
-        case 1: return gauss_jordan(inverse, 1);
-        case 2: return gauss_jordan(inverse, 2);
-        case 3: return gauss_jordan(inverse, 3);
-        case 4: return gauss_jordan(inverse, 4);
-        default: gauss_jordan(inverse, n);
+        case 1: return invert<1>(inverse);
+        case 2: return invert<2>(inverse);
+        case 3: return invert<3>(inverse);
+        case 4: return invert<4>(inverse);
+        default: invert<0>(inverse, n);
     }
 }
 
@@ -163,7 +163,6 @@ Floating::Group::Block Floating::Group::empty_block() const {
 
 // Links into the lanes of their parts, one after the other.
 void Floating::pack() {
-    for (Link& link : links) link.screws.setZero(6, groups_[link.columns.empty() ? 0 : place_[link.columns[0]].group].size);
     std::vector<bool> shown(links.size(), false);
     for (const Tip& tip : tips) shown[tip.link] = true;
     link_place_.assign(links.size(), {});
@@ -178,10 +177,11 @@ void Floating::pack() {
         for (int k = l; k < width / stride * stride; k += stride)
             if (depth[k] < depth[l]) l = k;
         if (static_cast<int>(group.blocks.size()) == depth[l]) group.blocks.push_back(group.empty_block());
+        link_place_[index] = {part, depth[l], l};
         Group::Block& block = group.blocks[depth[l]++];
-        link_place_[index] = part;
         block.link[l] = static_cast<int>(index);
         block.shown[l] = shown[index];
+        block.shows = block.shows || shown[index];
         put(block.rest_turn.x, l, link.rest.R.col(0));
         put(block.rest_turn.y, l, link.rest.R.col(1));
         put(block.rest_turn.z, l, link.rest.R.col(2));
@@ -215,7 +215,6 @@ void Floating::evaluate() {
                 Link& link = links[block.link[l]];
                 link.pose.R << get(block.turn.x, l), get(block.turn.y, l), get(block.turn.z, l);
                 link.pose.p = get(block.place, l);
-                for (int c = 0; c < n; ++c) link.screws.col(c) = get(block.screw[c], l);
             }
             if (decoupled) continue;
             const Three weighted = block.mass * block.at;
@@ -329,28 +328,27 @@ void Floating::coriolis() {
 
 // Arrow: every part by itself, then what is left of the base.
 bool Floating::factorise() {
-    Eight total[36] = {};
+    Mat6 left = A_base_;
     for (Group& group : groups_) {
         const int n = group.size;
         if (!n) continue;
-        invert(group.A.data(), group.inverse.data(), n);
+        invert_parts(group.A.data(), group.inverse.data(), n);
         for (int i = 0; i < n; ++i) {
-            Eight row[6] = {};
-            for (int k = 0; k < n; ++k)
+            Eight row[6];
+            for (int r = 0; r < 6; ++r) row[r] = group.inverse[i * n] * group.A_base[r];
+            for (int k = 1; k < n; ++k)
                 for (int r = 0; r < 6; ++r) row[r] += group.inverse[i * n + k] * group.A_base[6 * k + r];
-            for (int r = 0; r < 6; ++r) {
-                group.follows[6 * i + r] = row[r];
-                for (int c = 0; c <= r; ++c) total[6 * r + c] += group.A_base[6 * i + r] * row[c];
+            std::copy_n(row, 6, &group.follows[6 * i]);
+        }
+        for (int r = 0; r < 6; ++r)
+            for (int c = 0; c <= r; ++c) {
+                Eight total = group.A_base[r] * group.follows[c];
+                for (int i = 1; i < n; ++i) total += group.A_base[6 * i + r] * group.follows[6 * i + c];
+                const double value = sum(total);
+                left(r, c) -= value;
+                if (r != c) left(c, r) -= value;
             }
-        }
     }
-    Mat6 left = A_base_;
-    for (int r = 0; r < 6; ++r)
-        for (int c = 0; c <= r; ++c) {
-            const double value = sum(total[6 * r + c]);
-            left(r, c) -= value;
-            if (r != c) left(c, r) -= value;
-        }
     inverse_base_ = inverted(left);
     return inverse_base_.allFinite();
 }
@@ -372,6 +370,18 @@ void Floating::solve() {
         }
     }
     follow_base(fresh_);
+    move_tips();
+}
+
+// Twists of what carries tips at the end of the step, seen from the base.
+void Floating::move_tips() {
+    const Six base_twist{every(Vec3(fresh_.head<3>())), every(Vec3(fresh_.tail<3>()))};
+    for (Group& group : groups_)
+        for (Group::Block& block : group.blocks) {
+            if (!block.shows) continue;
+            block.twist = base_twist;
+            for (int i = 0; i < group.size; ++i) block.twist = block.twist + group.spread(group.fresh[i]) * block.screw[i];
+        }
 }
 
 // The parts' rates, less what the base's twist takes.
@@ -379,6 +389,16 @@ void Floating::follow_base(const Vec6& V) {
     for (Group& group : groups_)
         for (int i = 0; i < group.size; ++i)
             for (int r = 0; r < 6; ++r) group.fresh[i] -= group.follows[6 * i + r] * V[r];
+}
+
+Vec6 Floating::moved_by(int link) const {
+    const LinkPlace& place = link_place_[link];
+    return get(groups_[place.part.group].blocks[place.block].twist, place.lane);
+}
+
+Vec6 Floating::screw(int link, int i) const {
+    const LinkPlace& place = link_place_[link];
+    return get(groups_[place.part.group].blocks[place.block].screw[i], place.lane);
 }
 
 Floating::Place Floating::place_of(const Vector& map) const {

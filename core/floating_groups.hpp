@@ -3,14 +3,10 @@
 
 #include <array>
 
+#include "eight.hpp"
 #include "floating.hpp"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors wider than the machine's are passed to inlined functions only
-
 namespace supple {
-
-inline constexpr int width = 8;
-typedef double Eight __attribute__((vector_size(8 * width)));
 
 struct Three {  // a vector in each lane
     Eight x, y, z;
@@ -22,11 +18,7 @@ SUPPLE_INLINE Eight dot(const Three& a, const Three& b) { return a.x * b.x + a.y
 SUPPLE_INLINE Three cross(const Three& a, const Three& b) {
     return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
-SUPPLE_INLINE Eight every(double value) { return Eight{} + value; }
 SUPPLE_INLINE Three every(const Vec3& v) { return {every(v[0]), every(v[1]), every(v[2])}; }
-SUPPLE_INLINE double sum(const Eight& a) {
-    return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
-}
 SUPPLE_INLINE Vec3 sum(const Three& a) { return {sum(a.x), sum(a.y), sum(a.z)}; }
 SUPPLE_INLINE void put(Three& to, int lane, const Vec3& v) {
     to.x[lane] = v[0];
@@ -61,24 +53,28 @@ SUPPLE_INLINE Six bracket(const Six& a, const Six& b) {  // ad(a) b
 }
 
 // Gauss and Jordan, for positive definite matrices (n, n), row by row, one in each lane.
-template <class Value>
-SUPPLE_INLINE void gauss_jordan(Value* A, int n) {
-    for (int k = 0; k < n; ++k) {
-        const Value pivot = 1 / A[k * n + k];
-        A[k * n + k] = Value{} + 1;
-        for (int j = 0; j < n; ++j) A[k * n + j] *= pivot;
-        for (int i = 0; i < n; ++i) {
+template <int n>
+SUPPLE_INLINE void invert(Eight* A, int size = n) {
+#pragma GCC unroll 4
+    for (int k = 0; k < size; ++k) {
+        const Eight pivot = 1 / A[k * size + k];
+        A[k * size + k] = every(1);
+        for (int j = 0; j < size; ++j) A[k * size + j] *= pivot;
+#pragma GCC unroll 4
+        for (int i = 0; i < size; ++i) {
             if (i == k) continue;
-            const Value factor = A[i * n + k];
-            A[i * n + k] = Value{};
-            for (int j = 0; j < n; ++j) A[i * n + j] -= factor * A[k * n + j];
+            const Eight factor = A[i * size + k];
+            A[i * size + k] = Eight{};
+            for (int j = 0; j < size; ++j) A[i * size + j] -= factor * A[k * size + j];
         }
     }
 }
 
-SUPPLE_INLINE Mat6 inverted(Mat6 A) {
-    gauss_jordan(A.data(), 6);  // symmetric: rows are columns
-    return A;
+// Of a symmetric, positive definite matrix, by its blocks.
+SUPPLE_INLINE Mat6 inverted(const Mat6& A) {
+    const Mat3 first = A.topLeftCorner<3, 3>().inverse(), down = A.bottomLeftCorner<3, 3>() * first;
+    const Mat3 rest = (A.bottomRightCorner<3, 3>() - down * A.topRightCorner<3, 3>()).inverse(), back = -rest * down;
+    return blocks(first - down.transpose() * back, back.transpose(), back, rest);
 }
 
 // Parts of as many coordinates each, and their links. Where parts are few, each has several lanes for its links: lane l
@@ -97,6 +93,8 @@ struct Floating::Group {
         // at the present coordinates, seen from the base
         Turn turn, turned;
         Three place, at;
+        bool shows = false;      // any tip
+        Six twist;               // at the end of the step, if it does
 
         SUPPLE_INLINE Six momentum(const Six& twist) const {
             const Three linear = mass * (twist.linear + cross(twist.angular, at));
@@ -128,6 +126,11 @@ struct Floating::Group {
     void gather(const Vector& from, std::vector<Eight>& to) const {
         for (int i = 0; i < size; ++i)
             for (int l = 0; l < width; ++l) to[i][l] = from[columns[i][l]];
+    }
+    // A part's value, in all its lanes.
+    SUPPLE_INLINE Eight spread(Eight first) const {
+        for (int l = count; l < width && 2 * count <= width; ++l) first[l] = first[l % count];
+        return first;
     }
     // The sum over all lanes of a part in its first, nothing in the others.
     SUPPLE_INLINE Eight folded(const Eight& all) const {
