@@ -6,7 +6,7 @@
 namespace supple {
 
 namespace {
-constexpr double give = 1e-5;  // of each contact along its normal, over what its two sides give
+constexpr double give = 1e-4;  // of each contact along its normal, over what its two sides give; less above 1 m/s
 }  // namespace
 
 Pose World::pose(int i) const {
@@ -178,8 +178,13 @@ void World::assemble() {
         const Contact& contact = contacts_[c];
         solver_.friction[c] = std::max(solids[contact.first].solid.friction, solids[contact.second].solid.friction);
         solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
+    }
+    double fastest = 1;
+    for (int c = 0; c < n; ++c) fastest = std::max(fastest, std::abs(solver_.b[3 * c]));
+    for (int c = 0; c < n; ++c) {
         // gap + h v_n = -compliance f_n, f = p / h; and a trifle more, so that redundant contacts share in one way
-        solver_.W(3 * c, 3 * c) += compliance / (h * h) + give * solver_.W(3 * c, 3 * c);
+        double& own = solver_.W(3 * c, 3 * c);
+        own += compliance / (h * h) + give / fastest * own;
     }
 }
 

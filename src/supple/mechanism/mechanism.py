@@ -52,7 +52,8 @@ class Mechanism(Record):
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
-        for field in ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes"):
+        parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
+        for field in parts:
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.mechanism import WORLD, Body, Joint, Mechanism, Mesh, Poses, Shape
+from supple.mechanism import WORLD, Body, Joint, Mechanism, Poses, Shape
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField

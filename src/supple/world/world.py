@@ -145,7 +145,8 @@ class World:
             [solid(shape, meshes, frame) for shape in mech.bodies[body].shapes if shape.touches]
             for _, body, frame in frames
         ]
-        self.ground(*(s for s in (*mech.shapes, *mech.height_fields) if s.touches), meshes=mech.meshes)
+        self.ground(*(shape for shape in mech.shapes if shape.touches), meshes=mech.meshes)
+        self.ground(*(field for field in mech.height_fields if field.touches))
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
         self._mechanisms[name] = sim

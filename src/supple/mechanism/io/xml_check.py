@@ -187,7 +187,8 @@ def _height_field(element: Element, folder: Path, directory: str, compiler: dict
             rows = columns = 0
     if min(rows, columns) < 2:
         place = f"the file '{name}'" if name else "nrow and ncol"
-        element.fail(f"{element}: {place} must give at least 2 rows and 2 columns of heights (a PNG, or MuJoCo's format)")
+        form = " (a PNG, or MuJoCo's format)" if name else ""
+        element.fail(f"{element}: {place} must give at least 2 rows and 2 columns of heights{form}")
     if rows * columns > MAX_COUNT:
         element.fail(f"{element}: {rows} x {columns} heights are more than {MAX_COUNT}; use a coarser grid")
 
