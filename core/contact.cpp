@@ -9,7 +9,6 @@
 namespace supple {
 
 namespace {
-constexpr double blocked = 1e-14;   // of the largest W: what moves less than this is taken as immovable
 constexpr int newton_rows = 400;    // beyond, sweeps only
 constexpr int newton_steps = 12;
 }  // namespace
@@ -102,6 +101,7 @@ void FrictionSolver::resize(int contacts, int limits) {
     W_.assign(static_cast<std::size_t>(n_) * n_, 0.0);
     for (auto* each : {&b, &p, &v_, &rho_}) each->assign(n_, 0.0);
     friction.assign(contacts, 0.0);
+    loose.assign(contacts, 0.0);
     blocks_.resize(contacts);
 }
 
@@ -112,16 +112,14 @@ void FrictionSolver::symmetrise() {
 }
 
 void FrictionSolver::factor() {
-    double largest = 0;
-    for (int i = 0; i < n_; ++i) largest = std::max(largest, W(i, i));
     for (int i = 0; i < contacts_; ++i) {
         Mat3 D;
         for (int r = 0; r < 3; ++r)
             for (int c = 0; c < 3; ++c) D(r, c) = W(3 * i + r, 3 * i + c);
         Block& block = blocks_[i];
         const double size = D.diagonal().maxCoeff();
-        block.normal = D(0, 0) > blocked * largest ? D(0, 0) : 0;
-        block.step = 1 / std::max(size, blocked * largest + 1e-300);
+        block.normal = blocked(i) ? 0 : D(0, 0);
+        block.step = 1 / std::max(size, 1e-14 * loose[i] + 1e-300);
         // a tangent that nothing can move along sticks without an impulse
         D.diagonal().array() += 1e-13 * size + 1e-300;
         block.inverse = D.inverse();

@@ -75,6 +75,9 @@ class FrictionSolver {
 
     Numbers b;                     // free velocities, with what the gaps add
     std::vector<double> friction;  // per contact
+    std::vector<double> loose;     // per contact: the most that either side gives anywhere
+    // Whether nothing can move along a contact's normal: what moves less than rounding leaves of what its sides give.
+    bool blocked(int contact) const { return !(W(3 * contact, 3 * contact) > 1e-14 * loose[contact]); }
     Numbers p;                     // impulses: a first guess in, the solution out
 
     void solve(bool symmetric = false);  // whether W is so, but for rounding

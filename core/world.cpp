@@ -6,7 +6,7 @@
 namespace supple {
 
 namespace {
-constexpr double give = 1e-4;  // of each contact along its normal, over what its two sides give; less above 1 m/s
+constexpr double give = 1e-4;  // of contacts along their normals, over what the least of them gives; less above 1 m/s
 }  // namespace
 
 Pose World::pose(int i) const {
@@ -144,6 +144,9 @@ void World::assemble() {
         share.response.resize(static_cast<std::size_t>(rows) * rows);
         participants[k]->respond(share.touches, share.limits, share.free.data(), share.response.data());
         symmetric_ = symmetric_ && participants[k]->symmetric();
+        double most = 0;
+        for (int i = 0; i < rows; ++i) most = std::max(most, share.response[static_cast<std::size_t>(i) * (rows + 1)]);
+        for (int c : share.contacts) solver_.loose[c] = std::max(solver_.loose[c], most);
         const Eigen::Map<const Eigen::MatrixXd> response(share.response.data(), rows, rows);
         const bool together = !own && share.contacts.back() - share.contacts.front() + 1 == touches;
         if (together) {  // neighbours in the solver as well
@@ -179,12 +182,15 @@ void World::assemble() {
         solver_.friction[c] = std::max(solids[contact.first].solid.friction, solids[contact.second].solid.friction);
         solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
     }
-    double fastest = 1;
-    for (int c = 0; c < n; ++c) fastest = std::max(fastest, std::abs(solver_.b[3 * c]));
+    double fastest = 1, least = INFINITY;
     for (int c = 0; c < n; ++c) {
-        // gap + h v_n = -compliance f_n, f = p / h; and a trifle more, so that redundant contacts share in one way
-        double& own = solver_.W(3 * c, 3 * c);
-        own += compliance / (h * h) + give / fastest * own;
+        fastest = std::max(fastest, std::abs(solver_.b[3 * c]));
+        if (!solver_.blocked(c)) least = std::min(least, solver_.W(3 * c, 3 * c));
+    }
+    // gap + h v_n = -compliance f_n, f = p / h; and a trifle more, so that redundant contacts share in one way
+    const double softer = compliance / (h * h) + (std::isfinite(least) ? give / fastest * least : 0.0);
+    for (int c = 0; c < n; ++c) {
+        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += softer;
     }
 }
 

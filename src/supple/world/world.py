@@ -177,6 +177,9 @@ class World:
 
     def ground(self, *shapes: Shape | HeightField, meshes: Sequence[Mesh] = ()) -> None:
         """Still geometry, fixed to the world: floors, walls, uneven ground."""
+        for shape in shapes:
+            if not isinstance(shape, Shape | HeightField):
+                raise MechanismError(f"ground is made of Shape and HeightField, got {type(shape).__name__}")
         named = {mesh.name: mesh for mesh in meshes}
         self.meshes |= named
         for each, shape in [(solid(shape, named, np.eye(4)), shape) for shape in shapes]:
@@ -314,6 +317,8 @@ class World:
 
     def force_on(self, name: str) -> Array:
         """(3,) sum of the contact forces on an object, on a mechanism, or on one "mechanism:body", N, world axes."""
+        if name not in self._owners and name not in self._participants:
+            find([*self._participants, *dict.fromkeys(self._owners)], name, "object, mechanism or ground in this world")
         total = np.zeros(3)
         for contact in self.contacts:
             for who, sign in ((contact.first, 1.0), (contact.second, -1.0)):
