@@ -6,7 +6,8 @@
 namespace supple {
 
 namespace {
-constexpr double give = 1e-4;  // of contacts along their normals, over what the least of them gives; less above 1 m/s
+constexpr double give = 1e-4;   // of contacts along their normals, over what the least of them gives
+constexpr double creep = 1e-5;  // m/s at most by that
 }  // namespace
 
 Pose World::pose(int i) const {
@@ -182,16 +183,28 @@ void World::assemble() {
         solver_.friction[c] = std::max(solids[contact.first].solid.friction, solids[contact.second].solid.friction);
         solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
     }
-    double fastest = 1, least = INFINITY;
-    for (int c = 0; c < n; ++c) {
-        fastest = std::max(fastest, std::abs(solver_.b[3 * c]));
-        if (!solver_.blocked(c)) least = std::min(least, solver_.W(3 * c, 3 * c));
+}
+
+// Every contact gives along its normal: gap + h v_n = -compliance f_n with f = p / h, and a trifle more, so that redundant
+// contacts share in one way. No load makes that trifle more than `creep`: it is `softened_` for what p is now.
+void World::soften() {
+    double least = INFINITY, most = 0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
+        if (solver_.blocked(c)) continue;
+        least = std::min(least, solver_.W(3 * c, 3 * c) - softened_);
+        most = std::max(most, solver_.p[3 * c]);
     }
-    // gap + h v_n = -compliance f_n, f = p / h; and a trifle more, so that redundant contacts share in one way
-    const double softer = compliance / (h * h) + (std::isfinite(least) ? give / fastest * least : 0.0);
-    for (int c = 0; c < n; ++c) {
-        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += softer;
-    }
+    const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(give * least, creep / most) : 0.0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
+        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += fresh - softened_;
+    softened_ = fresh;
+}
+
+// Whether an impulse makes a contact give more than it should.
+bool World::too_soft() const {
+    for (std::size_t c = 0; c < contacts_.size(); ++c)
+        if ((softened_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+    return false;
 }
 
 World::Outcome World::step() {
@@ -210,7 +223,13 @@ World::Outcome World::step() {
     if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
     assemble();
     guess();
+    softened_ = 0;
+    soften();
     solver_.solve(symmetric_);
+    for (int k = 0; k < 3 && too_soft(); ++k) {
+        soften();
+        solver_.solve(true);
+    }
     for (double value : solver_.p)
         if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
     for (std::size_t c = 0; c < contacts_.size(); ++c)

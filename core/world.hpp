@@ -51,10 +51,13 @@ class World {
     void collide_pair(int i, int j, double horizon);
     void assemble();
     void guess();
+    void soften();
+    bool too_soft() const;
 
     std::vector<Contact> contacts_, before_;
     FrictionSolver solver_;
     int culprit_ = -1;
+    double softened_ = 0;        // added to every contact's W along its normal
     bool symmetric_ = true;      // the response of all that touches
 
     std::vector<Pose> poses_;
