@@ -219,6 +219,17 @@ int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B,
     }
     Vec3 corner[8];
     double radius;
+    if (a.kind == Solid::ellipsoid) {  // its point that faces the ground below that point
+        Vec3 up = Vec3::UnitZ();
+        double height;
+        for (int k = 0; k < 6; ++k) {
+            corners(a, -(inside.R.transpose() * up), corner, radius);
+            const Vec3 x = inside.act(corner[0]);
+            if (!f.surface(x[0], x[1], height, up)) break;
+        }
+        point_on_field(f, inside.act(corner[0]), margin, B, points);
+        return points.count;
+    }
     const int count = corners(a, -inside.R.row(2).transpose(), corner, radius);
     for (int i = 0; i < count; ++i) point_on_field(f, inside.act(corner[i]), margin, B, points);
     if (a.kind == Solid::box) {  // peaks of the ground that stick into it
@@ -491,8 +502,7 @@ int ordered(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double
 
 // Whether the pair is known with `a` first.
 bool known(Solid::Kind a, Solid::Kind b) {
-    if (b == Solid::plane || b == Solid::height_field) return a != Solid::plane && a != Solid::height_field &&
-                                                              !(a == Solid::ellipsoid && b == Solid::height_field);
+    if (b == Solid::plane || b == Solid::height_field) return a != Solid::plane && a != Solid::height_field;
     return (a == Solid::sphere && near_known(b)) || (a == Solid::capsule && near_known(b) && b != Solid::sphere) ||
            (a == Solid::box && b == Solid::box);
 }

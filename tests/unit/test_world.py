@@ -67,6 +67,25 @@ def test_a_mechanism_carries_an_object_and_reports_the_contact(level):
     assert sim.poses["upper"][0, 0] is not None
 
 
+def test_a_full_and_a_reduced_mechanism_touch_each_other():
+    """One hangs on the engine's springs, the other is reduced: the forces balance in both."""
+    world = supple.World()
+    lower = moving("full", arm())
+    b = supple.Builder("bar", gravity=(0, 0, 0))
+    b.link("beam", (0.2, -0.3, 1.15), (0.2, 0.3, 1.15), 1.0, 0.05)
+    b.slide("lift", "world", "beam", (0.2, 0, 1.15), "z", stiffness=300.0, damping=5.0)
+    upper = supple.ReducedSimulation(supple.reduce(b.build(), ["beam"]), 1e-3)
+    world.add(lower)
+    world.add(upper)
+    upper.apply("beam", [0, 0, -40.0, 0, 0, 0])
+    world.step(4000)
+    force, (contact,) = world.force_on("bar"), [c for c in world.contacts if np.any(c.force)]
+    assert force[2] == pytest.approx(40.0 + 300.0 * upper.coordinates["lift"][0], rel=1e-6)
+    np.testing.assert_allclose(world.force_on("arm"), -force, atol=1e-12)
+    lever = np.cross(contact.point - [0, 0, 1], -force)
+    assert lever[1] == pytest.approx(50.0 * lower.coordinates["hinge"][0], rel=1e-5)
+
+
 def test_what_a_world_refuses(resting):
     with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
         resting.add(arm())
@@ -88,6 +107,10 @@ def test_what_a_world_refuses(resting):
         resting.pull("box", (0, 0, 1), stiffness=-1.0)
     with pytest.raises(supple.MechanismError, match="whole number"):
         resting.step(-1)
+    with pytest.raises(supple.MechanismError, match=r"named 'bx'; did you mean 'box'\?"):
+        resting.force_on("bx")
+    with pytest.raises(supple.MechanismError, match="made of Shape and HeightField, got str"):
+        resting.ground("floor")  # type: ignore[arg-type]
     for wrong in ({"dt": 0.0}, {"compliance": -1.0}, {"correction": 0.0}, {"gravity": (0, 0)}, {"dt": np.nan}):
         with pytest.raises(supple.MechanismError):
             supple.World(**wrong)
@@ -159,6 +182,62 @@ def test_an_object_thrown_at_a_thousand_metres_a_second_stops_at_the_wall(shape)
     assert world.pose("bullet")[0, 3] == pytest.approx(4.9, abs=1e-3)
     assert world.pose("other")[0, 3] == pytest.approx(-4.7, abs=1e-3)
     assert world.energy < 1.0
+
+
+@pytest.mark.parametrize("kind", ["sphere", "capsule", "box", "cylinder", "ellipsoid"])
+def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
+    """It stays above, loses energy at every step, and does not hang."""
+    size = {"sphere": (0.1,), "capsule": (0.1, 0.1), "box": (0.1,) * 3, "cylinder": (0.1, 0.1), "ellipsoid": (0.1, 0.12, 0.15)}
+    heights = np.random.default_rng(0).uniform(0, 0.02, (40, 40))
+    world = supple.World(gravity=(0, 0, 0))
+    world.ground(HeightField(heights, (3, 3), np.eye(4)))
+    world.add(solid("bullet", kind, size[kind], 1.0, (0, 0, 3.0)), velocity=[0, 0, -1000.0, 1.0, 0, 0])
+    energy = world.energy
+    for _ in range(20):
+        world.step()
+        assert world.energy <= energy * (1 + 1e-9) + 1e-2  # what taking apart at 0.1 m/s may add
+        assert world.pose("bullet")[2, 3] > 0.05
+        energy = world.energy
+    assert energy < 0.05 * 500e3
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-3, 1e3, 1e7])
+def test_a_box_carries_one_that_is_far_lighter_or_heavier(ratio):
+    world = supple.World()
+    world.ground(FLOOR)
+    world.add(solid("lower", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1)))
+    world.add(solid("upper", "box", (0.1, 0.1, 0.1), ratio, (0, 0, 0.3)))
+    world.step(300)
+    assert world.pose("lower")[2, 3] == pytest.approx(0.1, abs=1e-7)
+    assert world.pose("upper")[2, 3] == pytest.approx(0.3, abs=1e-7)
+    assert world.residual < 1e-8
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["nothing", "a box"])
+def test_a_motor_drives_into_the_floor(between):
+    """Neither gives way: the motor's path holds, the box between them is overrun; nothing hangs or blows up."""
+    b = supple.Builder("press", gravity=(0, 0, 0))
+    ram = Shape("box", (0.2, 0.2, 0.05), np.eye(4))
+    b.body("ram", spatial.translation([0, 0, 0.5]), 1.0, inertia=(0.1, 0.1, 0.1), shapes=[ram])
+    b.slide("rise", "world", "ram", (0, 0, 0.5), "z")
+    b.motor("drive", "rise")
+    sim = supple.Simulation(b.build(), 1e-3, motors={"drive": lambda t: -0.5 * t})
+    world = supple.World()
+    world.add(sim)
+    world.ground(FLOOR)
+    if between:
+        world.add(solid("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1)))
+    world.step(1200)
+    assert sim.poses["ram"][2, 3] == pytest.approx(-0.1, abs=1e-6)
+    if between:
+        assert np.linalg.norm(world.pose("box")[:3, 3]) < 1.0
+        assert np.linalg.norm(world.velocity("box")) < 10.0
+
+
+def test_a_mass_that_is_not_finite_is_refused():
+    for mass in (np.inf, np.nan):
+        with pytest.raises(supple.MechanismError, match="mass of 'lead' must be finite"):
+            solid("lead", "box", (1, 1, 1), mass)
 
 
 def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):

@@ -333,7 +333,6 @@ def test_a_grasp_slips_below_the_friction_it_needs_and_holds_above():
         assert bool(scene.world.pose("block")[2, 3] > 0.045 + 0.05) is lifted
 
 
-@pytest.mark.long
 def test_a_lifted_object_stays_held_for_a_minute():
     scene = supple.scenes.hand()
     scene.run(2.0)
