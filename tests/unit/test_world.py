@@ -187,7 +187,8 @@ def test_an_object_thrown_at_a_thousand_metres_a_second_stops_at_the_wall(shape)
 @pytest.mark.parametrize("kind", ["sphere", "capsule", "box", "cylinder", "ellipsoid"])
 def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
     """It stays above, loses energy at every step, and does not hang."""
-    size = {"sphere": (0.1,), "capsule": (0.1, 0.1), "box": (0.1,) * 3, "cylinder": (0.1, 0.1), "ellipsoid": (0.1, 0.12, 0.15)}
+    size = {"sphere": (0.1,), "capsule": (0.1, 0.1), "box": (0.1, 0.1, 0.1), "cylinder": (0.1, 0.1),
+            "ellipsoid": (0.1, 0.12, 0.15)}  # fmt: skip
     heights = np.random.default_rng(0).uniform(0, 0.02, (40, 40))
     world = supple.World(gravity=(0, 0, 0))
     world.ground(HeightField(heights, (3, 3), np.eye(4)))

@@ -399,3 +399,33 @@ def test_random_pushing(name):
 @pytest.mark.parametrize("name", PUSHES)
 def test_a_million_steps_of_random_pushing(name):
     push_around(name, 1_000_000)
+
+
+# the Shadow Hand
+
+
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
+def test_the_shadow_hand_lifts_a_ball_like_the_engine(robots):
+    pytest.importorskip("coal")
+    file = robots / "shadow_hand/right_hand.xml"
+    forces, heights = [], []
+    for level in ("reduced", "full"):
+        scene = supple.scenes.shadow_hand(file, level)
+        scene.run(1.6)
+        found = [c for c in scene.world.contacts if np.any(c.force)]
+        assert {name for c in found for name in (c.first, c.second)} == {"ball"} | {
+            f"right_shadow_hand:rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")
+        }
+        forces.append([abs(float(c.force @ c.normal)) for c in found])
+        heights.append(scene.world.pose("ball")[2, 3])
+        np.testing.assert_allclose(scene.world.force_on("ball")[2], 0.1 * G, rtol=0.05)
+    np.testing.assert_allclose(forces[0], forces[1], rtol=0.1)
+    np.testing.assert_allclose(heights, 0.15 + 0.03 + 0.08, atol=5e-3)
+
+
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
+def test_the_shadow_hand_drops_what_is_too_slippery(robots):
+    pytest.importorskip("coal")
+    scene = supple.scenes.shadow_hand(robots / "shadow_hand/right_hand.xml", friction=0.05)
+    scene.run(1.6)
+    assert scene.world.pose("ball")[2, 3] < 0.2

@@ -318,7 +318,8 @@ class World:
     def force_on(self, name: str) -> Array:
         """(3,) sum of the contact forces on an object, on a mechanism, or on one "mechanism:body", N, world axes."""
         if name not in self._owners and name not in self._participants:
-            find(list(dict.fromkeys([*self._participants, *self._owners])), name, "object, mechanism or ground in this world")
+            known = list(dict.fromkeys([*self._participants, *self._owners]))
+            find(known, name, "object, mechanism or ground in this world")
         total = np.zeros(3)
         for contact in self.contacts:
             for who, sign in ((contact.first, 1.0), (contact.second, -1.0)):
