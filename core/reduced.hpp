@@ -86,6 +86,9 @@ class Tree {
     std::vector<double> sine_, versine_;
 };
 
+// Adds the limits of a coordinate q that a step at this rate might reach.
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out);
+
 class Reduced : public Participant {
    public:
     struct Tip : Pulled {

@@ -24,7 +24,11 @@ def arm(limits=(-np.inf, np.inf)) -> supple.Mechanism:
 def moving(level: str, mech: supple.Mechanism, dt: float = 1e-3):
     if level == "full":
         return supple.Simulation(mech, dt)
-    return supple.ReducedSimulation(supple.reduce(mech, ["upper"]), dt)
+    model = supple.reduce(mech, ["upper"])
+    if level == "blended":
+        turned = supple.equilibrium(mech, {"upper": [0, 0, 0, 0, 4.0, 0]})
+        return supple.ReducedSimulation(supple.blend([model, supple.reduce(mech, ["upper"], at=turned)]), dt)
+    return supple.ReducedSimulation(model, dt)
 
 
 @pytest.fixture
@@ -344,7 +348,7 @@ def test_wrenches_and_handles_act_on_objects():
     assert world.velocity("box")[5] > 0
 
 
-@pytest.mark.parametrize("level", ["full", "reduced"])
+@pytest.mark.parametrize("level", ["full", "reduced", "blended"])
 @pytest.mark.parametrize(("torque", "stop"), [(40.0, 0.2), (-40.0, -0.1)])
 def test_joint_limits_hold_in_a_world(level, torque, stop):
     world = supple.World()
@@ -360,15 +364,38 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
 
 def test_limits_follow_set_points():
     """A set-point beyond the limit: the joint stops there in the reduced model as in the engine."""
-    stops = []
-    for level in ("full", "reduced"):
+    for level in ("full", "reduced", "blended"):
         world = supple.World()
         sim = moving(level, arm((-0.1, 0.2)))
         world.add(sim)
         sim.set_target("hinge", 0.5)
         world.step(2000)
-        stops.append(sim.coordinates["hinge"][0])
-    np.testing.assert_allclose(stops, 0.2, atol=1e-9)
+        turned = sim.poses["upper"][:3, :3] @ arm().poses["upper"][:3, :3].T
+        assert spatial.so3_log(turned)[1] == pytest.approx(0.2, abs=1e-6), level
+        assert sim.coordinates["hinge"][0] == pytest.approx(0.2, abs=1e-6), level
+
+
+def test_limits_of_a_blended_chain_hold_like_the_engines():
+    """Two hinges, both driven to their limits, between two models."""
+    b = supple.Builder("chain", gravity=(0, 0, 0))
+    b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
+    b.link("fore", (0.5, 0, 1), (0.9, 0, 1), 0.5, 0.05)
+    spring = {"stiffness": 30.0, "damping": 2.0}
+    b.hinge("shoulder", "world", "upper", (0, 0, 1), "y", **spring, limits=(-0.1, 0.25))
+    b.hinge("elbow", "upper", "fore", (0.5, 0, 1), "y", **spring, limits=(-0.3, 0.2))
+    mech = b.build()
+    rest, bent = supple.reduce(mech, ["fore"]), supple.equilibrium(mech, {"fore": [0, 0, -4.0, 0, 5.0, 0]})
+    model = supple.blend([rest, supple.reduce(mech, ["fore"], at=bent)])
+    places = []
+    for sim in (supple.Simulation(mech, 1e-3), supple.ReducedSimulation(model, 1e-3)):
+        world = supple.World()
+        world.add(sim)
+        sim.apply("fore", [0, 0, -40.0, 0, 20.0, 0])
+        world.step(4000)
+        places.append(sim.poses["fore"])
+        assert sim.coordinates["shoulder"][0] == pytest.approx(0.25, abs=1e-6)
+        assert sim.coordinates["elbow"][0] == pytest.approx(0.2, abs=1e-6)
+    np.testing.assert_allclose(places[1], places[0], atol=5e-3)
 
 
 def test_motors_run_in_a_world():
