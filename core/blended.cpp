@@ -420,17 +420,24 @@ Vec6 Blended::asked(int use, int e) const {
     return 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
 }
 
-// (bounds,) the mean of what the models in use say of each bounded coordinate: it is linear in the twists they are asked at.
-Vector Blended::bounded() const {
-    Vector q = Vector::Zero(lower.size());
+// Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
+// linear in the twist that it is asked at, and the change of the weights.
+void Blended::meet_bounds() const {
+    bound_at_.setZero(lower.size());
+    bound_rate_.setZero(lower.size());
+    moves_.noalias() = basis * fresh_;
     for (std::size_t k = 0; k < used.size(); ++k) {
         const Sample& sample = samples[used[k].model];
-        Vector own = sample.stands;
-        for (std::size_t e = 0; e < tips.size(); ++e)
-            own.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * asked(k, e);
-        q += used[k].weight * own;
+        bound_own_ = sample.stands;
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 half = asked(k, e), common = unscaled(xi.segment<6>(6 * e)), u = unscaled(moves_.segment<6>(6 * e));
+            const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (right_jacobian(common) * u) + u);
+            bound_own_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * half;
+            bound_rate_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * rate;
+        }
+        bound_at_ += used[k].weight * bound_own_;
+        if (used.size() > 1) bound_rate_ += climb_.col(k).dot(moves_) * bound_own_;
     }
-    return q;
 }
 
 // (r,) how a bounded coordinate changes with the basis' coordinates, the weights' changes included.
@@ -454,8 +461,8 @@ Vector Blended::bound_row(int bound) const {
 
 void Blended::limits(std::vector<Limit>& out) const {
     if (!lower.size()) return;
-    const Vector q = bounded();
-    for (Eigen::Index i = 0; i < q.size(); ++i) near_limits(i, q[i], bound_row(i).dot(fresh_), lower[i], upper[i], h, out);
+    meet_bounds();
+    for (Eigen::Index i = 0; i < lower.size(); ++i) near_limits(i, bound_at_[i], bound_rate_[i], lower[i], upper[i], h, out);
 }
 
 bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {

@@ -133,7 +133,7 @@ class Blended : public Participant {
     bool solve();
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     Vec6 asked(int use, int e) const;
-    Vector bounded() const;
+    void meet_bounds() const;
     Vector bound_row(int bound) const;
     void admissible();
     void pulled(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
@@ -154,6 +154,7 @@ class Blended : public Participant {
     Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
     Matrix climb_, change_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
     Vector hold_;                     // (r,) lambda, what the springs hold with
+    mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
     std::vector<PoseMean> sums_;
     std::vector<int> active_;
