@@ -414,9 +414,61 @@ bool Blended::begin() {
     return basis.cols() == 6 && n_ == 6 ? solve<6>() : solve<Eigen::Dynamic>();
 }
 
-bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    if (!touches.empty()) {
-        fresh_.noalias() += turned_ * Eigen::Map<const Vector>(impulses, 3 * touches.size());
+// The twist that a model in use is asked at, of one end effector.
+Vec6 Blended::asked(int use, int e) const {
+    const Vec6 own = log(tips[e].pose.seen_from(samples[used[use].model].tips[e]));
+    return 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
+}
+
+// Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
+// linear in the twist that it is asked at, and the change of the weights.
+void Blended::meet_bounds() const {
+    bound_at_.setZero(lower.size());
+    bound_rate_.setZero(lower.size());
+    moves_.noalias() = basis * fresh_;
+    for (std::size_t k = 0; k < used.size(); ++k) {
+        const Sample& sample = samples[used[k].model];
+        bound_own_ = sample.stands;
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 half = asked(k, e), common = unscaled(xi.segment<6>(6 * e)), u = unscaled(moves_.segment<6>(6 * e));
+            const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (right_jacobian(common) * u) + u);
+            bound_own_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * half;
+            bound_rate_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * rate;
+        }
+        bound_at_ += used[k].weight * bound_own_;
+        if (used.size() > 1) bound_rate_ += climb_.col(k).dot(moves_) * bound_own_;
+    }
+}
+
+// (r,) how a bounded coordinate changes with the basis' coordinates, the weights' changes included.
+Vector Blended::bound_row(int bound) const {
+    Vector row = Vector::Zero(n_);
+    for (std::size_t k = 0; k < used.size(); ++k) {
+        const Sample& sample = samples[used[k].model];
+        double own = sample.stands[bound];
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 map = sample.bounded.col(bound).segment<6>(6 * e), half = asked(k, e);
+            const Vec6 common = unscaled(xi.segment<6>(6 * e));
+            own += map.dot(half);
+            const Vec6 by = right_jacobian(common).transpose() * (right_jacobian_inverse(2 * half - common).transpose() * map);
+            const Vec6 total = 0.5 * used[k].weight * (by + map);
+            row.segment<6>(6 * e) += stack(radius * total.head<3>(), total.tail<3>());
+        }
+        if (used.size() > 1) row += own * climb_.col(k);
+    }
+    return basis.transpose() * row;
+}
+
+void Blended::limits(std::vector<Limit>& out) const {
+    if (!lower.size()) return;
+    meet_bounds();
+    for (Eigen::Index i = 0; i < lower.size(); ++i) near_limits(i, bound_at_[i], bound_rate_[i], lower[i], upper[i], h, out);
+}
+
+bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
+    const std::size_t rows = 3 * touches.size() + limits.size();
+    if (rows) {
+        fresh_.noalias() += turned_ * Eigen::Map<const Vector>(impulses, rows);
         if (!fresh_.allFinite()) return false;
     }
     z_ += h * fresh_;
@@ -453,8 +505,9 @@ Vec6 Blended::drift(int e) const {
     return stack(tips[e].pose.R * twist.head<3>(), tips[e].pose.R * twist.tail<3>());
 }
 
-void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
-    const int n = 3 * static_cast<int>(touches.size());
+void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                      double* response) {
+    const int k = 3 * static_cast<int>(touches.size()), n = k + static_cast<int>(limits.size());
     rows_.resize(basis.cols(), n);
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const int e = touches[i].frame;
@@ -462,6 +515,7 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Eigen::Matrix<double, 3, 6> by = touches[i].axes.transpose() * point_map(e, local);
         rows_.middleCols<3>(3 * i).noalias() = basis.middleRows(6 * e, 6).transpose() * by.transpose();
     }
+    for (int i = k; i < n; ++i) rows_.col(i) = limits[i - k].sign * bound_row(limits[i - k].row);
     turned_ = system_.llt().solve(rows_);
     Eigen::Map<Vector>(free, n).noalias() = rows_.transpose() * fresh_;
     Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * turned_;

@@ -70,6 +70,8 @@ class Blended : public Participant {
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
         Vector y;                 // where the model is asked
+        Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
+        Vector stands;            // (bounds,) where they stand in the model, moved by set-points
     };
     struct Tip : Pulled {
         Pose pose;
@@ -83,16 +85,18 @@ class Blended : public Participant {
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
+    Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
     void prepare();
     void add(Sample sample);
     void move_sample(int i, const Vector& twists);  // by set-points
     bool step();                     // false: not finite, the state is that of the last good step
-    // in a World: the end effectors are the frames; limits of joints are not kept
+    // in a World: the end effectors are the frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tips[i].pose; }
     Vec6 drift(int i) const override;
     bool begin() override;
+    void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
@@ -128,6 +132,9 @@ class Blended : public Participant {
     template <int n>
     bool solve();
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
+    Vec6 asked(int use, int e) const;
+    void meet_bounds() const;
+    Vector bound_row(int bound) const;
     void admissible();
     void pulled(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
     void rates(Vector& result) const;   // (n,) of xi, scaled
@@ -147,6 +154,7 @@ class Blended : public Participant {
     Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
     Matrix climb_, change_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
     Vector hold_;                     // (r,) lambda, what the springs hold with
+    mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
     std::vector<PoseMean> sums_;
     std::vector<int> active_;

@@ -101,6 +101,19 @@ void bind_blended(nb::module_& module) {
                  c.model.samples.clear();
                  c.links.clear();
              })
+        .def("set_limits",
+             [](BlendedCore& c, const Doubles& lower, const Doubles& upper) {
+                 c.model.lower = vector(lower);
+                 c.model.upper = vector(upper);
+             })
+        .def("set_bounded",  // of a model: maps (bounds, n) and places (bounds,)
+             [](BlendedCore& c, int i, const Doubles& maps, const Doubles& stands) {
+                 const std::size_t n = 6 * c.model.tips.size(), bounds = c.model.lower.size();
+                 expect(maps, n * bounds);
+                 expect(stands, bounds);
+                 c.model.samples.at(i).bounded = Eigen::Map<const Matrix>(maps.data(), n, bounds);
+                 c.model.samples.at(i).stands = vector(stands);
+             })
         .def("set_offsets",
              [](BlendedCore& c, int i, const Doubles& tips, const Doubles& twists) {
                  expect(tips, 6 * c.model.tips.size());

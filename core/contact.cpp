@@ -2,22 +2,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+
+#include "eight.hpp"
 
 namespace supple {
 
 namespace {
-constexpr double blocked = 1e-14;   // of the largest W: what moves less than this is taken as immovable
 constexpr int newton_rows = 400;    // beyond, sweeps only
 constexpr int newton_steps = 12;
 }  // namespace
 
+// Without a root: Duff and others, Building an orthonormal basis, revisited (2017).
 Mat3 contact_frame(const Vec3& normal) {
+    const double sign = std::copysign(1.0, normal[2]), a = -1 / (sign + normal[2]), b = normal[0] * normal[1] * a;
     Mat3 frame;
-    const Vec3 other = std::abs(normal[0]) < 0.7 ? Vec3::UnitX() : Vec3::UnitY();
     frame.col(0) = normal;
-    frame.col(1) = (other - other.dot(normal) * normal).normalized();
-    frame.col(2) = normal.cross(frame.col(1));
+    frame.col(1) << 1 + sign * normal[0] * normal[0] * a, sign * b, -sign * normal[0];
+    frame.col(2) << b, sign + normal[1] * normal[1] * a, -normal[1];
     return frame;
+}
+
+void couple(const Wrenches& G, int n, const Mat6& response, double* W) {
+    for (int first = padded(n) - width; first >= 0; first -= width) {  // columns at a time
+        Eight g[6], m[6];
+        for (int r = 0; r < 6; ++r) std::memcpy(&g[r], &G(r, first), sizeof(Eight));
+        for (int r = 0; r < 6; ++r) {
+            m[r] = response(r, 0) * g[0];
+            for (int c = 1; c < 6; ++c) m[r] += response(r, c) * g[c];
+        }
+        for (int i = 0; i < n; ++i) {  // by symmetry a piece of a row is one of a column
+            Eight sum = G(0, i) * m[0];
+            for (int r = 1; r < 6; ++r) sum += G(r, i) * m[r];
+            const int at = i * n + first;
+            // what the last piece writes too far belongs to the next columns' first pieces, which come later
+            if (at + width <= n * n) std::memcpy(W + at, &sum, sizeof(Eight));
+            else std::memcpy(W + at, &sum, sizeof(double) * (n - first));
+        }
+    }
 }
 
 Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double friction) {
@@ -79,22 +101,25 @@ void FrictionSolver::resize(int contacts, int limits) {
     W_.assign(static_cast<std::size_t>(n_) * n_, 0.0);
     for (auto* each : {&b, &p, &v_, &rho_}) each->assign(n_, 0.0);
     friction.assign(contacts, 0.0);
+    loose.assign(contacts, 0.0);
     blocks_.resize(contacts);
 }
 
-void FrictionSolver::factor() {
-    for (int i = 0; i < n_; ++i)  // a full engine's tangent is symmetric but for gyroscopic terms
+// A full engine's tangent is symmetric but for gyroscopic terms.
+void FrictionSolver::symmetrise() {
+    for (int i = 0; i < n_; ++i)
         for (int j = 0; j < i; ++j) W(i, j) = W(j, i) = 0.5 * (W(i, j) + W(j, i));
-    double largest = 0;
-    for (int i = 0; i < n_; ++i) largest = std::max(largest, W(i, i));
+}
+
+void FrictionSolver::factor() {
     for (int i = 0; i < contacts_; ++i) {
         Mat3 D;
         for (int r = 0; r < 3; ++r)
             for (int c = 0; c < 3; ++c) D(r, c) = W(3 * i + r, 3 * i + c);
         Block& block = blocks_[i];
         const double size = D.diagonal().maxCoeff();
-        block.normal = D(0, 0) > blocked * largest ? D(0, 0) : 0;
-        block.step = 1 / std::max(size, blocked * largest + 1e-300);
+        block.normal = blocked(i) ? 0 : D(0, 0);
+        block.step = 1 / std::max(size, 1e-14 * loose[i] + 1e-300);
         // a tangent that nothing can move along sticks without an impulse
         D.diagonal().array() += 1e-13 * size + 1e-300;
         block.inverse = D.inverse();
@@ -162,58 +187,68 @@ double FrictionSolver::measure() {
 // the residual may rise before it falls. `widen` scales rho. Open contacts are left out of the linear system.
 bool FrictionSolver::newton(double widen) {
     index_.clear();
+    bool dropped = false, sliding = false;
+    auto drop = [&](int i) {
+        dropped = dropped || p[i] != 0;
+        p[i] = 0;
+    };
     for (int i = 0; i < contacts_; ++i) {
         const double rho = widen * blocks_[i].step;
         const bool open = blocks_[i].normal == 0 || p[3 * i] - rho * v_[3 * i] <= 0;
         for (int r = 0; r < 3; ++r) {
-            if (open) p[3 * i + r] = 0;
+            if (open) drop(3 * i + r);
             else index_.push_back(3 * i + r);
         }
     }
     for (int i = 3 * contacts_; i < n_; ++i) {
         if (W(i, i) > 0 && p[i] - rho_[i] * v_[i] > 0) index_.push_back(i);
-        else p[i] = 0;
+        else drop(i);
     }
     const int m = static_cast<int>(index_.size());
-    velocities();
+    if (dropped) velocities();
     jacobian_.resize(m, m);  // transposed: its columns are the equations, and W is symmetric
     right_.resize(m);
-    auto add = [&](int equation, int k, double factor) {  // factor times the k-th row of W
+    auto add = [&](int equation, int own, double factor) {  // factor times the row of W of the own-th that is not open
+        const int k = index_[own];
         const double* row = &W_[static_cast<std::size_t>(k) * n_];
         double* out = jacobian_.col(equation).data();
-        for (int j = 0; j < m; ++j) out[j] += factor * row[index_[j]];
-        const int own = static_cast<int>(std::lower_bound(index_.begin(), index_.end(), k) - index_.begin());
+        if (m == n_)
+            for (int j = 0; j < m; ++j) out[j] += factor * row[j];
+        else
+            for (int j = 0; j < m; ++j) out[j] += factor * row[index_[j]];
         out[own] += factor * 1e-8 * row[k];  // redundant contacts share evenly
     };
     for (int e = 0; e < m;) {
         const int n = index_[e];
         jacobian_.col(e).setZero();
         if (n >= 3 * contacts_) {
-            add(e, n, 1);
-            right_[e++] = -v_[n];
+            add(e, e, 1);
+            right_[e] = -v_[n];
+            ++e;
             continue;
         }
         const int i = n / 3, t = n + 1, u = n + 2;
         const double rho = widen * blocks_[i].step, mu = friction[i];
         jacobian_.col(e + 1).setZero();
         jacobian_.col(e + 2).setZero();
-        add(e, n, 1);
+        add(e, e, 1);
         right_[e] = -v_[n];
         const double d1 = p[t] - rho * v_[t], d2 = p[u] - rho * v_[u], length = std::sqrt(d1 * d1 + d2 * d2);
         const double disc = mu * std::max(0.0, p[n]);
         if (length <= disc) {
-            add(e + 1, t, 1);
-            add(e + 2, u, 1);
+            add(e + 1, e + 1, 1);
+            add(e + 2, e + 2, 1);
             right_[e + 1] = -v_[t];
             right_[e + 2] = -v_[u];
         } else {
+            sliding = true;
             // p_t - mu p_n e = 0: d = dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); over rho
             const double e1 = d1 / length, e2 = d2 / length, ratio = disc / length;
             const double q11 = ratio * (1 - e1 * e1), q12 = -ratio * e1 * e2, q22 = ratio * (1 - e2 * e2);
-            add(e + 1, t, q11);
-            add(e + 1, u, q12);
-            add(e + 2, t, q12);
-            add(e + 2, u, q22);
+            add(e + 1, e + 1, q11);
+            add(e + 1, e + 2, q12);
+            add(e + 2, e + 1, q12);
+            add(e + 2, e + 2, q22);
             jacobian_(e + 1, e + 1) += (1 - q11) / rho;
             jacobian_(e + 2, e + 1) += -q12 / rho;
             jacobian_(e, e + 1) += -mu * e1 / rho;
@@ -225,19 +260,20 @@ bool FrictionSolver::newton(double widen) {
         }
         e += 3;
     }
-    if (!eliminate(m)) return false;
+    if (!eliminate(m, sliding)) return false;
     for (int e = 0; e < m; ++e) p[index_[e]] += right_[e];
     for (int i = 0; i < contacts_; ++i) p[3 * i] = std::max(p[3 * i], 0.0);
     residual_ = measure();
     return true;
 }
 
-// Solves jacobian_^T x = right_ in place, by elimination with column pivots; false if it is singular.
-bool FrictionSolver::eliminate(int m) {
+// Solves jacobian_^T x = right_ in place; false if it is singular. Where nothing slides it is symmetric and positive, and
+// its lower half is eliminated as it stands; otherwise all of it with column pivots.
+bool FrictionSolver::eliminate(int m, bool sliding) {
     double* right = right_.data();
     for (int k = 0; k < m; ++k) {  // equations are columns: pivot among them
         int pivot = k;
-        for (int j = k + 1; j < m; ++j)
+        for (int j = k + 1; j < m && sliding; ++j)
             if (std::abs(jacobian_(k, j)) > std::abs(jacobian_(k, pivot))) pivot = j;
         if (!(std::abs(jacobian_(k, pivot)) > 0)) return false;
         if (pivot != k) {
@@ -248,9 +284,9 @@ bool FrictionSolver::eliminate(int m) {
         const double inverse = 1 / from[k];
         for (int j = k + 1; j < m; ++j) {
             double* to = jacobian_.col(j).data();
-            const double factor = to[k] * inverse;
+            const double factor = (sliding ? to[k] : from[j]) * inverse;
             if (factor == 0) continue;
-            for (int i = k + 1; i < m; ++i) to[i] -= factor * from[i];
+            for (int i = sliding ? k + 1 : j; i < m; ++i) to[i] -= factor * from[i];
             right[j] -= factor * right[k];
         }
     }
@@ -263,10 +299,11 @@ bool FrictionSolver::eliminate(int m) {
     return true;
 }
 
-void FrictionSolver::solve() {
+void FrictionSolver::solve(bool symmetric) {
     sweeps_ = 0;
     residual_ = 0;
     if (!n_) return;
+    if (!symmetric) symmetrise();
     factor();
     residual_ = measure();
     double least = residual_;

@@ -29,6 +29,13 @@ struct Limit {  // a one-sided row of a participant: the distance left, and whic
     double gap, sign;
 };
 
+using Wrenches = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;  // a column for each row of a step
+
+inline int padded(int n) { return (n + 7) / 8 * 8; }  // columns of G, with zeros beyond the n that are used
+
+// W = G^T A^-1 G (n, n) for wrenches G (6, padded) on one body and its response A^-1.
+void couple(const Wrenches& G, int n, const Mat6& response, double* W);
+
 // Something that moves: a mechanism, a free body. A step is begin, then respond, then finish; or abandon.
 class Participant {
    public:
@@ -42,6 +49,7 @@ class Participant {
     virtual bool begin() = 0;
     // Limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}
+    virtual bool symmetric() const { return false; }  // what unit impulses do, but for rounding
     // Free velocities (rows,) at the touches (three a touch, along its axes) and limits, and what unit impulses on them
     // do (rows, rows), column by column.
     virtual void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -67,20 +75,24 @@ class FrictionSolver {
 
     Numbers b;                     // free velocities, with what the gaps add
     std::vector<double> friction;  // per contact
+    std::vector<double> loose;     // per contact: the most that either side gives anywhere
+    // Whether nothing can move along a contact's normal: what moves less than rounding leaves of what its sides give.
+    bool blocked(int contact) const { return !(W(3 * contact, 3 * contact) > 1e-14 * loose[contact]); }
     Numbers p;                     // impulses: a first guess in, the solution out
 
-    void solve();
+    void solve(bool symmetric = false);  // whether W is so, but for rounding
     // Largest |p - P(p - v)| over rows, with the impulses as velocities through W's own blocks; m/s over the scale.
     double residual() const { return residual_; }
     int sweeps() const { return sweeps_; }
 
    private:
     using Vector = Eigen::VectorXd;
+    void symmetrise();
     void factor();
     void sweep();
     double measure();
     bool newton(double widen);
-    bool eliminate(int m);
+    bool eliminate(int m, bool sliding);
     void velocities();
 
     int contacts_ = 0, limits_ = 0, n_ = 0, sweeps_ = 0;

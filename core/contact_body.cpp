@@ -33,7 +33,8 @@ bool FreeBody::begin() {
     write_state(kept_);
     // the spin at the end of the step: from the momentum, as seen from the rotation reached with the present spin
     const Vec3 w = world_inverse(rotation_) * spin_;
-    const Mat3 inverse = world_inverse(so3_exp(h_ * w) * rotation_);
+    turned_ = so3_exp(h_ * w) * rotation_;
+    const Mat3 inverse = world_inverse(turned_);
     Vec3 force = mass_ * gravity, torque = Vec3::Zero();
     const Vec3 origin = -(rotation_ * centre_);
     const Vec3 f = world ? Vec3(wrench.head<3>()) : Vec3(rotation_ * wrench.head<3>());
@@ -59,27 +60,23 @@ bool FreeBody::begin() {
 
 void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
     const int n = 3 * static_cast<int>(touches.size());
-    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
-    rows_.resize(6, n);  // impulses on the centre, per unit impulse on each row
+    rows_.resize(6, padded(n));  // impulses on the centre, per unit impulse on each row
+    rows_.rightCols(rows_.cols() - n).setZero();
     for (std::size_t j = 0; j < touches.size(); ++j) {
         const Vec3 r = touches[j].point - position_;
         for (int c = 0; c < 3; ++c) rows_.col(3 * j + c) << touches[j].axes.col(c), r.cross(touches[j].axes.col(c));
     }
-    Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.transpose() * free_;
-    for (int j = 0; j < n; ++j) {
-        const Vec6 moved = response_ * rows_.col(j);
-        for (int i = 0; i <= j; ++i) all(i, j) = all(j, i) = rows_.col(i).dot(moved);
-    }
+    Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.leftCols(n).transpose() * free_;
+    couple(rows_, n, response_, response);
 }
 
 bool FreeBody::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    Vec6 total = Vec6::Zero();
-    for (std::size_t i = 0; i < 3 * touches.size(); ++i) total += impulses[i] * rows_.col(i);
+    const int n = 3 * static_cast<int>(touches.size());
+    const Vec6 total = n ? Vec6(rows_.leftCols(n) * Eigen::Map<const Eigen::VectorXd>(impulses, n)) : Vec6(Vec6::Zero());
     const Vec6 u = free_ + response_ * total;
     if (!u.allFinite()) return false;
-    const Mat3 turned = so3_exp(h_ * world_inverse(rotation_) * spin_) * rotation_;  // as in begin
     momentum_ = mass_ * u.head<3>();
-    spin_ = turned * (inertia_ * (turned.transpose() * u.tail<3>()));
+    spin_ = turned_ * (inertia_ * (turned_.transpose() * u.tail<3>()));
     position_ += h_ * u.head<3>();
     rotation_ = so3_exp(h_ * u.tail<3>()) * rotation_;
     // back onto a rotation: one step of Newton's method for the polar factor

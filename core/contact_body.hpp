@@ -18,6 +18,7 @@ class FreeBody : public Participant, public Pulled {
     Pose frame(int) const override { return {rotation_, position_ - rotation_ * centre_}; }
     Vec6 drift(int) const override;
     bool begin() override;
+    bool symmetric() const override { return true; }
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
@@ -41,9 +42,10 @@ class FreeBody : public Participant, public Pulled {
     Mat3 inertia_, inverse_inertia_;
     Vec3 position_ = Vec3::Zero(), momentum_ = Vec3::Zero(), spin_ = Vec3::Zero();
     Mat3 rotation_ = Mat3::Identity();
+    Mat3 turned_ = Mat3::Identity();  // the rotation reached with the present spin
     Vec6 free_ = Vec6::Zero();  // velocity of the centre and angular velocity after the free step, world axes
     Mat6 response_;             // A^-1: the same per impulse on the centre
-    Eigen::Matrix<double, 6, Eigen::Dynamic> rows_;
+    Wrenches rows_;
     double kept_[18];           // the state that begin() started from
 };
 

@@ -1,25 +1,14 @@
-#include "contact_shapes.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "contact_pairs.hpp"
 
 namespace supple {
 
 namespace {
-
 constexpr double tiny = 1e-12;
+}  // namespace
 
-struct Points {
-    ContactPoint* out;
-    int count = 0;
-    void add(const Vec3& point, const Vec3& normal, double gap) {
-        if (count < most_points) out[count++] = {point, normal, gap};
-    }
-};
-
-// --- the points of a shape that stand out furthest -------------------------------------------------------------------
-
-// Corners of a shape that may rest on something below it (down: in the shape's axes), with the radius around them.
 int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius) {
     radius = 0;
     switch (s.kind) {
@@ -54,6 +43,22 @@ int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius) {
         default: return 0;
     }
 }
+
+void nearest_on_rods(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s,
+                     double& t) {
+    const Vec3 r = a - b;
+    const double along = d1.dot(d2), c = d1.dot(r), f = d2.dot(r), denominator = 1 - along * along;
+    s = denominator > 1e-12 ? std::clamp((along * f - c) / denominator, -h1, h1) : std::clamp(-c, -h1, h1);
+    t = along * s + f;
+    if (t > h2 || t < -h2) {
+        t = std::clamp(t, -h2, h2);
+        s = std::clamp(along * t - c, -h1, h1);
+    }
+}
+
+namespace {
+
+// --- planes ---------------------------------------------------------------------------------------------------------
 
 // A mesh's corners: those within `margin` of the plane, at most 8, the ones furthest apart kept.
 int hull_on_plane(const Solid& s, const Pose& A, const Vec3& n, const Vec3& at, double margin, ContactPoint* out) {
@@ -92,6 +97,7 @@ int hull_on_plane(const Solid& s, const Pose& A, const Vec3& n, const Vec3& at, 
 
 int on_plane(const Solid& a, const Pose& A, const Pose& B, double margin, ContactPoint* out) {
     const Vec3 n = B.R.col(2);
+    if (n.dot(A.p - B.p) - a.reach > margin) return 0;
     if (a.kind == Solid::mesh) return hull_on_plane(a, A, n, B.p, margin, out);
     Vec3 corner[8];
     double radius;
@@ -101,140 +107,6 @@ int on_plane(const Solid& a, const Pose& A, const Pose& B, double margin, Contac
         const Vec3 x = A.act(corner[i]);
         const double gap = n.dot(x - B.p) - radius;
         if (gap < margin) points.add(x - (radius + 0.5 * gap) * n, n, gap);
-    }
-    return points.count;
-}
-
-// --- height fields ---------------------------------------------------------------------------------------------------
-
-Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3& c) {
-    const Vec3 ab = b - a, ac = c - a, ap = p - a;
-    const double d1 = ab.dot(ap), d2 = ac.dot(ap);
-    if (d1 <= 0 && d2 <= 0) return a;
-    const Vec3 bp = p - b;
-    const double d3 = ab.dot(bp), d4 = ac.dot(bp);
-    if (d3 >= 0 && d4 <= d3) return b;
-    const double vc = d1 * d4 - d3 * d2;
-    if (vc <= 0 && d1 >= 0 && d3 <= 0) return a + d1 / (d1 - d3) * ab;
-    const Vec3 cp = p - c;
-    const double d5 = ab.dot(cp), d6 = ac.dot(cp);
-    if (d6 >= 0 && d5 <= d6) return c;
-    const double vb = d5 * d2 - d1 * d6;
-    if (vb <= 0 && d2 >= 0 && d6 <= 0) return a + d2 / (d2 - d6) * ac;
-    const double va = d3 * d6 - d5 * d4;
-    if (va <= 0 && d4 - d3 >= 0 && d5 - d6 >= 0) return b + (d4 - d3) / ((d4 - d3) + (d5 - d6)) * (c - b);
-    const double s = 1 / (va + vb + vc);
-    return a + vb * s * ab + vc * s * ac;
-}
-
-// A ball at c (field's axes) on the triangles below and around it: the nearest point, and others where the ground
-// faces another way.
-void ball_on_field(const HeightField& f, const Vec3& c, double radius, double margin, const Pose& B, Points& points) {
-    const double around = radius + std::max(margin, 0.0);
-    if (c[2] - around > f.highest) return;
-    double height;
-    Vec3 up;
-    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // its centre is below the ground: straight out
-        const double depth = (height - c[2]) * up[2];
-        const double gap = -depth - radius;
-        points.add(B.act(c + (depth + 0.5 * gap) * up), B.R * up, gap);
-        return;
-    }
-    const int first_x = std::max(0, static_cast<int>(std::floor((c[0] - around + f.half_x) / f.step_x())));
-    const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + around + f.half_x) / f.step_x())));
-    const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - around + f.half_y) / f.step_y())));
-    const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + around + f.half_y) / f.step_y())));
-    constexpr int most = 4;
-    Vec3 normals[most], at[most];
-    double gaps[most] = {INFINITY, INFINITY, INFINITY, INFINITY};
-    int count = 0;
-    for (int y = first_y; y <= last_y; ++y)
-        for (int x = first_x; x <= last_x; ++x)
-            for (int half = 0; half < 2; ++half) {
-                const Vec3 a = f.vertex(y, x), d = f.vertex(y + 1, x + 1);
-                const Vec3 q = half ? nearest_on_triangle(c, a, d, f.vertex(y + 1, x))
-                                    : nearest_on_triangle(c, a, f.vertex(y, x + 1), d);
-                const Vec3 away = c - q;
-                const double distance = away.norm(), gap = distance - radius;
-                if (gap >= margin || distance < tiny) continue;
-                const Vec3 n = away / distance;
-                int same = -1;
-                for (int k = 0; k < count; ++k)
-                    if (normals[k].dot(n) > 0.94) same = k;  // within 20 degrees
-                if (same < 0) {  // a place of its own, or that of the furthest so far
-                    same = count < most ? count++ : static_cast<int>(std::max_element(gaps, gaps + most) - gaps);
-                }
-                if (gap < gaps[same]) {
-                    normals[same] = n;
-                    gaps[same] = gap;
-                    at[same] = q + 0.5 * gap * n;
-                }
-            }
-    for (int k = 0; k < count; ++k) points.add(B.act(at[k]), B.R * normals[k], gaps[k]);
-}
-
-void point_on_field(const HeightField& f, const Vec3& x, double margin, const Pose& B, Points& points) {
-    double height;
-    Vec3 up;
-    if (!f.surface(x[0], x[1], height, up)) return;
-    const double gap = (x[2] - height) * up[2];
-    if (gap < margin) points.add(B.act(x - 0.5 * gap * up), B.R * up, gap);
-}
-
-int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
-    Points points{out};
-    const Pose inside = A.seen_from(B);
-    if (inside.p[2] - a.reach - std::max(margin, 0.0) > f.highest) return 0;
-    if (a.kind == Solid::box && inside.p[2] - inside.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
-        return 0;
-    if (a.kind == Solid::sphere) {
-        ball_on_field(f, inside.p, a.size[0], margin, B, points);
-        return points.count;
-    }
-    if (a.kind == Solid::capsule) {  // balls along it, no further apart than the grid
-        const double step = std::min(f.step_x(), f.step_y());
-        const int pieces = std::clamp(static_cast<int>(std::ceil(2 * a.size[1] / step)), 1, most_points / 4 - 1);
-        for (int i = 0; i <= pieces; ++i) {
-            const double z = -a.size[1] + 2 * a.size[1] * i / pieces;
-            ball_on_field(f, inside.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
-        }
-        return points.count;
-    }
-    if (a.kind == Solid::mesh) {
-        for (const Vec3& v : a.vertices) point_on_field(f, inside.act(v), margin, B, points);
-        return points.count;
-    }
-    Vec3 corner[8];
-    double radius;
-    const int count = corners(a, -inside.R.row(2).transpose(), corner, radius);
-    for (int i = 0; i < count; ++i) point_on_field(f, inside.act(corner[i]), margin, B, points);
-    if (a.kind == Solid::box) {  // peaks of the ground that stick into it
-        const Pose back = inside.inverse();
-        const Vec3 wide = inside.R.cwiseAbs() * a.size;
-        auto range = [](double at, double wide, double half, double step, int count, int& first, int& last) {
-            first = std::max(0, static_cast<int>(std::ceil((at - wide + half) / step)));
-            last = std::min(count - 1, static_cast<int>(std::floor((at + wide + half) / step)));
-        };
-        int first_x, last_x, first_y, last_y;
-        range(inside.p[0], wide[0], f.half_x, f.step_x(), f.columns, first_x, last_x);
-        range(inside.p[1], wide[1], f.half_y, f.step_y(), f.rows, first_y, last_y);
-        for (int y = first_y; y <= last_y; ++y)
-            for (int x = first_x; x <= last_x; ++x) {
-                const Vec3 peak = f.vertex(y, x), in = back.act(peak);
-                int face = -1;
-                double depth = INFINITY;
-                for (int k = 0; k < 3; ++k)
-                    if (a.size[k] - std::abs(in[k]) < depth) {
-                        depth = a.size[k] - std::abs(in[k]);
-                        face = k;
-                    }
-                if (depth < -std::max(margin, 0.0)) continue;
-                Vec3 outward = Vec3::Zero();
-                outward[face] = in[face] > 0 ? 1 : -1;
-                const Vec3 n = -(inside.R * outward);
-                if (n[2] <= 0) continue;
-                points.add(B.act(peak - 0.5 * depth * n), B.R * n, -depth);
-            }
     }
     return points.count;
 }
@@ -295,19 +167,6 @@ bool ball_on_solid(const Vec3& centre, double radius, const Solid& b, const Pose
     return true;
 }
 
-void nearest_on_rods(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s,
-                     double& t) {
-    // points a + s d1 and b + t d2 of two segments with unit directions, |s| <= h1, |t| <= h2
-    const Vec3 r = a - b;
-    const double along = d1.dot(d2), c = d1.dot(r), f = d2.dot(r), denominator = 1 - along * along;
-    s = denominator > 1e-12 ? std::clamp((along * f - c) / denominator, -h1, h1) : std::clamp(-c, -h1, h1);
-    t = along * s + f;
-    if (t > h2 || t < -h2) {
-        t = std::clamp(t, -h2, h2);
-        s = std::clamp(along * t - c, -h1, h1);
-    }
-}
-
 int rods(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
     const Vec3 da = A.R.col(2), db = B.R.col(2);
@@ -355,110 +214,6 @@ int rod_on_solid(const Solid& a, const Pose& A, const Solid& b, const Pose& B, d
     return points.count;
 }
 
-// --- boxes -----------------------------------------------------------------------------------------------------------
-
-// Separating axes of two boxes; the face (or pair of edges) that separates most, then the other's face clipped to it.
-int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
-    Points points{out};
-    const Vec3 offset = A.p - B.p;  // normals lead from b to a
-    double best = -INFINITY;
-    int owner = -1, face = -1;
-    Vec3 normal = Vec3::Zero();
-    const Mat3 C = A.R.transpose() * B.R;
-    for (int side = 0; side < 2; ++side)
-        for (int k = 0; k < 3; ++k) {
-            const Vec3 axis = side ? Vec3(B.R.col(k)) : Vec3(A.R.col(k));
-            const double along = axis.dot(offset);
-            const double reach = side ? b.size[k] + C.col(k).cwiseAbs().dot(a.size)
-                                      : a.size[k] + C.row(k).cwiseAbs().dot(b.size);
-            const double gap = std::abs(along) - reach;
-            if (gap >= margin) return 0;
-            if (gap > best + 1e-9 * reach) {  // of equals the first, so that the choice does not flicker
-                best = gap;
-                owner = side;
-                face = k;
-                normal = along < 0 ? Vec3(-axis) : axis;
-            }
-        }
-    double edge_best = -INFINITY;
-    int edge_a = -1, edge_b = -1;
-    Vec3 edge_normal = Vec3::Zero();
-    for (int i = 0; i < 3; ++i)
-        for (int j = 0; j < 3; ++j) {
-            const Vec3 cross = A.R.col(i).cross(B.R.col(j));
-            const double length = cross.norm();
-            if (length < 1e-3) continue;
-            const Vec3 axis = cross / length;
-            const double along = axis.dot(offset);
-            const double reach = (A.R.transpose() * axis).cwiseAbs().dot(a.size) + (B.R.transpose() * axis).cwiseAbs().dot(b.size);
-            const double gap = std::abs(along) - reach;
-            if (gap >= margin) return 0;
-            if (gap > edge_best) {
-                edge_best = gap;
-                edge_a = i;
-                edge_b = j;
-                edge_normal = along < 0 ? Vec3(-axis) : axis;
-            }
-        }
-    const double size = std::min(a.size.minCoeff(), b.size.minCoeff());
-    if (edge_a >= 0 && edge_best > best + 0.02 * size * (best < 0 ? 1 : 0) + 1e-4 * size) {
-        Vec3 on_a = A.p, on_b = B.p;  // the edges that face each other
-        for (int k = 0; k < 3; ++k) {
-            if (k != edge_a) on_a += (A.R.col(k).dot(edge_normal) > 0 ? -a.size[k] : a.size[k]) * A.R.col(k);
-            if (k != edge_b) on_b += (B.R.col(k).dot(edge_normal) > 0 ? b.size[k] : -b.size[k]) * B.R.col(k);
-        }
-        double s, t;
-        nearest_on_rods(on_a, A.R.col(edge_a), on_b, B.R.col(edge_b), a.size[edge_a], b.size[edge_b], s, t);
-        const Vec3 middle = 0.5 * (on_a + s * A.R.col(edge_a) + on_b + t * B.R.col(edge_b));
-        points.add(middle, edge_normal, edge_best);
-        return points.count;
-    }
-    // reference face on the owner, incident face on the other, clipped by the sides of the reference face
-    const Solid &ref = owner ? b : a, &inc = owner ? a : b;
-    const Pose &R = owner ? B : A, &I = owner ? A : B;
-    const Vec3 outward = owner ? normal : Vec3(-normal);  // of the reference face
-    int facing = 0;
-    double most = -1;
-    for (int k = 0; k < 3; ++k) {
-        const double d = std::abs(I.R.col(k).dot(outward));
-        if (d > most) {
-            most = d;
-            facing = k;
-        }
-    }
-    const int u = (facing + 1) % 3, v = (facing + 2) % 3;
-    const Vec3 centre = I.p + (I.R.col(facing).dot(outward) > 0 ? -inc.size[facing] : inc.size[facing]) * I.R.col(facing);
-    Vec3 polygon[16] = {centre + inc.size[u] * I.R.col(u) + inc.size[v] * I.R.col(v),
-                        centre - inc.size[u] * I.R.col(u) + inc.size[v] * I.R.col(v),
-                        centre - inc.size[u] * I.R.col(u) - inc.size[v] * I.R.col(v),
-                        centre + inc.size[u] * I.R.col(u) - inc.size[v] * I.R.col(v)};
-    int count = 4;
-    for (int k = 0; k < 3; ++k) {
-        if (k == face) continue;
-        for (int sign = -1; sign <= 1; sign += 2) {
-            Vec3 clipped[16];
-            int kept = 0;
-            const Vec3 axis = sign * R.R.col(k);
-            const double bound = axis.dot(R.p) + ref.size[k] * (1 + 1e-12) + 1e-14;
-            for (int i = 0; i < count; ++i) {
-                const Vec3 &p = polygon[i], &q = polygon[(i + 1) % count];
-                const double dp = axis.dot(p) - bound, dq = axis.dot(q) - bound;
-                if (dp <= 0) clipped[kept++] = p;
-                if ((dp < 0 && dq > 0) || (dp > 0 && dq < 0)) clipped[kept++] = p + dp / (dp - dq) * (q - p);
-            }
-            count = kept;
-            std::copy(clipped, clipped + kept, polygon);
-            if (!count) return 0;
-        }
-    }
-    const double top = outward.dot(R.p) + ref.size[face];
-    for (int i = 0; i < count; ++i) {
-        const double gap = outward.dot(polygon[i]) - top;
-        if (gap < margin) points.add(polygon[i] - 0.5 * gap * outward, normal, gap);
-    }
-    return points.count;
-}
-
 bool round(Solid::Kind kind) { return kind == Solid::sphere || kind == Solid::capsule; }
 bool near_known(Solid::Kind kind) { return round(kind) || kind == Solid::box || kind == Solid::cylinder; }
 
@@ -478,32 +233,12 @@ int ordered(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double
 
 // Whether the pair is known with `a` first.
 bool known(Solid::Kind a, Solid::Kind b) {
-    if (b == Solid::plane || b == Solid::height_field) return a != Solid::plane && a != Solid::height_field &&
-                                                              !(a == Solid::ellipsoid && b == Solid::height_field);
+    if (b == Solid::plane || b == Solid::height_field) return a != Solid::plane && a != Solid::height_field;
     return (a == Solid::sphere && near_known(b)) || (a == Solid::capsule && near_known(b) && b != Solid::sphere) ||
            (a == Solid::box && b == Solid::box);
 }
 
 }  // namespace
-
-Vec3 HeightField::vertex(int row, int column) const {
-    return {-half_x + column * step_x(), -half_y + row * step_y(), heights[row * columns + column]};
-}
-
-bool HeightField::surface(double x, double y, double& height, Vec3& normal) const {
-    const double u = (x + half_x) / step_x(), v = (y + half_y) / step_y();
-    if (!(u >= 0 && v >= 0 && u <= columns - 1 && v <= rows - 1)) return false;
-    const int i = std::min(static_cast<int>(u), columns - 2), j = std::min(static_cast<int>(v), rows - 2);
-    const double s = u - i, t = v - j;
-    const double* low = &heights[j * columns + i];
-    const double* high = low + columns;
-    // triangles (0,0) (1,0) (1,1) below the diagonal, (0,0) (1,1) (0,1) above
-    const double along_x = s >= t ? low[1] - low[0] : high[1] - high[0];
-    const double along_y = s >= t ? high[1] - low[1] : high[0] - low[0];
-    height = low[0] + s * along_x + t * along_y;
-    normal = Vec3(-along_x / step_x(), -along_y / step_y(), 1).normalized();
-    return true;
-}
 
 void Solid::measure() {
     switch (kind) {

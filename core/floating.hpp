@@ -8,7 +8,8 @@
 // so that what nothing acts on keeps linear and angular momentum to rounding.
 // One step: (M + h D + h^2 K) u' = M u - h c(u) + h (loads - K y), with c the centrifugal and Coriolis terms; then
 // H' = H exp(h V'), y' = y + h v', and V from the momentum.
-// Legs that only the base connects are blocks of their own: the matrix is an arrow, factorised block by block.
+// Legs that only the base connects are parts of their own: the matrix is an arrow, and eight parts at a time are built,
+// factorised and solved in the lanes of vector instructions.
 // Decoupled is the published variant (FORK-1S, section 6.1): the base is a rigid body with the mass and inertia of all
 // links at rest, coupled to y by external forces only.
 #pragma once
@@ -27,9 +28,7 @@ class Floating : public Participant {
         double mass = 0;
         Vec3 centre = Vec3::Zero();  // in the link's frame
         Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
-        // of links that carry tips: at the present coordinates, seen from the base
-        Pose pose;
-        Map screws;                  // S
+        Pose pose;                   // of links that carry tips: at the present coordinates, seen from the base
     };
     struct Tip : Pulled {
         int link;                    // that it is fixed to, with its frame at
@@ -67,6 +66,7 @@ class Floating : public Participant {
     Pose frame(int i) const override { return base * links[tips[i].link].pose * tips[i].fixed; }
     Vec6 drift(int i) const override;
     bool begin() override;
+    bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
@@ -75,41 +75,46 @@ class Floating : public Participant {
     double energy() const override;
 
    private:
-    struct Lanes;                  // eight links at a time
-    struct Part {                  // coordinates that depend on each other other than through the base
-        std::vector<int> columns;
-        Matrix M, A, inverse;      // (n, n): mass, system, and the system's inverse
-        Matrix M_base, A_base;     // (n, 6): coupling to the base
-        Matrix follows;            // A^-1 A_base
-        Matrix fixed;              // h D + h^2 K
-        Vector right, fresh;
+    using Rows = Eigen::Matrix<double, 3, 6>;
+    struct Group;                  // parts (coordinates that depend on each other other than through the base) in lanes
+    struct Place {                 // of a coordinate, or of a link's part
+        int group = 0, lane = 0, row = 0;
     };
-    struct Answer {                // to one touch, or in its first row to one limit
-        int part, rows;
-        Eigen::Matrix<double, 3, 6> by_base;
-        Matrix by_part, moved;     // (3, n), (n, 3)
-        Eigen::Matrix<double, 6, 3> left, moved_base;  // what arrives at the base, and how that moves it
-    };
-    void evaluate();
+    // floating_groups.cpp
     void divide();
     void pack();
-    void fill(const Touch& touch, Answer& answer) const;
-    void load(const Answer& answer, const Vec3& force);
-    void add_loads();
+    void evaluate();
+    Vec6 momentum_of_parts();
+    void begin_parts(const Vec6& start);
     void coriolis();
     bool factorise();
     void solve();
+    void follow_base(const Vec6& V);
+    void move_tips();
+    Vec6 moved_by(int link) const;      // a tip's link: its twist at the end of the step, seen from the base
+    Vec6 screw(int link, int i) const;  // S of a link, by the i-th coordinate of its part
+    Place place_of(const Vector& map) const;
+    // floating.cpp
+    Rows by_base(const Touch& touch) const;
+    void load(int tip, const Vec3& at, const Vec3& force, const Vec3& torque);
+    void hold(int tip);
+    void add_loads();
+    void gain_from_handles();
 
-    std::vector<Lanes> lanes_;
-    std::vector<Part> parts_;
-    std::vector<int> part_of_, row_of_;            // per coordinate
-    std::vector<int> link_part_;                   // per link, -1 if nothing but the base moves it
+    std::vector<Group> groups_;                    // the first has what the base alone moves
+    struct LinkPlace {
+        Place part;
+        int block = 0, lane = 0;   // of its own: a part may have several lanes for its links
+    };
+    std::vector<Place> place_;                     // per coordinate
+    std::vector<LinkPlace> link_place_;
+    bool stale_ = true;                            // offsets of links that the base alone moves
     Mat6 M_base_, A_base_, inverse_base_;
     Vec6 right_, fresh_;                           // of the base
     Vec6 gain_ = Vec6::Zero();                     // of momentum in this step, world
     Vec6 off_mount_ = Vec6::Zero();                // twist from the base to its mount
-    std::vector<Answer> answers_;
-    Answer scratch_;
+    Vec6 of_parts_ = Vec6::Zero();                 // momentum by the parts' rates, seen from the base
+    Wrenches left_;                                // of a step's contacts: what arrives at the base
     Mat6 rest_inertia_;
     struct {
         Pose base;

@@ -49,7 +49,6 @@ class FloatingCore {
             if (!all.col(c).isZero(0)) link.columns.push_back(static_cast<int>(c));
         link.map.resize(6, link.columns.size());
         for (std::size_t c = 0; c < link.columns.size(); ++c) link.map.col(c) = all.col(link.columns[c]);
-        link.screws = link.map;
         link.mass = mass;
         link.centre = Vec3(centre.data());
         link.inertia = Eigen::Map<const Mat3>(inertia.data());

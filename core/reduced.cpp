@@ -288,7 +288,11 @@ Vec6 Reduced::drift(int e) const {
 
 void Reduced::Bound::near(std::size_t row, const Vector& y, const Eigen::Ref<const Vector>& v, double h,
                           std::vector<Limit>& out) const {
-    const double q = at + map.dot(y), reach = 0.05 + 2 * h * std::abs(map.dot(v));
+    near_limits(row, at + map.dot(y), map.dot(v), lower, upper, h, out);
+}
+
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out) {
+    const double reach = 0.05 + 2 * h * std::abs(rate);
     if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
     if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
 }

@@ -87,6 +87,9 @@ class Tree {
     std::vector<double> sine_, versine_;
 };
 
+// Adds the limits of a coordinate q that a step at this rate might reach.
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out);
+
 class Reduced : public Participant {
    public:
     struct Tip : Pulled {
@@ -120,6 +123,7 @@ class Reduced : public Participant {
     Pose frame(int i) const override { return tip_pose(i); }
     Vec6 drift(int i) const override;
     bool begin() override;
+    bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;

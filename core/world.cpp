@@ -5,6 +5,11 @@
 
 namespace supple {
 
+namespace {
+constexpr double give = 1e-4;   // of contacts along their normals, over what the least of them gives
+constexpr double creep = 1e-5;  // m/s at most by that
+}  // namespace
+
 Pose World::pose(int i) const {
     const Carried& c = solids[i];
     return c.participant < 0 ? c.solid.local : participants[c.participant]->frame(c.frame) * c.solid.local;
@@ -17,6 +22,7 @@ void World::prepare() {
         (solids[i].solid.endless() ? endless_ : sorted_).push_back(i);
     poses_.resize(solids.size());
     speed_.assign(solids.size(), 0.0);
+    reach_.assign(solids.size(), 0.0);
     shares_.resize(participants.size());
 }
 
@@ -29,8 +35,9 @@ double World::energy() const {
 // Pairs whose surroundings meet: a sweep along x over what is bounded, and all of it against what is endless.
 void World::pairs() {
     near_.clear();
-    auto reach = [&](int i) { return 1.01 * solids[i].solid.reach + h * speed_[i]; };
-    auto low = [&](int i) { return poses_[i].p[0] - reach(i); };
+    auto reach = [&](int i) { return reach_[i]; };
+    auto low = [&](int i) { return poses_[i].p[0] - reach_[i]; };
+    for (int i : sorted_) reach_[i] = 1.01 * solids[i].solid.reach + h * speed_[i];
     for (std::size_t k = 1; k < sorted_.size(); ++k)  // nearly sorted already
         for (std::size_t m = k; m > 0 && low(sorted_[m]) < low(sorted_[m - 1]); --m) std::swap(sorted_[m], sorted_[m - 1]);
     auto may = [&](int i, int j) {
@@ -43,7 +50,8 @@ void World::pairs() {
         const double end = poses_[i].p[0] + reach(i);
         for (std::size_t m = k + 1; m < sorted_.size() && low(sorted_[m]) <= end; ++m) {
             const int j = sorted_[m];
-            if ((poses_[i].p - poses_[j].p).norm() > reach(i) + reach(j) || !may(i, j)) continue;
+            const double both = reach(i) + reach(j);
+            if ((poses_[i].p - poses_[j].p).squaredNorm() > both * both || !may(i, j)) continue;
             near_.emplace_back(std::min(i, j), std::max(i, j));
         }
         for (int j : endless_)
@@ -127,6 +135,7 @@ void World::assemble() {
         }
     }
     solver_.resize(n, limits);
+    symmetric_ = true;
     for (std::size_t k = 0; k < participants.size(); ++k) {
         Share& share = shares_[k];
         const int touches = static_cast<int>(share.touches.size()), own = static_cast<int>(share.limits.size());
@@ -135,7 +144,22 @@ void World::assemble() {
         share.free.resize(rows);
         share.response.resize(static_cast<std::size_t>(rows) * rows);
         participants[k]->respond(share.touches, share.limits, share.free.data(), share.response.data());
+        symmetric_ = symmetric_ && participants[k]->symmetric();
+        double most = 0;
+        for (int i = 0; i < rows; ++i) most = std::max(most, share.response[static_cast<std::size_t>(i) * (rows + 1)]);
+        for (int c : share.contacts) solver_.loose[c] = std::max(solver_.loose[c], most);
         const Eigen::Map<const Eigen::MatrixXd> response(share.response.data(), rows, rows);
+        const bool together = !own && share.contacts.back() - share.contacts.front() + 1 == touches;
+        if (together) {  // neighbours in the solver as well
+            const int first = 3 * share.contacts.front();
+            for (int j = 0; j < rows; ++j) {
+                solver_.b[first + j] += share.free[j];
+                double* to = &solver_.W(first, first + j);
+                const double* values = response.col(j).data();
+                for (int i = 0; i < rows; ++i) to[i] += values[i];
+            }
+            continue;
+        }
         auto row = [&](int i) { return i < touches ? 3 * share.contacts[i] : share.first_limit + (i - touches); };
         for (int j = 0; j < touches + own; ++j) {
             const int column = row(j), from = j < touches ? 3 * j : 3 * touches + (j - touches), wide = j < touches ? 3 : 1;
@@ -158,8 +182,29 @@ void World::assemble() {
         const Contact& contact = contacts_[c];
         solver_.friction[c] = std::max(solids[contact.first].solid.friction, solids[contact.second].solid.friction);
         solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
-        solver_.W(3 * c, 3 * c) += compliance / (h * h);  // gap + h v_n = -compliance f_n, f = p / h
     }
+}
+
+// Every contact gives along its normal: gap + h v_n = -compliance f_n with f = p / h, and a trifle more, so that redundant
+// contacts share in one way. No load makes that trifle more than `creep`: it is `softened_` for what p is now.
+void World::soften() {
+    double least = INFINITY, most = 0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
+        if (solver_.blocked(c)) continue;
+        least = std::min(least, solver_.W(3 * c, 3 * c) - softened_);
+        most = std::max(most, solver_.p[3 * c]);
+    }
+    const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(give * least, creep / most) : 0.0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
+        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += fresh - softened_;
+    softened_ = fresh;
+}
+
+// Whether an impulse makes a contact give more than it should.
+bool World::too_soft() const {
+    for (std::size_t c = 0; c < contacts_.size(); ++c)
+        if ((softened_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+    return false;
 }
 
 World::Outcome World::step() {
@@ -178,7 +223,13 @@ World::Outcome World::step() {
     if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
     assemble();
     guess();
-    solver_.solve();
+    softened_ = 0;
+    soften();
+    solver_.solve(symmetric_);
+    for (int k = 0; k < 3 && too_soft(); ++k) {
+        soften();
+        solver_.solve(true);
+    }
     for (double value : solver_.p)
         if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
     for (std::size_t c = 0; c < contacts_.size(); ++c)

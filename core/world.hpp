@@ -51,13 +51,18 @@ class World {
     void collide_pair(int i, int j, double horizon);
     void assemble();
     void guess();
+    void soften();
+    bool too_soft() const;
 
     std::vector<Contact> contacts_, before_;
     FrictionSolver solver_;
     int culprit_ = -1;
+    double softened_ = 0;        // added to every contact's W along its normal
+    bool symmetric_ = true;      // the response of all that touches
 
     std::vector<Pose> poses_;
     std::vector<double> speed_;  // bound on the speed of each solid's points
+    std::vector<double> reach_;  // how far a bounded solid gets in this step from its middle
     std::vector<int> sorted_;    // bounded solids along x
     std::vector<int> endless_;
     std::vector<std::pair<int, int>> near_;

@@ -206,6 +206,8 @@ void bind_world(nb::module_& module) {
             for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
         solver.b.assign(b.data(), b.data() + n);
         solver.friction = doubles(friction);
+        for (int i = 0; i < n; ++i)
+            for (double& most : solver.loose) most = std::max(most, solver.W(i, i));
         solver.p.assign(guess.data(), guess.data() + n);
         solver.solve();
         return std::make_pair(array_of(solver.p), solver.residual());

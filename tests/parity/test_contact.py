@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import supple
 from supple import _core, spatial
 from supple.contact.solids import NO_POINTS, Solid, contact_points
+from supple.mechanism import Shape
+from supple.world import solid
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -72,6 +75,51 @@ def test_well_posed_problems_converge_whatever_the_guess(contacts, seed):
         velocities.append(W @ p + b)
     if friction.max() < 0.4:  # little friction: one solution
         np.testing.assert_allclose(velocities[0], velocities[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hand", "hexapod", "trampoline", "suspension", "peg_in_hole"])
+def test_the_laws_hold_to_1e_8_in_every_scene(name):
+    """Complementarity, cone and direction of sliding, step after step, from the problem itself: W, b and impulses."""
+    scene = getattr(supple.scenes, name)()
+    touched = slid = 0
+    for _ in range(140):
+        scene.run(0.01)
+        W, b, friction, p = scene.world._core.problem()
+        if not len(friction):
+            continue
+        touched += bool(np.any(p[: 3 * len(friction) : 3] > 0))
+        slid += bool(np.any(np.linalg.norm((W @ p + b).reshape(-1, 3)[:, 1:], axis=1)[p[::3] > 0] > 1e-4))
+        for what, value in residuals(W, b, friction, p).items():
+            assert value < 1e-8 * max(1.0, float(np.abs(b).max())), what
+    assert touched > 20
+    assert slid or name == "trampoline"  # where the ball only rolls
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_velocities_do_not_depend_on_the_order_of_contacts(seed):
+    """Boxes pushed into a heap, more contacts than they have motions: the same problems in another order."""
+    rng = np.random.default_rng(seed)
+    world = supple.World()
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4)))
+    places = [(0.11 * i, 0.02 * (i % 2), 0.05) for i in range(5)] + [(0.05, 0, 0.16), (0.27, 0.01, 0.17)]
+    for i, place in enumerate(places):
+        push = [*rng.uniform(-1, 1, 2), 0, *rng.uniform(-2, 2, 3)]
+        world.add(solid(f"box_{i}", "box", (0.05, 0.05, 0.05), 1.0 + i, place, friction=0.1 + 0.1 * i), velocity=push)
+    compared = redundant = 0
+    for _ in range(40):
+        world.step(2)
+        W, b, friction, _ = world._core.problem()
+        order = rng.permutation(len(friction))
+        rows = (3 * order[:, None] + np.arange(3)).ravel()
+        one, first = _core.solve_friction(W, b, friction, np.zeros(len(b)))
+        swapped = np.ascontiguousarray(W[np.ix_(rows, rows)])
+        other, second = _core.solve_friction(swapped, b[rows], friction[order], np.zeros(len(b)))
+        if max(first, second) < 1e-9:  # where the solver met its tolerance
+            compared += 1
+            redundant += len(b) > 6 * len(places)
+            np.testing.assert_allclose((W @ one + b)[rows], swapped @ other + b[rows], atol=1e-6)
+    assert compared > 30
+    assert redundant > 20
 
 
 def gauss_seidel(W: np.ndarray, b: np.ndarray, friction: np.ndarray, sweeps: int) -> np.ndarray:

@@ -623,3 +623,16 @@ def test_pulled_beyond_the_range_is_warned_about():
     sim.step(3000)
     with pytest.warns(supple.RangeWarning, match="beyond the range"):
         sim.poses  # noqa: B018
+
+
+def test_coordinates_follow_set_points_as_the_linear_models_do():
+    b = supple.Builder("arm", gravity=(0, 0, 0))
+    b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
+    b.hinge("hinge", "world", "upper", (0, 0, 1), "y", stiffness=50.0, damping=2.0)
+    mech = b.build()
+    rest = supple.reduce(mech, ["upper"])
+    turned = supple.reduce(mech, ["upper"], at=supple.equilibrium(mech, {"upper": [0, 0, 0, 0, 8.0, 0]}))
+    sim = supple.ReducedSimulation(supple.blend([rest, turned]), 1e-3)
+    sim.set_target("hinge", 0.1)
+    sim.step(4000)
+    assert sim.coordinates["hinge"][0] == pytest.approx(0.1, abs=1e-6)

@@ -199,8 +199,8 @@ REPORTS = {
     "springyield of joint 'j'": world(BODY.replace("<joint", '<joint stiffness="1" springyield=".1"')),
     "gravcomp of body 'b'": world(BODY.replace("<body", '<body gravcomp="1"')),
     "mocap body 'm'": world('<body name="m" mocap="true"/>'),
-    "height field geom 'h'": world(
-        BODY + '<geom name="h" type="hfield" hfield="f"/>',
+    "height field geom of a moving body 'h'": world(
+        BODY.replace("</body>", '<geom name="h" type="hfield" hfield="f"/></body>'),
         '<asset><hfield name="f" nrow="3" ncol="3" size="1 1 1 1"/></asset>',
     ),
     "2 sensors": world(outside='<sensor><jointpos joint="j"/><jointvel joint="j"/></sensor>'),

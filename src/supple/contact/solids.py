@@ -44,16 +44,15 @@ class Solid:
 
 def solid(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Array) -> Solid:
     """A shape as seen from the frame (4, 4) that carries it; a mesh is taken as its convex hull."""
-    pose = np.ascontiguousarray(frame @ shape.pose)
+    pose, masks = np.ascontiguousarray(frame @ shape.pose), (shape.contact_type, shape.contact_affinity)
     if isinstance(shape, HeightField):
         heights = np.ascontiguousarray(shape.heights)
-        return Solid("height_field", shape.size, pose, float(shape.friction[0]), heights)
+        return Solid("height_field", shape.size, pose, float(shape.friction[0]), heights, *masks)
     points = NO_POINTS
     if shape.mesh is not None:
         if shape.mesh not in meshes:
             raise MechanismError(f"a shape names the mesh '{shape.mesh}', which is not here; give it in `meshes`")
         points = hull(meshes[shape.mesh])
-    masks = shape.contact_type, shape.contact_affinity
     return Solid(shape.kind, shape.size, pose, float(shape.friction[0]), points, *masks)
 
 

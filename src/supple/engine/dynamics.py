@@ -382,7 +382,7 @@ def positive_seconds(dt: object) -> float:
 
 def check_count(n: object) -> None:
     """Raises unless n is a number of steps."""
-    if not isinstance(n, int | np.integer) or n < 0:
+    if not isinstance(n, (int, np.integer)) or n < 0:  # a union would be made anew at every call
         raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
 
 

@@ -18,7 +18,7 @@ from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.joint import Joint
 from supple.mechanism.poses import Poses, find
 from supple.mechanism.record import Array, Record, array, checked_name
-from supple.mechanism.shapes import Mesh, Shape, extreme_points, margin
+from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
@@ -37,6 +37,8 @@ class Mechanism(Record):
     motors: tuple[Motor, ...] = ()
     shapes: tuple[Shape, ...] = ()
     """Shapes fixed to the world: floors, walls."""
+    height_fields: tuple[HeightField, ...] = ()
+    """Uneven ground, fixed to the world."""
     meshes: tuple[Mesh, ...] = ()
     gravity: Array = STANDARD_GRAVITY  # type: ignore[assignment]
     """(3,) m/s^2, world axes."""
@@ -50,7 +52,8 @@ class Mechanism(Record):
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
-        for field in ("bodies", "joints", "sites", "couplings", "motors", "shapes", "meshes", "keyframes"):
+        parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
+        for field in parts:
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),

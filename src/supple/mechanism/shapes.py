@@ -75,9 +75,7 @@ class Shape(Record):
         if (self.mesh is None) == (self.kind == "mesh"):
             raise MechanismError(f"{what}: give `mesh` (the name of a mesh) with kind 'mesh' and with no other kind")
         friction = checked_friction(self.friction, what)
-        for mask in (self.contact_type, self.contact_affinity):
-            if not isinstance(mask, int) or not 0 <= mask < 2**32:
-                raise MechanismError(f"contact masks of {what} must be integers from 0 to 2^32 - 1, got {mask!r}")
+        _check_masks(self, what)
         self._freeze(
             size=size,
             pose=checked_pose(self.pose, f"pose of {what}"),
@@ -105,6 +103,9 @@ class HeightField(Record):
     name: str | None = None
     friction: Array = (1.0, 0.005, 0.0001)  # type: ignore[assignment]
     """(3,): sliding (no unit), torsional (m), rolling (m)."""
+    contact_type: int = 1
+    contact_affinity: int = 1
+    """As in `Shape`."""
 
     def __post_init__(self) -> None:
         what = f"height field '{self.name}'" if self.name else "a height field"
@@ -115,7 +116,23 @@ class HeightField(Record):
         if (size <= 0).any():
             raise MechanismError(f"size of {what} must be positive, got {size.tolist()}")
         friction = checked_friction(self.friction, what)
+        _check_masks(self, what)
         self._freeze(heights=heights, size=size, pose=checked_pose(self.pose, f"pose of {what}"), friction=friction)
+
+    @property
+    def touches(self) -> bool:
+        """Whether anything can touch it; otherwise it is only drawn."""
+        return bool(self.contact_type or self.contact_affinity)
+
+    def mesh(self, name: str) -> Mesh:
+        """Its triangles, in the field's frame."""
+        rows, columns = self.heights.shape
+        x, y = (np.linspace(-half, half, n) for half, n in zip(self.size, (columns, rows), strict=True))
+        corners = np.stack([*np.meshgrid(x, y), self.heights], axis=-1).reshape(-1, 3)
+        first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
+        right, above, across = first + 1, first + columns, first + columns + 1
+        faces = np.concatenate([np.stack([first, right, across], axis=1), np.stack([first, across, above], axis=1)])
+        return Mesh(name, corners, faces)
 
     def height(self, x: float, y: float) -> float:
         """Height over a point of the field's own plane, metres; NaN outside it."""
@@ -130,6 +147,12 @@ class HeightField(Record):
         if s >= t:
             return float(low[i] + s * (low[i + 1] - low[i]) + t * (high[i + 1] - low[i + 1]))
         return float(low[i] + s * (high[i + 1] - high[i]) + t * (high[i] - low[i]))
+
+
+def _check_masks(shape: Shape | HeightField, what: str) -> None:
+    for mask in (shape.contact_type, shape.contact_affinity):
+        if not isinstance(mask, int) or not 0 <= mask < 2**32:
+            raise MechanismError(f"contact masks of {what} must be integers from 0 to 2^32 - 1, got {mask!r}")
 
 
 def checked_friction(value: ArrayLike, what: str) -> Array:

@@ -19,7 +19,7 @@ from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
-from supple.reduced.motion import NOT_FINITE
+from supple.reduced.motion import NOT_FINITE, bounds, limited
 
 if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
@@ -307,6 +307,9 @@ class BlendedMotion:
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._turns: list[Array] = []
+        self._homes: list[Array] = []  # end effectors of each model, moved by set-points
+        found = bounds(model.models[0])
+        self.core.set_limits(np.array([lower for *_, lower, _ in found]), np.array([upper for *_, upper in found]))
         self.stand(fade)
         model._motions.add(self)
         self.place(model.models[0].end_effector_poses)
@@ -316,6 +319,7 @@ class BlendedMotion:
         there = self.core.presence
         self.core.stand(self.model._ground)
         self._turns.clear()
+        self._homes.clear()
         for sample in self.model._samples:
             self.take(sample, fade if sample is self.model._samples[-1] else 0.0)
         if len(there):
@@ -336,8 +340,18 @@ class BlendedMotion:
             fade,
         )
         self._turns.append(np.zeros(len(model.q)))
+        self._homes.append(model.end_effector_poses)
+        self._bound(len(self._turns) - 1)
         if self._targets:
             self._push_targets([len(self._turns) - 1])
+
+    def _bound(self, i: int) -> None:
+        """Where a model has the joint coordinates that limits bound, with the present set-points."""
+        model, n = self.model.models[i], len(self._lengths)
+        found = bounds(model)
+        stands = [at + turned for (_, at, _, _), turned in zip(found, limited(model, self._turns[i]), strict=True)]
+        maps = np.array([row[:n] for row, *_ in found]).reshape(-1, n)
+        self.core.set_bounded(i, np.ascontiguousarray(maps), np.array(stands, dtype=float))
 
     def place(self, tips: Array, twists: Array | None = None, time: float = 0.0) -> None:
         """End effectors to poses (e, 4, 4), with body twists (e, 6) or at rest."""
@@ -409,7 +423,8 @@ class BlendedMotion:
                 links += change * twists
                 turns += change * increments
             self.core.set_offsets(i, tips, links)
-            self._turns[i] = turns
+            self._turns[i], self._homes[i] = turns, model.end_effector_poses @ spatial.exp(tips.reshape(-1, 6))
+            self._bound(i)
 
     @property
     def displacement(self) -> Array:
@@ -443,7 +458,8 @@ class BlendedMotion:
         asked = {}
         for i in used:
             model = models[i]
-            half = 0.5 * (self._own(i) + common)
+            away = spatial.log(spatial.inverse(self._homes[i]) @ self.tips[0]).ravel()
+            half = 0.5 * (away + common)
             asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._turns[i])
         q: Array = sum(weights[i] * asked[i] for i in used)
         start = 0

@@ -122,7 +122,7 @@ class LinearMotion:
     def bounds_at(self) -> list[float]:
         """Where each limited coordinate stands at y = 0, with the present set-points."""
         return [at + float(row @ self.shift) + turned for (row, at, _, _), turned in
-                zip(self._bounds, _limited(self.model, self._turns), strict=True)]  # fmt: skip
+                zip(self._bounds, limited(self.model, self._turns), strict=True)]  # fmt: skip
 
     @property
     def tips(self) -> tuple[Array, Array]:
@@ -173,13 +173,13 @@ class LinearMotion:
 def bounds(model: ReducedModel) -> list[tuple[Array, float, float, float]]:
     """What limits bound: how each limited coordinate or coupling answers to the model's displacement (n,), where it
     stands in the model, and its limits; rad or m. Joint coordinates are linear in the displacement."""
-    rows = _limited(model, model.coordinate_map)
-    stands = _limited(model, model.q)
+    rows = limited(model, model.coordinate_map)
+    stands = limited(model, model.q)
     return [(np.asarray(row), float(at), lower, upper) for row, at, (lower, upper) in
             zip(rows, stands, (limits for _, _, limits in _limits(model)), strict=True)]  # fmt: skip
 
 
-def _limited(model: ReducedModel, per_axis: Array) -> list[Any]:
+def limited(model: ReducedModel, per_axis: Array) -> list[Any]:
     """Numbers (axes, ...) of the coordinates, taken together as limits take them."""
     return [coefficients @ per_axis[axes] for axes, coefficients, _ in _limits(model)]
 

@@ -63,6 +63,9 @@ def draw(
     _add_bodies(scene, mech, shape, LINK)
     for solid in mech.shapes:
         scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
+    for field in mech.height_fields:
+        ground = field.mesh("ground")
+        scene.add(surfaces.moved(surfaces.triangles(ground.vertices, ground.faces), field.pose), PALE)
     # joints inside bulky bodies are shown through them
     nearer, size = 4 * mech.radius if bulky(mech) else 0.0, marker_size(mech)
     for joint in mech.joints:

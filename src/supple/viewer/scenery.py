@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.mechanism import WORLD, Body, Joint, Mechanism, Mesh, Poses, Shape
+from supple.mechanism import WORLD, Body, Joint, Mechanism, Poses, Shape
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField
@@ -94,7 +94,7 @@ def _drawn(scene: Scene) -> Mechanism:
     ground = []
     for shape in world.still:
         if isinstance(shape, HeightField):
-            mesh = _terrain(shape, f"height field {len(meshes)}")
+            mesh = shape.mesh(f"height field {len(meshes)}")
             meshes[mesh.name] = mesh
             shape = Shape("mesh", (), shape.pose, mesh.name)  # type: ignore[arg-type]
         ground.append(replace(shape, rgba=GROUND))
@@ -107,6 +107,7 @@ def _drawn(scene: Scene) -> Mechanism:
         bodies=(*mech.bodies, *objects),
         joints=(*mech.joints, *(_free(body) for body in objects)),
         shapes=tuple(ground),
+        height_fields=(),
         meshes=tuple(meshes.values()),
     )
 
@@ -114,17 +115,6 @@ def _drawn(scene: Scene) -> Mechanism:
 def _free(body: Body) -> Joint:
     """Three translations, then a rotation vector."""
     return Joint(f"{body.name} is free", WORLD, body.name, body.pose, np.eye(4), np.eye(6), (1, 1, 1, 3))
-
-
-def _terrain(field: HeightField, name: str) -> Mesh:
-    """Each cell of a height field is two triangles that meet on its diagonal from least x and y."""
-    rows, columns = field.heights.shape
-    x, y = (np.linspace(-half, half, n) for half, n in zip(field.size, (columns, rows), strict=True))
-    corners = np.stack([*np.meshgrid(x, y), field.heights], axis=-1).reshape(-1, 3)
-    first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
-    right, above, across = first + 1, first + columns, first + columns + 1
-    faces = np.concatenate([np.stack([first, right, across], axis=1), np.stack([first, across, above], axis=1)])
-    return Mesh(name, corners, faces)
 
 
 class SceneModels:

@@ -104,6 +104,9 @@ def _copies(mech: Mechanism) -> Iterable[_Copy]:
         elif len(polygons := surfaces.shape_polygons(shape, meshes)):
             local = surfaces.moved(polygons, spatial.inverse(shape.pose))
             yield _Copy(*_welded(local), shape.kind in ROUND, i, shape.pose, colour)  # type: ignore[arg-type]
+    for field in mech.height_fields:
+        ground = field.mesh("ground")
+        yield _Copy(ground.vertices, np.asarray(ground.faces, dtype=np.uint32), False, -1, field.pose, rgb(BASE))
     size = marker_size(mech)
     for j, joint in enumerate(mech.joints):
         if joint.kind in COLOURS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import spatial
 from supple.mechanism import Mesh, Shape
@@ -96,5 +96,10 @@ def _mesh(mesh: Mesh) -> Array:
         from scipy.spatial import ConvexHull
 
         faces = ConvexHull(vertices).simplices
+    return triangles(vertices, faces)
+
+
+def triangles(vertices: Array, faces: NDArray[np.int32]) -> Array:
+    """Polygons (n, 4, 3) with the last corner twice."""
     corners: Array = vertices[faces[:, [0, 1, 2, 2]]]
     return corners

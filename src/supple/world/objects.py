@@ -23,6 +23,7 @@ def solid(
 ) -> Body:
     """A uniform sphere, capsule, box, cylinder or ellipsoid (sizes as in `Shape`) of `mass` kg with its middle `at`
     (3,), turned by `rotation` (3, 3); `friction` is its sliding coefficient."""
+    mass = float(array(mass, (), f"mass of '{name}'"))
     shape = Shape(kind, size, np.eye(4), name=name, friction=(friction, 0.0, 0.0))  # type: ignore[arg-type]
     pose = spatial.pose(
         np.eye(3) if rotation is None else np.asarray(rotation, dtype=float), array(at, (3,), f"place of '{name}'")

@@ -86,6 +86,7 @@ class World:
         self.still: list[Shape | HeightField] = []
         """The ground."""
         self._mechanisms: dict[str, Simulation | ReducedSimulation] = {}
+        self._full: list[Simulation] = []
         self._participants: list[str] = []
         self._new = 0
         self._origin: WorldState | None = None
@@ -145,9 +146,11 @@ class World:
             for _, body, frame in frames
         ]
         self.ground(*(shape for shape in mech.shapes if shape.touches), meshes=mech.meshes)
+        self.ground(*(field for field in mech.height_fields if field.touches))
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
         self._mechanisms[name] = sim
+        self._full += [sim] if isinstance(sim, Simulation) else []
         for (frame, body, _), solids in zip(frames, carried, strict=True):
             for each in solids:
                 self._add_solid(each, f"{name}:{mech.bodies[body].name}", index, frame)
@@ -174,6 +177,9 @@ class World:
 
     def ground(self, *shapes: Shape | HeightField, meshes: Sequence[Mesh] = ()) -> None:
         """Still geometry, fixed to the world: floors, walls, uneven ground."""
+        for shape in shapes:
+            if not isinstance(shape, Shape | HeightField):
+                raise MechanismError(f"ground is made of Shape and HeightField, got {type(shape).__name__}")
         named = {mesh.name: mesh for mesh in meshes}
         self.meshes |= named
         for each, shape in [(solid(shape, named, np.eye(4)), shape) for shape in shapes]:
@@ -238,11 +244,11 @@ class World:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution; the state is then that of the last
         good step."""
         check_count(n)
-        self._check_start()
-        full = [sim for sim in self._mechanisms.values() if isinstance(sim, Simulation)]
-        plans = [sim.plan(n) for sim in full]
+        if self._new != len(self._solids) or self._origin is None:
+            self._check_start()
+        plans = [sim.plan(n) for sim in self._full]
         done, why = self._core.step(n)
-        for sim, plan in zip(full, plans, strict=True):
+        for sim, plan in zip(self._full, plans, strict=True):
             sim.reached(plan, done)
         if done < n:
             culprit = self._core.culprit
@@ -258,8 +264,6 @@ class World:
         """Things newly put into the world do not overlap others by more than a trifle."""
         if self._origin is None:
             self._origin = self.save()
-        if self._new == len(self._solids):
-            return
         new, self._new = self._new, len(self._solids)
         memory = self._core.memory
         self._core.detect()
@@ -313,6 +317,9 @@ class World:
 
     def force_on(self, name: str) -> Array:
         """(3,) sum of the contact forces on an object, on a mechanism, or on one "mechanism:body", N, world axes."""
+        if name not in self._owners and name not in self._participants:
+            known = list(dict.fromkeys([*self._participants, *self._owners]))
+            find(known, name, "object, mechanism or ground in this world")
         total = np.zeros(3)
         for contact in self.contacts:
             for who, sign in ((contact.first, 1.0), (contact.second, -1.0)):

@@ -23,7 +23,7 @@ PREFIXES = (
 )  # fmt: skip
 SINGLE = (
     "qpos0", "qpos_spring", "mat_rgba", "mesh_vert", "mesh_face", "mesh_vertadr", "mesh_vertnum",
-    "mesh_faceadr", "mesh_facenum",
+    "mesh_faceadr", "mesh_facenum", "hfield_size", "hfield_nrow", "hfield_ncol", "hfield_adr", "hfield_data",
 )  # fmt: skip
 COUNTS = ("nsensor", "ncam", "nlight", "ntex", "nflex", "nnumeric", "ntext", "ntuple")
 OPTIONS = ("gravity", "wind", "density", "viscosity", "disableflags", "disableactuator")

@@ -19,7 +19,7 @@ from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.joint import Curve, Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array, Record
-from supple.mechanism.shapes import Mesh, Shape
+from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,9 @@ INTERVALS = Codec(
 )
 
 
-def _packed(kind: str) -> Codec:
-    """An (n, 3) array as {"shape": [n, 3], "base64": little-endian bytes, row by row}."""
+def _packed(kind: str, across: int | None = 3) -> Codec:
+    """An (n, 3) array (or of any other width) as {"shape": [n, 3], "base64": little-endian bytes, row by row}."""
+    wide = "m" if across is None else str(across)
     dtype = np.dtype(kind).newbyteorder("<")
 
     def encode(values: Any) -> dict[str, Any]:
@@ -235,14 +236,14 @@ def _packed(kind: str) -> Codec:
 
     def decode(value: Any, place: str) -> Any:
         if not isinstance(value, JsonObject) or set(value) != {"shape", "base64"} or value.twice:
-            _fail(place, f'must be {{"shape": [n, 3], "base64": "..."}}, got {_what(value)}')
+            _fail(place, f'must be {{"shape": [n, {wide}], "base64": "..."}}, got {_what(value)}')
         rows, columns = _several(WHOLE, 2).decode(value["shape"], f"{place}.shape")
         text = _text(value["base64"], f"{place}.base64")
         size = rows * columns * dtype.itemsize
-        if rows < 0 or columns != 3 or len(text) != 4 * -(-size // 3):
+        if min(rows, columns) < 0 or across not in (None, columns) or len(text) != 4 * -(-size // 3):
             _fail(
                 place,
-                f"shape {rows} x {columns} does not fit {len(text)} characters of base64 ({kind}, n x 3)",
+                f"shape {rows} x {columns} does not fit {len(text)} characters of base64 ({kind}, n x {wide})",
             )
         try:
             data = base64.b64decode(text, validate=True)
@@ -250,7 +251,7 @@ def _packed(kind: str) -> Codec:
             _fail(f"{place}.base64", "not base64")
         if len(data) != size:
             _fail(f"{place}.base64", f"{len(data)} bytes instead of {size}")
-        return np.frombuffer(data, dtype=dtype).reshape(rows, 3).astype(kind)
+        return np.frombuffer(data, dtype=dtype).reshape(rows, columns).astype(kind)
 
     return Codec(encode, decode)
 
@@ -272,6 +273,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "motors": _several(_record(Motor)),
         "keyframes": _several(_record(Keyframe)),
         "shapes": _several(_record(Shape)),
+        "height_fields": _several(_record(HeightField)),
         "contact_excludes": _several(_several(TEXT, 2)),
         "import_report": _several(_record(ImportNote)),
         "meshes": _several(_record(Mesh)),
@@ -324,6 +326,15 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "pose": POSE,
         "mesh": _optional(TEXT),
         "rgba": _numbers(4),
+        "friction": _numbers(3),
+        "contact_type": WHOLE,
+        "contact_affinity": WHOLE,
+    },
+    HeightField: {
+        "name": _optional(TEXT),
+        "heights": _packed("float64", None),
+        "size": _numbers(2),
+        "pose": POSE,
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,

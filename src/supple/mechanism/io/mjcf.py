@@ -22,7 +22,7 @@ from supple.mechanism.io.mjcf_couplings import (
     read_tendons,
     tendon_coupling,
 )
-from supple.mechanism.io.mjcf_geoms import read_meshes, read_shapes
+from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.joint import Joint
@@ -98,6 +98,7 @@ class _Reader:
             sites=tuple(self._site(s) for s in range(len(self.sites))),
             couplings=couplings,
             shapes=tuple(shapes.get(0, ())),
+            height_fields=read_height_fields(self.model, self.model.names["geom"], self.poses),
             meshes=read_meshes(self.model, self.meshes),
             gravity=self._gravity(),
             contact_excludes=self._excludes(),

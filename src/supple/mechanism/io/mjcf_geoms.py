@@ -10,10 +10,11 @@ from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_joints import pose
 from supple.mechanism.io.mjcf_report import Report
 from supple.mechanism.record import Array
-from supple.mechanism.shapes import SIZES, Kind, Mesh, Shape
+from supple.mechanism.shapes import SIZES, HeightField, Kind, Mesh, Shape
 
+HEIGHT_FIELD = 1
 KINDS = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
-OTHERS = {1: "height field", 8: "signed distance field"}
+OTHERS = {HEIGHT_FIELD: "height field", 8: "signed distance field"}
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)
 """A geom with this colour shows that of its material."""
 
@@ -38,8 +39,11 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
     shapes: dict[int, list[Shape]] = {}
     for g, name in enumerate(names):
         kind = int(model.geom_type[g])
+        if kind == HEIGHT_FIELD and _still(model, int(model.geom_bodyid[g])):
+            continue
         if kind in OTHERS:
-            report.add(f"{OTHERS[kind]} geom", name or f"geom{g}", "not imported; use a mesh")
+            what = f"{OTHERS[kind]} geom" + (" of a moving body" if kind == HEIGHT_FIELD else "")
+            report.add(what, name or f"geom{g}", "not imported; use a mesh")
             continue
         shapes.setdefault(int(model.geom_bodyid[g]), []).append(
             Shape(
@@ -55,6 +59,38 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
             )
         )
     return shapes
+
+
+def read_height_fields(model: Model, names: list[str], poses: Array) -> tuple[HeightField, ...]:
+    """Height fields fixed to the world, by itself or by bodies at `poses` (bodies, 4, 4) that no joint moves."""
+    fields = []
+    for g, name in enumerate(names):
+        body, asset = int(model.geom_bodyid[g]), int(model.geom_dataid[g])
+        if int(model.geom_type[g]) != HEIGHT_FIELD or not _still(model, body):
+            continue
+        start, rows, columns = (int(model.arrays[f"hfield_{what}"][asset]) for what in ("adr", "nrow", "ncol"))
+        heights = model.hfield_data[start : start + rows * columns].astype(float)  # from 0 to 1
+        half_x, half_y, height, _ = model.hfield_size[asset]
+        fields.append(
+            HeightField(
+                height * heights.reshape(rows, columns),
+                (half_x, half_y),  # type: ignore[arg-type]
+                poses[body] @ pose(model.geom_pos[g], model.geom_quat[g]),
+                name=name or None,
+                friction=model.geom_friction[g],
+                contact_type=int(model.geom_contype[g]) & 0xFFFFFFFF,
+                contact_affinity=int(model.geom_conaffinity[g]) & 0xFFFFFFFF,
+            )
+        )
+    return tuple(fields)
+
+
+def _still(model: Model, body: int) -> bool:
+    while body:
+        if model.body_jntnum[body]:
+            return False
+        body = int(model.body_parentid[body])
+    return True
 
 
 def _colour(model: Model, g: int) -> Array:

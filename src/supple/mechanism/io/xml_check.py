@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -166,11 +167,48 @@ def _asset(element: Element, folder: Path, compiler: dict[str, str]) -> None:
             kept["name"] = Path(files[0]).stem
         element.attributes = kept | {"builtin": "flat", "width": "2", "height": "2"}
     elif element.tag == "hfield":
-        if name:
-            path = _resolve(element, name, folder, compiler.get("meshdir", base), compiler)
-            element.attributes.setdefault("name", path.stem)
-        kept = {key: value for key, value in element.attributes.items() if key in ("name", "size")}
-        element.attributes = kept | {"nrow": "2", "ncol": "2"}
+        _height_field(element, folder, compiler.get("meshdir", base), compiler)
+
+
+def _height_field(element: Element, folder: Path, directory: str, compiler: dict[str, str]) -> None:
+    """Heights in the text, in a PNG picture, or in MuJoCo's own binary file; their number is known before they are
+    read."""
+    name = element.attributes.get("file")
+    if name:
+        path = _resolve(element, name, folder, directory, compiler)
+        rows, columns = _picture(path) if path.suffix.lower() == ".png" else _grid(path)
+        element.attributes.setdefault("name", path.stem)
+        element.attributes = {k: v for k, v in element.attributes.items() if k in ("name", "size")}
+        element.attributes["file"] = str(path.absolute())
+    else:
+        try:
+            rows, columns = (int(element.attributes.get(key, "0")) for key in ("nrow", "ncol"))
+        except ValueError:
+            rows = columns = 0
+    if min(rows, columns) < 2:
+        place = f"the file '{name}'" if name else "nrow and ncol"
+        form = " (a PNG, or MuJoCo's format)" if name else ""
+        element.fail(f"{element}: {place} must give at least 2 rows and 2 columns of heights{form}")
+    if rows * columns > MAX_COUNT:
+        element.fail(f"{element}: {rows} x {columns} heights are more than {MAX_COUNT}; use a coarser grid")
+
+
+def _picture(path: Path) -> tuple[int, int]:
+    """Rows and columns of a PNG file; zeros if it is none."""
+    with path.open("rb") as file:
+        head = file.read(24)
+    if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return 0, 0
+    columns, rows = struct.unpack(">II", head[16:24])
+    return rows, columns
+
+
+def _grid(path: Path) -> tuple[int, int]:
+    """Rows and columns of a file of two integers and as many single-precision heights; zeros if it is none."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    rows, columns = struct.unpack("<ii", head) if len(head) == 8 else (0, 0)
+    return (rows, columns) if path.stat().st_size == 8 + 4 * rows * columns else (0, 0)
 
 
 def _resolve(element: Element, name: str, folder: Path, directory: str, compiler: dict[str, str]) -> Path:

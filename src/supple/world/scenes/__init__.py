@@ -4,7 +4,8 @@ from supple.world.scenes._scene import Recording, Scene
 from supple.world.scenes.hand import hand
 from supple.world.scenes.hexapod import hexapod
 from supple.world.scenes.peg import peg_in_hole
+from supple.world.scenes.shadow_hand import shadow_hand
 from supple.world.scenes.suspension import suspension
 from supple.world.scenes.trampoline import trampoline
 
-__all__ = ["Recording", "Scene", "hand", "hexapod", "peg_in_hole", "suspension", "trampoline"]
+__all__ = ["Recording", "Scene", "hand", "hexapod", "peg_in_hole", "shadow_hand", "suspension", "trampoline"]

@@ -36,6 +36,25 @@ class Recording:
         np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class Pushed:
+    """What random pushing did to a scene."""
+
+    steps: int
+    deepest: float
+    """m, the largest overlap while pushed, at the ends of pushes."""
+    resting: float
+    """m, the largest overlap a second after pushing had ended."""
+    residual: float
+    """The largest of the contact law, as `World.residual`."""
+    energy: float
+    """J, at the start."""
+    highest: float
+    """J, the largest energy."""
+    work: float
+    """J, the most that the pushes had done altogether."""
+
+
 @dataclass
 class Scene:
     """A world with a mechanism that is steered by set-points."""
@@ -76,15 +95,49 @@ class Scene:
         paths = np.array(objects).reshape(frames, -1, 4, 4)
         return Recording(np.array(times), np.array(robot), {n: paths[:, i] for i, n in enumerate(self.world.objects)})
 
-    def push(self, rng: np.random.Generator, force: float) -> None:
-        """A force of random direction, N, on every object and on the mechanism's first end effector, until changed."""
-        for name in self.world.objects:
-            self.world.apply(name, [*_direction(rng, force), 0, 0, 0])
+    def push(self, rng: np.random.Generator, force: float) -> Array:
+        """A force of random direction, N, on every object and on the mechanism's last end effector (of a full
+        mechanism its last body), until changed; returns the forces (objects + 1, 3)."""
+        forces = np.array([_direction(rng, force) for _ in range(len(self.world.objects) + 1)])
+        for name, each in zip(self.world.objects, forces[:-1], strict=True):
+            self.world.apply(name, [*each, 0, 0, 0])
+        self.robot.apply(self._pushed, [*forces[-1], 0, 0, 0])
+        return forces
+
+    def push_around(
+        self, steps: int, force: float, seed: int = 3, progress: Callable[[float], None] | None = None
+    ) -> Pushed:
+        """Pushes in another direction every 100 steps; every 100 pushes, and at the end, nothing pushes for a second.
+        `progress` is called with the fraction done."""
+        rng, world = np.random.default_rng(seed), self.world
+        start = highest = world.energy
+        deepest = resting = residual = work = most = 0.0
+        for k in range(steps // 100):
+            if progress is not None:
+                progress(100 * k / steps)
+            forces, before = self.push(rng, force), self._places()
+            self.run(100 * world.dt)
+            work += float(np.sum(forces * (self._places() - before)))
+            most, highest = max(most, work), max(highest, world.energy)
+            deepest = min([deepest, *(c.gap for c in world.contacts)])
+            residual = max(residual, world.residual)
+            if k % 100 == 99 or k == steps // 100 - 1:
+                self.push(rng, 0.0)
+                self.run(1.0)
+                resting = min([resting, *(c.gap for c in world.contacts)])
+        return Pushed(steps, -deepest, -resting, residual, start, highest, most)
+
+    @property
+    def _pushed(self) -> str:
         if isinstance(self.robot, ReducedSimulation):
-            name = self.robot.model.end_effectors[-1]
-        else:
-            name = self.mechanism.bodies[-1].name
-        self.robot.apply(name, [*_direction(rng, force), 0, 0, 0])
+            return self.robot.model.end_effectors[-1]
+        return self.mechanism.bodies[-1].name
+
+    def _places(self) -> Array:
+        """(objects + 1, 3) of what is pushed."""
+        body, frame = self.mechanism.frame(self._pushed)
+        tip = self.robot.poses[body] @ frame
+        return np.array([pose[:3, 3] for pose in (*(self.world.pose(name) for name in self.world.objects), tip)])
 
 
 def _direction(rng: np.random.Generator, size: float) -> Array:

@@ -65,6 +65,7 @@ def _bodies(plan: Plan, shapes: Shapes, constraints: Constraints) -> Element:
     mech, names = plan.mech, plan.names
     world = Element("worldbody")
     shapes.add(world, mech.shapes, WORLD, static=True)
+    shapes.ground(world, mech.height_fields)
     elements, bodies = {id(plan.root): world}, {WORLD: world}
     stack = [(child, plan.root, True, 1) for child in reversed(plan.root.children)]
     while stack:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from supple import spatial
 from supple.mechanism.io.mjcf_writer.plan import Plan
 from supple.mechanism.io.mjcf_writer.xml import Element
 from supple.mechanism.record import Array
-from supple.mechanism.shapes import Mesh, Shape
+from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 
 class Shapes:
@@ -56,6 +57,25 @@ class Shapes:
             else:
                 self._geom(parent, shape, where, what)
 
+    def ground(self, world: Element, fields: tuple[HeightField, ...]) -> None:
+        """Height fields: MuJoCo wants heights from 0 to 1, the row of the most y first."""
+        for field in fields:
+            low, span = float(field.heights.min()), float(np.ptp(field.heights))
+            name = self.plan.names.new("hfield", field.name or "field")
+            rows, columns = field.heights.shape
+            self.assets.add("hfield", name=name, nrow=rows, ncol=columns, size=(*field.size, span or 1.0, 1.0),
+                            elevation=((field.heights - low) / (span or 1.0))[::-1].ravel())  # fmt: skip
+            world.add(
+                "geom",
+                name=self.plan.names.new("geom", field.name) if field.name else None,
+                type="hfield",
+                hfield=name,
+                **placed(field.pose @ spatial.translation([0.0, 0.0, low])),
+                friction=field.friction,
+                contype=_signed(field.contact_type),
+                conaffinity=_signed(field.contact_affinity),
+            )
+
     def _geom(self, parent: Element, shape: Shape, where: str, what: str) -> None:
         masks: tuple[int, int] = shape.contact_type, shape.contact_affinity
         if shape.mesh in self.flat and shape.touches:
@@ -80,8 +100,6 @@ class Shapes:
 
 def placed(pose: Array) -> dict[str, Any]:
     """Attributes pos and quat; left out where they say nothing."""
-    from supple import spatial
-
     turned = not np.array_equal(pose[:3, :3], np.eye(3))
     return {
         "pos": pose[:3, 3] if pose[:3, 3].any() else None,

@@ -1,0 +1,189 @@
+// Shapes on height fields.
+#include <algorithm>
+#include <cmath>
+
+#include "contact_pairs.hpp"
+
+namespace supple {
+
+Vec3 HeightField::vertex(int row, int column) const {
+    return {-half_x + column * step_x(), -half_y + row * step_y(), heights[row * columns + column]};
+}
+
+bool HeightField::surface(double x, double y, double& height, Vec3& normal) const {
+    const double u = (x + half_x) / step_x(), v = (y + half_y) / step_y();
+    if (!(u >= 0 && v >= 0 && u <= columns - 1 && v <= rows - 1)) return false;
+    const int i = std::min(static_cast<int>(u), columns - 2), j = std::min(static_cast<int>(v), rows - 2);
+    const double s = u - i, t = v - j;
+    const double* low = &heights[j * columns + i];
+    const double* high = low + columns;
+    // triangles (0,0) (1,0) (1,1) below the diagonal, (0,0) (1,1) (0,1) above
+    const double along_x = s >= t ? low[1] - low[0] : high[1] - high[0];
+    const double along_y = s >= t ? high[1] - low[1] : high[0] - low[0];
+    height = low[0] + s * along_x + t * along_y;
+    normal = Vec3(-along_x / step_x(), -along_y / step_y(), 1).normalized();
+    return true;
+}
+
+namespace {
+
+constexpr double tiny = 1e-12;
+
+Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3& c) {
+    const Vec3 ab = b - a, ac = c - a, ap = p - a;
+    const double d1 = ab.dot(ap), d2 = ac.dot(ap);
+    if (d1 <= 0 && d2 <= 0) return a;
+    const Vec3 bp = p - b;
+    const double d3 = ab.dot(bp), d4 = ac.dot(bp);
+    if (d3 >= 0 && d4 <= d3) return b;
+    const double vc = d1 * d4 - d3 * d2;
+    if (vc <= 0 && d1 >= 0 && d3 <= 0) return a + d1 / (d1 - d3) * ab;
+    const Vec3 cp = p - c;
+    const double d5 = ab.dot(cp), d6 = ac.dot(cp);
+    if (d6 >= 0 && d5 <= d6) return c;
+    const double vb = d5 * d2 - d1 * d6;
+    if (vb <= 0 && d2 >= 0 && d6 <= 0) return a + d2 / (d2 - d6) * ac;
+    const double va = d3 * d6 - d5 * d4;
+    if (va <= 0 && d4 - d3 >= 0 && d5 - d6 >= 0) return b + (d4 - d3) / ((d4 - d3) + (d5 - d6)) * (c - b);
+    const double s = 1 / (va + vb + vc);
+    return a + vb * s * ab + vc * s * ac;
+}
+
+// A ball at c (field's axes) on the triangles below and around it: the nearest point, and others where the ground
+// faces another way.
+void ball_on_field(const HeightField& f, const Vec3& c, double radius, double margin, const Pose& B, Points& points) {
+    const double around = radius + std::max(margin, 0.0);
+    if (c[2] - around > f.highest) return;
+    double height;
+    Vec3 up;
+    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // its centre is below the ground: straight out
+        const double depth = (height - c[2]) * up[2];
+        const double gap = -depth - radius;
+        points.add(B.act(c + (depth + 0.5 * gap) * up), B.R * up, gap);
+        return;
+    }
+    const int first_x = std::max(0, static_cast<int>(std::floor((c[0] - around + f.half_x) / f.step_x())));
+    const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + around + f.half_x) / f.step_x())));
+    const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - around + f.half_y) / f.step_y())));
+    const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + around + f.half_y) / f.step_y())));
+    // how far the ball reaches at least beyond a triangle's edges and highest corner
+    auto beyond = [&](const Vec3& a, const Vec3& b, const Vec3& d) {
+        const double up = c[2] - std::max({a[2], b[2], d[2]});
+        const double x = std::max({a[0] - c[0], c[0] - d[0], 0.0}), y = std::max({a[1] - c[1], c[1] - d[1], 0.0});
+        // the diagonal leads from a to d; b lies on one side of it, and the ball's middle may lie on the other
+        const Vec3 along = d - a;
+        const double side = along[0] * (b[1] - a[1]) - along[1] * (b[0] - a[0]);
+        const double over = (along[0] * (c[1] - a[1]) - along[1] * (c[0] - a[0])) * (side > 0 ? -1 : 1);
+        const double across = std::max(over, 0.0) / std::hypot(along[0], along[1]);
+        return std::max(x * x + y * y, across * across) + (up > 0 ? up * up : 0.0) >= around * around;
+    };
+    constexpr int most = 4;
+    Vec3 normals[most], at[most];
+    double gaps[most] = {INFINITY, INFINITY, INFINITY, INFINITY};
+    int count = 0;
+    for (int y = first_y; y <= last_y; ++y)
+        for (int x = first_x; x <= last_x; ++x)
+            for (int half = 0; half < 2; ++half) {
+                const Vec3 a = f.vertex(y, x), d = f.vertex(y + 1, x + 1);
+                const Vec3 b = half ? f.vertex(y + 1, x) : f.vertex(y, x + 1);
+                if (beyond(a, b, d)) continue;
+                const Vec3 q = half ? nearest_on_triangle(c, a, d, b) : nearest_on_triangle(c, a, b, d);
+                const Vec3 away = c - q;
+                const double distance = away.norm(), gap = distance - radius;
+                if (gap >= margin || distance < tiny) continue;
+                const Vec3 n = away / distance;
+                int same = -1;
+                for (int k = 0; k < count; ++k)
+                    if (normals[k].dot(n) > 0.94) same = k;  // within 20 degrees
+                if (same < 0) {  // a place of its own, or that of the furthest so far
+                    same = count < most ? count++ : static_cast<int>(std::max_element(gaps, gaps + most) - gaps);
+                }
+                if (gap < gaps[same]) {
+                    normals[same] = n;
+                    gaps[same] = gap;
+                    at[same] = q + 0.5 * gap * n;
+                }
+            }
+    for (int k = 0; k < count; ++k) points.add(B.act(at[k]), B.R * normals[k], gaps[k]);
+}
+
+void point_on_field(const HeightField& f, const Vec3& x, double margin, const Pose& B, Points& points) {
+    double height;
+    Vec3 up;
+    if (!f.surface(x[0], x[1], height, up)) return;
+    const double gap = (x[2] - height) * up[2];
+    if (gap < margin) points.add(B.act(x - 0.5 * gap * up), B.R * up, gap);
+}
+
+}  // namespace
+
+int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
+    Points points{out};
+    const Pose inside = A.seen_from(B);
+    if (inside.p[2] - a.reach - std::max(margin, 0.0) > f.highest) return 0;
+    if (a.kind == Solid::box && inside.p[2] - inside.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
+        return 0;
+    if (a.kind == Solid::sphere) {
+        ball_on_field(f, inside.p, a.size[0], margin, B, points);
+        return points.count;
+    }
+    if (a.kind == Solid::capsule) {  // balls along it, no further apart than the grid
+        const double step = std::min(f.step_x(), f.step_y());
+        const int pieces = std::clamp(static_cast<int>(std::ceil(2 * a.size[1] / step)), 1, most_points / 4 - 1);
+        for (int i = 0; i <= pieces; ++i) {
+            const double z = -a.size[1] + 2 * a.size[1] * i / pieces;
+            ball_on_field(f, inside.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
+        }
+        return points.count;
+    }
+    if (a.kind == Solid::mesh) {
+        for (const Vec3& v : a.vertices) point_on_field(f, inside.act(v), margin, B, points);
+        return points.count;
+    }
+    Vec3 corner[8];
+    double radius;
+    if (a.kind == Solid::ellipsoid) {  // its point that faces the ground below that point
+        Vec3 up = Vec3::UnitZ();
+        double height;
+        for (int k = 0; k < 6; ++k) {
+            corners(a, -(inside.R.transpose() * up), corner, radius);
+            const Vec3 x = inside.act(corner[0]);
+            if (!f.surface(x[0], x[1], height, up)) break;
+        }
+        point_on_field(f, inside.act(corner[0]), margin, B, points);
+        return points.count;
+    }
+    const int count = corners(a, -inside.R.row(2).transpose(), corner, radius);
+    for (int i = 0; i < count; ++i) point_on_field(f, inside.act(corner[i]), margin, B, points);
+    if (a.kind == Solid::box) {  // peaks of the ground that stick into it
+        const Pose back = inside.inverse();
+        const Vec3 wide = inside.R.cwiseAbs() * a.size;
+        auto range = [](double at, double wide, double half, double step, int count, int& first, int& last) {
+            first = std::max(0, static_cast<int>(std::ceil((at - wide + half) / step)));
+            last = std::min(count - 1, static_cast<int>(std::floor((at + wide + half) / step)));
+        };
+        int first_x, last_x, first_y, last_y;
+        range(inside.p[0], wide[0], f.half_x, f.step_x(), f.columns, first_x, last_x);
+        range(inside.p[1], wide[1], f.half_y, f.step_y(), f.rows, first_y, last_y);
+        for (int y = first_y; y <= last_y; ++y)
+            for (int x = first_x; x <= last_x; ++x) {
+                const Vec3 peak = f.vertex(y, x), in = back.act(peak);
+                int face = -1;
+                double depth = INFINITY;
+                for (int k = 0; k < 3; ++k)
+                    if (a.size[k] - std::abs(in[k]) < depth) {
+                        depth = a.size[k] - std::abs(in[k]);
+                        face = k;
+                    }
+                if (depth < -std::max(margin, 0.0)) continue;
+                Vec3 outward = Vec3::Zero();
+                outward[face] = in[face] > 0 ? 1 : -1;
+                const Vec3 n = -(inside.R * outward);
+                if (n[2] <= 0) continue;
+                points.add(B.act(peak - 0.5 * depth * n), B.R * n, -depth);
+            }
+    }
+    return points.count;
+}
+
+}  // namespace supple
