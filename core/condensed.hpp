@@ -190,6 +190,7 @@ class Condensed : public Participant {
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
     void abandon() override;
+    bool symmetric() const override { return true; }
     double energy() const override { return interior->kinetic() + interior->energy(); }
 
    private:

@@ -3,7 +3,7 @@
 
 #include "spatial.hpp"
 
-namespace supple {
+namespace supple::abreast {
 
 inline constexpr int wide = 8;
 typedef double Lanes __attribute__((vector_size(64)));
@@ -77,4 +77,4 @@ struct Turn {  // rotation matrices, by columns
     SUPPLE_INLINE Row3 back(const Row3& v) const { return {dot(c[0], v), dot(c[1], v), dot(c[2], v)}; }
 };
 
-}  // namespace supple
+}  // namespace supple::abreast

@@ -18,6 +18,8 @@
 
 namespace supple {
 
+using namespace abreast;
+
 // What the passes need of one step, world axes
 struct alignas(64) Node {
     double screw[8];
