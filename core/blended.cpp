@@ -13,6 +13,8 @@ constexpr double agreement = 0.5;   // blended eigenvectors shorter than this ar
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
 constexpr double furthest = 1e6;    // displacement, over the radius, beyond which no state is taken
 constexpr double calm = 2e-3;       // s of damping over stiffness, at least: what a step of this size has of itself
+constexpr double floor = 0.01;      // of the largest compliance, where energy is summed up
+constexpr double unsure = 0.25;     // share of the energy stored, above that of the models in use, that may be wrong
 constexpr double stride = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 constexpr double same = 1e-6;       // what is left of a direction that others already have
@@ -387,21 +389,67 @@ bool Blended::solve() {
     const Square I = Square::Identity(r, r);
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
     hold_.noalias() = stiffness * (z_ + settled);
+    curb(0.5 * v_.dot(mass * v_), stored<n>());
     slope<n>(hold_);
     const Square J = strain;
     Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
-    if (damped) system += h * Square(slack).llt().solve(I);
+    outer_ = h * push_;
+    lost_.setZero(r, r);
+    if (damped) lost_ = h * Square(slack).llt().solve(I);
     Column right = mass * v_ + h * (push_ - hold_ + ground * z_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
         const Eigen::Matrix<double, 3, n> J = point_map(e, tip.point) * basis.middleRows(6 * e, 6);
-        right += h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
-        system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
+        const Column pull = h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
+        right += pull;
+        outer_ += pull;
+        lost_ += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
+    system += lost_;
     fresh_ = system.llt().solve(right);
     system_ = system;
     return fresh_.allFinite();
+}
+
+// Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
+// hold next to nothing of it: a compliance of at least `floor` of the largest stands for theirs.
+template <int n>
+double Blended::stored() {
+    using Square = Eigen::Matrix<double, n, n>;
+    const int r = static_cast<int>(basis.cols());
+    const Square at_least = Square(soft) + floor * soft.diagonal().maxCoeff() * Square::Identity(r, r);
+    const Eigen::Matrix<double, n, 1> held = at_least.llt().solve(Eigen::Matrix<double, n, 1>(z_ + settled));
+    by_.noalias() = basis * held;
+    by_ -= ground * xi;
+    double sum = 0;
+    for (const auto& use : used) {
+        const Sample& sample = samples[use.model];
+        double work = 0;
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 own = scaled(log(tips[e].pose.seen_from(sample.tips[e])));
+            work += own.dot(sample.wrench.segment<6>(6 * e) + by_.segment<6>(6 * e));
+        }
+        sum += use.weight * (sample.energy + 0.5 * work);
+    }
+    return sum;
+}
+
+// No energy stands behind the blended force, and weights that change can pump. So the books are kept: what the
+// mechanism may have is what it had, and what loads have done to it since, less what its dampers took. Of motion beyond that,
+// and a share of doubt about the energy stored, the speed is taken down.
+void Blended::curb(double kinetic, double stored) {
+    double least = stored;
+    for (const auto& use : used) least = std::min(least, samples[use.model].energy);
+    const double doubt = unsure * (stored - least), most = allowed - stored + doubt;
+    if (renew_ || !std::isfinite(allowed)) {
+        allowed = kinetic + stored;
+        renew_ = false;
+    } else if (kinetic > std::max(most, 0.0)) {
+        v_ *= std::sqrt(std::max(most, 0.0) / kinetic);
+    } else {
+        allowed = std::min(allowed, kinetic + stored + doubt);
+    }
 }
 
 bool Blended::begin() {
@@ -471,6 +519,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         fresh_.noalias() += turned_ * Eigen::Map<const Vector>(impulses, rows);
         if (!fresh_.allFinite()) return false;
     }
+    allowed += fresh_.dot(outer_) - fresh_.dot(lost_ * fresh_);
+    if (rows) allowed += Eigen::Map<const Vector>(impulses, rows).dot(rows_.transpose() * fresh_);
     z_ += h * fresh_;
     all_.noalias() = basis * z_;
     by_.noalias() = basis * fresh_;
@@ -480,10 +530,13 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         tips[e].pose = means[e] * exp(twist);
         tips[e].velocity = right_jacobian(twist) * unscaled(by_.segment<6>(6 * e));
     }
-    for (Sample& sample : samples)
-        if (sample.presence < 1) sample.presence = std::min(1.0, sample.presence + h / fading);
+    for (Sample& sample : samples) {
+        if (sample.presence == 1) continue;
+        sample.presence = std::min(1.0, sample.presence + h / fading);
+        renew_ = true;
+    }
     time += h;
-    touch();
+    stale_ = true;
     return true;
 }
 

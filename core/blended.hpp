@@ -64,6 +64,7 @@ class Blended : public Participant {
         std::vector<Pose> home;   // end effectors where the model was made
         Eigenframe parts[3];      // scaled, compliance with the ground's spring
         Vector wrench;            // b, scaled
+        double energy = 0;        // J, where it was made
         Vector load, settled;     // b with the ground's spring, and C times it
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
@@ -105,7 +106,10 @@ class Blended : public Participant {
 
     double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
-    void touch() { stale_ = true; }  // to be called when poses or samples were changed from outside
+    void touch() { stale_ = renew_ = true; }  // to be called when poses or samples were changed from outside
+    bool kept() const { return !renew_; }
+    void allow(double energy) { allowed = energy, renew_ = false; }
+    double allowed = 0;              // J, that it may have: what it had, and what loads have done, less what dampers took
 
     Vector weights;                  // (k,) of the last blend
     std::vector<BlendedLinks::Use> used;
@@ -131,6 +135,9 @@ class Blended : public Participant {
     void turn_frame(int use, const Vector& by, Vector& result);
     template <int n>
     bool solve();
+    template <int n>
+    double stored();
+    void curb(double kinetic, double stored);
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     Vec6 asked(int use, int e) const;
     void meet_bounds() const;
@@ -143,7 +150,9 @@ class Blended : public Participant {
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
     int n_ = 0;
-    bool stale_ = true;
+    bool stale_ = true, renew_ = true;
+    Vector outer_;                    // (r,) impulses of loads and handles,
+    Matrix lost_;                     // (r, r) and what dampers and handles take
     double reach_ = 0;                // 1/R of the weights
     int last_ = -1;                   // the neighbour that R follows
     std::vector<double> distances_;

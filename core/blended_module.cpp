@@ -31,7 +31,7 @@ class BlendedCore {
     // frames (n, c) and cores (c, c) of compliance, inverse mass and inverse damping
     void add(const Doubles& home, const std::vector<Doubles>& frames, const std::vector<Doubles>& cores,
              const Doubles& wrench, const Doubles& cobasis, const Doubles& rest,
-             const Doubles& maps, bool damped, double fade) {
+             const Doubles& maps, double energy, bool damped, double fade) {
         const std::size_t n = 6 * model.tips.size(), m = cobasis.size() / n;
         expect(home, 16 * model.tips.size());
         expect(wrench, n);
@@ -42,6 +42,7 @@ class BlendedCore {
         for (std::size_t k = 0; k < 3; ++k)
             sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n), {}};
         sample.wrench = vector(wrench);
+        sample.energy = energy;
         sample.cobasis = matrix(cobasis, m);
         if (fade > 0) {  // seconds until it has come in
             sample.presence = 0;
@@ -132,6 +133,12 @@ void bind_blended(nb::module_& module) {
                      c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
                  c.model.touch();
              })
+        .def("allow", [](BlendedCore& c, double energy) { c.model.allow(energy); })
+        // J, that it may have; none before the first step
+        .def_prop_ro("allowed", [](const BlendedCore& c) {
+            Vector all = Vector::Constant(c.model.kept() ? 1 : 0, c.model.allowed);
+            return copied(all);
+        }, copy)
         .def_prop_ro("presence", [](const BlendedCore& c) {
             Vector all(c.model.samples.size());
             for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.samples[i].presence;

@@ -62,6 +62,8 @@ class Twin:
         self.damped = any(model.damping.any() for model in models)
         self.pose, self.velocity = self.homes[0].copy(), np.zeros((self.n // 6, 6))
         self.loads: dict[int, tuple[np.ndarray, str]] = {}
+        self.energies = np.array([sample.energy for sample in supple.blend(models)._samples])
+        self.allowed: float | None = None
         self.handles: dict[int, tuple[np.ndarray, np.ndarray, float, float]] = {}
         self.frames: list[list[Eigenframe]] = []
         for i, model in enumerate(models):  # each is matched with those before it, the nearest first
@@ -160,6 +162,21 @@ class Twin:
         from_xi = block_diag(*spatial.right_jacobian(common)) * self.lengths / self.lengths[:, None]
         return basis.T @ np.array(columns).T @ from_xi @ basis
 
+    def stored(self, basis: np.ndarray, soft: np.ndarray, strain: np.ndarray) -> float:
+        """Energy by the trapezoidal rule from every model in use, with a compliance of at least 1 % of the largest."""
+        held = basis @ np.linalg.solve(soft + 0.01 * np.diag(soft).max() * np.eye(len(soft)), strain)
+        own = spatial.log(spatial.inverse(self.homes) @ self.pose).reshape(-1, self.n) / self.lengths
+        wrenches = np.array([model.wrenches * self.lengths for model in self.models])
+        return float(self.weights() @ (self.energies + 0.5 * ((wrenches + held) * own).sum(axis=1)))
+
+    def curbed(self, v: np.ndarray, kinetic: float, stored: float) -> np.ndarray:
+        """Speeds taken down to what is allowed, with a quarter of the energy above the samples' in doubt."""
+        if self.allowed is None:
+            return v
+        least = min(stored, self.energies[self.weights() > 0].min())
+        most = max(self.allowed - stored + 0.25 * (stored - least), 0.0)
+        return v if kinetic <= most else v * np.sqrt(most / kinetic)
+
     def step(self) -> None:
         """In parts if an end effector would move by more than 0.2, in all."""
         before, whole = (self.pose, self.velocity), self.h
@@ -178,6 +195,7 @@ class Twin:
         rates = np.linalg.solve(spatial.right_jacobian(xi), self.velocity[..., None]).ravel() / self.lengths
         z, v = basis.T @ (xi.ravel() / self.lengths), basis.T @ rates
         mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
+        v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
         slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
         system = mass + h * max(h, 2e-3) * slope.T @ stiffness @ slope
         system += h * np.linalg.inv(slack) if self.damped else 0
@@ -282,6 +300,8 @@ def test_steps(name, dt):
         if k == 50:
             fast.pull(tips[0], None)
             twin.handles.clear()
+        allowed = fast._motion.core.allowed
+        twin.allowed = float(allowed[0]) if len(allowed) else None
         fast.step()
         twin.step()
         poses = np.array([fast.end_effector_pose(tip) for tip in tips])

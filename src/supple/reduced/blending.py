@@ -336,6 +336,7 @@ class BlendedMotion:
             [np.ascontiguousarray(part.frame) for part in sample.parts],
             [np.ascontiguousarray(part.core) for part in sample.parts],
             *(np.ascontiguousarray(each) for each in arrays),
+            sample.energy,
             sample.damped,
             fade,
         )
@@ -479,13 +480,15 @@ class BlendedMotion:
 
     @property
     def state(self) -> tuple[Array, ...]:
-        return self.core.state, self.core.presence
+        return self.core.state, self.core.presence, self.core.allowed
 
     def set_state(self, state: tuple[Array, ...], time: float) -> None:
-        if len(state) != 2:
+        if len(state) != 3:
             raise MechanismError("this state was saved by a simulation of another model")
-        rows, presence = state
+        rows, presence, allowed = state
         if rows.shape != (len(self.model.end_effectors), 22):
             raise MechanismError("this state was saved by a simulation of another model")
         self.core.set_state(rows, time)
         self.core.set_presence(presence)
+        if len(allowed):
+            self.core.allow(float(allowed[0]))
