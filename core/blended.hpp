@@ -19,6 +19,8 @@
 // knows how the strain changes, r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T, and adds
 // J^T K J h v' to the springs' force: symmetric, so that it takes energy out; nothing at rest, so that rest is where it was.
 //
+// The books. What weights pump into the motion is taken out again: curb() in blended.cpp.
+//
 // Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
 #pragma once
 
