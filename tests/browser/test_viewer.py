@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import supple
-from browser.browsing import Visit, browser, chromium, free_port, until
+from browser.browsing import BLIND, Visit, browser, chromium, free_port, until
+from supple.viewer import server
 from supple.viewer.recording import Recorder
 from supple.viewer.showing import replaying, viewing
 
@@ -95,3 +96,18 @@ def test_a_recording_is_replayed(running):
         visit.until(lambda: np.abs(visit.pixels() - first).max() > 0.2, "another moment to be drawn")
         assert visit.errors == []
         visit.close()
+
+
+def test_a_browser_without_webgl_is_told_about(running):
+    """The page says it, and so does the terminal."""
+    said = []
+    blind = running.browser_type.launch(executable_path=chromium(), args=list(BLIND))
+    with viewing(supple.library.ladder(), port=free_port()) as page, blind:
+        server.watch(page.server, said.append, patience=3.0)
+        visit = blind.new_page()
+        visit.goto(f"http://127.0.0.1:{page.server.get_port()}")
+        visit.get_by_text("WebGL is unavailable").wait_for()
+        until(lambda: visit.wait_for_timeout(50) or said, "the line on the terminal")
+        assert said == [server.BLIND]
+        assert visit.get_by_text("WebGL is unavailable").is_visible()
+        assert page.session.frame.time > 0
