@@ -144,7 +144,7 @@ def test_a_method_that_cannot_come_there_starts_at_rest(session, monkeypatch):
         patch.setattr(supple.Simulation, "step", fail)
         session.method = "engine"
     assert session.method == "engine"
-    assert "engine: starts at rest, since it cannot come to where the mechanism was: too far" in session.messages[-2].text
+    assert "engine: starts at rest, since it cannot come to where the former was: too far" in session.messages[-2].text
     np.testing.assert_allclose(session.frame.pulls["tip"].point, rest, atol=1e-9)
     session.step(500)
     assert session.frame.displacement > 0.05  # the handle still pulls
@@ -331,6 +331,13 @@ def test_end_effectors_are_guessed():
         b.hinge(f"bend_{side}", "stem", f"prong_{side}", at=(0, 0, 1), axis="y", stiffness=10.0)
     b.hinge("root", "world", "stem", at=(0, 0, 0), axis="y", stiffness=10.0)
     assert likely_end_effectors(b.build()) == ("prong_-1", "prong_1")
+    b.link("tie", (-1, 0, 2), (1, 0, 2), mass=1.0)  # closes a loop, so that neither prong nor tie is an end
+    b.link("flag", (0, 0, 2), (0, 0, 3), mass=1.0)
+    for side in (-1, 1):
+        b.hinge(f"pin_{side}", f"prong_{side}", "tie", at=(side, 0, 2), axis="y")
+    b.hinge("pole", "tie", "flag", at=(0, 0, 2), axis="x", stiffness=10.0)
+    assert likely_end_effectors(b.build()) == ("flag",)
+    assert likely_end_effectors(supple.library.molecule(50).mechanism())
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ class Session:
                 self._come_to(sim, points)
         except ConvergenceError as error:
             sim.reset()
-            self.tell(f"{method}: starts at rest, since it cannot come to where the mechanism was: {error}", warning=True)
+            self.tell(f"{method}: starts at rest, since it cannot come to where the former was: {error}", warning=True)
         self._pull(sim)
 
     def _come_to(self, sim: Moving, points: dict[str, Array]) -> None:
@@ -395,7 +395,7 @@ class Session:
         """For a simulation that is at rest."""
         return Meter(self.mechanism, sim.poses, self.end_effectors)
 
-    def _look(self) -> Frame:
+    def _look(self, at_once: bool = True) -> Frame:
         """A frame of the present state; the caller holds the lock."""
         runner, sim = self._runner, self._runner.sim
         poses = sim.poses
@@ -406,7 +406,7 @@ class Session:
             k = sim.stiffness(name) if isinstance(sim, AdaptiveMotion | SceneMotion) else self._stiffness
             force = np.zeros(3) if target is None else k * (target - point)
             pulls[name] = Pull(point, target, force)
-        apart, total = self._meter.apart(sim)
+        apart, total = self._meter.apart(sim, at_once)
         if perf_counter() >= self._sampled + 1 / SAMPLES:
             self._energy = self._meter.energy(sim)
         return Frame(
@@ -431,7 +431,7 @@ class Session:
             return
         self._published = now
         with self._runner.lock:
-            frame = self._look()
+            frame = self._look(at_once)
             self.frame = frame
             self.fresh.set()
             if at_once or now >= self._sampled + 1 / SAMPLES:
