@@ -191,7 +191,8 @@ def _softest(models: Models) -> dict[str, Array]:
 
 def _loaded(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
     """Linear models at shares of the load; fewer where the mechanism does not bear that much."""
-    found, start = [], models.rest
+    found: list[supple.ReducedModel] = []
+    start = models.rest
     for share in MODELS:
         try:
             scaled = {name: share * wrench for name, wrench in loads.items()}

@@ -11,6 +11,8 @@ from supple.mechanism.record import Array
 if TYPE_CHECKING:
     import viser
 
+ROOM = (10, 24, 0, 0)
+"""Pixels above, right of, below and left of a plot, for the outermost numbers."""
 RED, BLUE, GREEN = "#d1495b", "#2e86ab", "#3a9e4f"
 
 
@@ -28,7 +30,13 @@ class Plots:
             empty = tuple(np.zeros(1) for _ in series)
             scales = {"x": uplot.Scale(time=False), "y": uplot.Scale()}
             return gui.add_uplot(
-                empty, tuple(series), title=title, scales=scales, legend=uplot.Legend(show=len(lines) > 1), aspect=2.2
+                empty,
+                tuple(series),
+                title=title,
+                scales=scales,
+                legend=uplot.Legend(show=len(lines) > 1),
+                aspect=2.2,
+                padding=ROOM,
             )
 
         with gui.add_folder("Plots"):
