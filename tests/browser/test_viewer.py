@@ -42,6 +42,7 @@ def test_a_user_pulls_a_ladder(running, tmp_path):
         before = session.frame.separation
         visit.press("Linearise here")
         visit.until(lambda: session.method == "blended", "the model to be added")
+        visit.page.get_by_text("2 models; the joints were").wait_for()  # on the page, too
         visit.until(lambda: session.frame.separation < 0.5 * before, "the separation to fall")
         assert len(session.series["separation"]) > 10
 
@@ -50,6 +51,7 @@ def test_a_user_pulls_a_ladder(running, tmp_path):
         visit.choose("Method", "engine")
         visit.until(lambda: session.frame.method == "engine" and session.frame.separation < 1e-9, "the engine")
         assert not session.paused
+        assert page._thread.is_alive()
 
         second = Visit(running, page.server)  # two at once, and one that leaves
         second.until(lambda: second.painted() > 0.002, "the second page to be drawn")

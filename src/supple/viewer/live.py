@@ -212,7 +212,8 @@ class LivePage:
         state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
-            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}, force {frame.force:.3g} N"
+            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}  \n"
+            f"force {frame.force:.3g} N"
         )
         _assign(self._method, "value", frame.method)
         _assign(self._ghost, "value", session.ghost)

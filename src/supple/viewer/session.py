@@ -334,7 +334,13 @@ class Session:
         except (MechanismError, ConvergenceError) as error:
             self.tell(f"the exploration failed: {error}", warning=True)
         else:
-            self.tell(str(found.exploration), warning=found.exploration is None or not found.exploration.met)
+            told = found.exploration
+            assert told is not None
+            self.tell(
+                f"{told.models} models; {told.within:.0%} of {len(told.after)} fresh points are within an error of "
+                f"{told.max_error:g}",
+                warning=not told.met,
+            )
             if models is self._models:
                 models.blended = found
                 self._change("blended")
