@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 ROOM = (10, 24, 0, 0)
 """Pixels above, right of, below and left of a plot, for the outermost numbers."""
-LEAST = 1e-3
-"""Of an axis, at least."""
+DIGITS = 6
+"""Behind the point: what is nothing but rounding is shown as nothing."""
 RED, BLUE, GREEN = "#d1495b", "#2e86ab", "#3a9e4f"
 
 
@@ -23,9 +23,6 @@ class Plots:
 
     def __init__(self, gui: viser.GuiApi, energy: bool = True) -> None:
         from viser import uplot
-
-        self._fitted: dict[int, tuple[Any, Any]] = {}
-        """Axes that each plot has now."""
 
         def plot(title: str, x: str, lines: dict[str, str], dots: bool = False) -> Any:
             series = [uplot.Series(label=x)]
@@ -54,33 +51,8 @@ class Plots:
         """The series of a session."""
         if not len(series["time"]):
             return
-        order = np.argsort(series["displacement"], kind="stable")
-        along, apart = series["displacement"][order], series["separation"][order]
-        self._separation.data = along, apart
-        self._energy.data = series["time"], series["kinetic"], series["stored"]
-        self._force.data = series["time"], series["force"]
-        self._fit(self._separation, (apart,), along)
-        self._fit(self._energy, (series["kinetic"], series["stored"]))
-        self._fit(self._force, (series["force"],))
-
-    def _fit(self, plot: Any, lines: tuple[Array, ...], along: Array | None = None) -> None:
-        """Axes from zero to a round number, so that what is nothing but rounding looks like nothing."""
-        from viser import uplot
-
-        y, x = _bounds(*lines), None if along is None else _bounds(along)
-        if self._fitted.get(id(plot)) != (x, y):
-            self._fitted[id(plot)] = (x, y)
-            across = uplot.Scale(time=False) if x is None else uplot.Scale(time=False, range=x)
-            plot.scales = {"x": across, "y": uplot.Scale(range=y)}
-
-
-def _bounds(*lines: Array) -> tuple[float, float]:
-    """From zero, or a round number below the least, to one above the largest."""
-    low, high = min(float(line.min()) for line in lines), max(float(line.max()) for line in lines)
-    return -_round_up(-low) if low < -LEAST else 0.0, _round_up(high)
-
-
-def _round_up(value: float) -> float:
-    """1, 2 or 5 times a power of ten, LEAST or more."""
-    power = 10.0 ** np.floor(np.log10(max(value, LEAST)))
-    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= value * (1 - 1e-9)))
+        shown = {name: np.round(values, DIGITS) for name, values in series.items()}
+        order = np.argsort(shown["displacement"], kind="stable")
+        self._separation.data = shown["displacement"][order], shown["separation"][order]
+        self._energy.data = shown["time"], shown["kinetic"], shown["stored"]
+        self._force.data = shown["time"], shown["force"]
