@@ -143,7 +143,7 @@ def compare(
 
 def apart(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
     """m, between the origins, centres of mass and end effectors of two shapes, the pair that differs most."""
-    centres = np.array([body.centre * (body.mass > 0) for body in a.mechanism.bodies])[:, :, None]
+    centres = np.array([body.centre for body in a.mechanism.bodies])[:, :, None]
     moved = a.array - b.array
     turned = (moved[:, :3, :3] @ centres)[..., 0] + moved[:, :3, 3]
     ends = [a[tip][:3, 3] - b[tip][:3, 3] for tip in tips]
