@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import supple
+from browser.browsing import free_port
 from supple.cli import words
 from supple.cli.app import app
 from supple.progress import Bar
@@ -529,6 +530,32 @@ def test_a_port_in_use_is_one_line(run):
     assert result.stderr == f"supple: port {port} is in use; choose another one (--port), or end what uses it\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("view", "nope.xml"), "'nope.xml' is not there"),
+        (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
+        (("view", "nosuch"), "neither a file nor a mechanism of the library"),
+        (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),
+        (("view", "ladder", "--method", "magic"), "no method named 'magic'"),
+        (("view", "ladder", "--port", "99999"), "a port is a number from 1 to 65535"),
+        (("view", "ladder", "--host", "192.0.2.1"), "cannot listen on 192.0.2.1"),
+        (("view", "trampoline", "-e", "tip"), "comes with its own end effectors"),
+        (("replay", "nope.npz"), "there is no file nope.npz"),
+        (("replay", "broken.npz"), "is not a recording, or is damaged"),
+        (("compare", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(run, tmp_path, args, text):
+    (tmp_path / "broken.xml").write_text("<mujoco><body")
+    (tmp_path / "broken.npz").write_text("nothing")
+    free = () if "--port" in args or args[0] == "compare" else ("--port", str(free_port()))
+    result = run(*args, *free, *(() if args[0] == "compare" else ("--no-browser",)))
+    assert result.exit_code == 1
+    assert text in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_without_viser_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     result = run("view", "ladder", "--no-browser")
@@ -537,9 +564,7 @@ def test_without_viser_it_says_what_to_install(run, monkeypatch):
 
 
 def test_view_shows_a_page_until_it_is_ended(tmp_path):
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port = trial.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-u", "-c", "from supple.cli import main; main()"]
     command += ["view", "ladder", "--no-browser", "--port", str(port)]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
