@@ -62,6 +62,26 @@ def test_a_user_pulls_a_ladder(running, tmp_path):
         visit.close()
 
 
+def test_ghost_level_of_detail_and_exploring(running):
+    with viewing(supple.library.ladder(rungs=3), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, height=1100)
+        visit.until(lambda: visit.painted() > 0.002, "the ladder to be drawn")
+        visit.page.get_by_label("Engine's shape").first.click()
+        visit.until(lambda: session.frame.ghost is not None, "the engine's shape")
+        visit.page.get_by_text("End effectors", exact=True).first.click()
+        visit.choose("Body or site", "rung_1")
+        visit.press("Add or remove")
+        visit.until(lambda: set(session.frame.pulls) == {"tip", "rung_1"}, "another handle")
+        visit.press("Add or remove")
+        visit.until(lambda: set(session.frame.pulls) == {"tip"}, "the handle to be gone")
+        visit.press("Explore")
+        visit.page.get_by_text("fresh points are within an error of").wait_for()
+        visit.until(lambda: session.method == "blended", "the models that were found")
+        assert visit.errors == []
+        visit.close()
+
+
 def test_a_client_that_leaves_in_mid_drag_leaves_the_simulation_sane(running):
     with viewing(supple.library.robot_arm(), port=free_port()) as page:
         visit = Visit(running, page.server)
