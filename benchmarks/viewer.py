@@ -2,7 +2,7 @@
 
 A chain of 400 links and, where the robots are beside the project, the Shadow hand of 26 bodies with its meshes, dragged
 about by a script. The browser is a bare client of the page's protocol, so that drawing costs nothing; with
-`--soak SECONDS` the dragging goes on and the growth of memory is measured.
+`--soak SECONDS` it drags, on and on, and the growth of memory is measured (`--only-soak`: nothing else).
 """
 
 import asyncio
@@ -23,19 +23,32 @@ from supple.viewer.showing import viewing
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 PORT = 18080
-METHODS = ("engine", "blended", "linear")
+METHODS = ("engine", "blended", "linear", "condensed")
+CAMERA = {
+    "wxyz": (1, 0, 0, 0),
+    "position": (0, -5, 1),
+    "fov": 1.0,
+    "near": 0.01,
+    "far": 100.0,
+    "image_height": 540,
+    "image_width": 900,
+    "look_at": (0, 0, 1),
+    "up_direction": (0, 0, 1),
+}
+"""Of a browser; a page that never told its own is not there yet."""
 
 
 class Client(threading.Thread):
-    """Receives what a browser would, and counts the frames: bursts of messages between pauses."""
+    """Receives what a browser would and counts it; drags as a browser does."""
 
     def __init__(self, server) -> None:
         super().__init__(daemon=True)
         self.url = address(server).replace("http", "ws")
         self.count, self.size, self.wanted = 0, 0, True
+        self._loop, self._socket = asyncio.new_event_loop(), None
 
     def run(self) -> None:
-        asyncio.run(self._receive())
+        self._loop.run_until_complete(self._receive())
 
     async def _receive(self) -> None:
         import viser
@@ -44,10 +57,26 @@ class Client(threading.Thread):
         name = f"viser-v{viser.__version__}"
         with suppress(websockets.exceptions.ConnectionClosed):
             async with websockets.connect(self.url, subprotocols=[name], max_size=None) as socket:
+                await socket.send(_message("ViewerCameraMessage", **CAMERA))
+                self._socket = socket
                 while self.wanted:
                     message = await socket.recv()
                     self.count += 1
                     self.size += len(message)
+
+    def drag(self, end_effector: str, phase: str, point) -> None:
+        """The mouse on a handle at a point (3,), m: `phase` is start, update or end."""
+        at = tuple(float(x) for x in point)
+        places = {"start_position": at, "end_position": at, "start_screen_pos": (0, 0), "end_screen_pos": (0, 0)}
+        button = {"instance_index": None, "button": "left", "modifier": None, "owner": ""}
+        message = _message("SceneNodeDragMessage", phase=phase, name=f"/handles/{end_effector}", **places, **button)
+        asyncio.run_coroutine_threadsafe(self._socket.send(message), self._loop).result(30)
+
+
+def _message(kind: str, **fields) -> bytes:
+    import msgspec
+
+    return msgspec.msgpack.encode({"type": kind, **fields})
 
 
 def measure(report: Report, name: str, mech, seconds: float) -> float:
@@ -81,29 +110,47 @@ def measure(report: Report, name: str, mech, seconds: float) -> float:
 
 
 def soak(report: Report, seconds: float) -> None:
-    """Growth of memory under a script that drags, switches and resets, once every method was used."""
+    """A script drags the tip through the page's protocol, lets go, switches methods and resets; memory is read every
+    twentieth of the time, from the first one on: every method was used by then."""
+    faults: list[str] = []
+    threading.excepthook = lambda args: faults.append(f"{args.thread}: {args.exc_value!r}")
     with viewing(supple.library.ladder(), port=PORT) as page:
-        session, start = page.session, perf_counter()
-        rest, early = session.frame.pulls["tip"].point, 0.0
+        session = page.session
+        told, tell = [], session.tell
+
+        def hear(text: str, warning: bool = False) -> None:
+            told.append(text)
+            tell(text, warning)
+
+        session.tell = hear
         client = Client(page.server)
         client.start()
-        for method in METHODS:
-            session.method = method
+        while client.count < 5:
+            sleep(0.1)
+        rest, start, used = session.frame.pulls["tip"].point, perf_counter(), []
         for i in range(10**9):
             now = perf_counter() - start
-            session.pull("tip", rest + [0.0, 0.6 * np.sin(2 * now), 0.2 * np.cos(now)])
-            if i % 500 == 499:
-                session.method = METHODS[i // 500 % len(METHODS)]
-            if i % 4000 == 3999:
+            phase = {0: "start", 199: "end"}.get(i % 200, "update")
+            client.drag("tip", phase, rest + [0.0, 0.6 * np.sin(2 * now), 0.2 * np.cos(now)])
+            if i % 200 == 199:
+                session.method = METHODS[i // 200 % len(METHODS)]
+            if i % 2000 == 1999:
                 session.reset()
-            if early == 0 and now > min(60.0, 0.2 * seconds):
-                early = memory()
+                session.paused = False
+            if now > len(used) * seconds / 20:
+                used.append((now, memory()))
+                print(f"{now:7.0f} s  {used[-1][1]:7.1f} MB  {session.frame.factor:.2f} x real time", flush=True)
             if now > seconds:
                 break
             sleep(0.02)
-        report.target("growth of memory while dragging, MB", memory() - early, at_most=20)
-        bad = [m.text for m in session.messages if m.text.startswith("paused")]
-        report.target("steps that failed while dragging", len(bad), at_most=0)
+        for text in sorted(set(told)):
+            print(f"{told.count(text)} times: {text}")
+        early, middle, late = (used[k][1] for k in (1, len(used) // 2, -1))
+        report.row(what="dragging", seconds=now, early_MB=early, middle_MB=middle, late_MB=late, drags=i)
+        report.target("growth of memory while dragging, MB", late - early, at_most=20)
+        report.target("steps that failed while dragging", sum(t.startswith("paused") for t in told), at_most=0)
+        report.target("exceptions while dragging", len(faults), at_most=0)
+        print(*faults, sep="\n")
 
 
 def memory() -> float:
@@ -115,13 +162,7 @@ def memory() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    long = float(sys.argv.pop(sys.argv.index("--soak") + 1)) if "--soak" in sys.argv else 0.0
-    sys.argv = [word for word in sys.argv if word != "--soak"]
-    args = parse_args(__doc__)
-    report = Report("viewer", args)
-    seconds = 4.0 if args.quick else 15.0
+def rates(report: Report, seconds: float) -> None:
     rate = measure(report, "chain of 400", supple.library.helix(400), seconds)
     report.target("chain of 400 links, frames a second to the browser", rate, at_least=30)
     if HAND.exists():
@@ -129,6 +170,17 @@ def main() -> None:
         report.target("Shadow hand with meshes, frames a second to the browser", rate, at_least=30)
     else:
         print(f"the Shadow hand is not here ({HAND}); its row is left out")
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    long = float(sys.argv.pop(sys.argv.index("--soak") + 1)) if "--soak" in sys.argv else 0.0
+    alone = "--only-soak" in sys.argv
+    sys.argv = [word for word in sys.argv if word not in ("--soak", "--only-soak")]
+    args = parse_args(__doc__)
+    report = Report("viewer", args)
+    if not alone:
+        rates(report, 4.0 if args.quick else 15.0)
     if long:
         soak(report, long)
     report.finish()

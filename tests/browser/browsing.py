@@ -13,6 +13,8 @@ import numpy as np
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
+BLIND = ("--no-sandbox", "--disable-gpu", "--disable-3d-apis")
+"""Without WebGL."""
 HARMLESS = "Unable to preventDefault inside passive event listener"
 """Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
 PATIENCE = 60.0

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import supple
-from browser.browsing import Visit, browser, chromium, free_port, until
+from browser.browsing import BLIND, Visit, browser, chromium, free_port, until
+from supple.viewer import server
 from supple.viewer.recording import Recorder
 from supple.viewer.showing import replaying, viewing
 
@@ -41,6 +42,7 @@ def test_a_user_pulls_a_ladder(running, tmp_path):
         before = session.frame.separation
         visit.press("Linearise here")
         visit.until(lambda: session.method == "blended", "the model to be added")
+        visit.page.get_by_text("2 models; the joints were").wait_for()  # on the page, too
         visit.until(lambda: session.frame.separation < 0.5 * before, "the separation to fall")
         assert len(session.series["separation"]) > 10
 
@@ -49,12 +51,33 @@ def test_a_user_pulls_a_ladder(running, tmp_path):
         visit.choose("Method", "engine")
         visit.until(lambda: session.frame.method == "engine" and session.frame.separation < 1e-9, "the engine")
         assert not session.paused
+        assert page._thread.is_alive()
 
         second = Visit(running, page.server)  # two at once, and one that leaves
         second.until(lambda: second.painted() > 0.002, "the second page to be drawn")
         second.close()
         time = session.frame.time
         visit.until(lambda: session.frame.time > time, "time to go on")
+        assert visit.errors == []
+        visit.close()
+
+
+def test_ghost_level_of_detail_and_exploring(running):
+    with viewing(supple.library.ladder(rungs=3), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, height=1100)
+        visit.until(lambda: visit.painted() > 0.002, "the ladder to be drawn")
+        visit.page.get_by_label("Engine's shape").first.click()
+        visit.until(lambda: session.frame.ghost is not None, "the engine's shape")
+        visit.page.get_by_text("End effectors", exact=True).first.click()
+        visit.choose("Body or site", "rung_1")
+        visit.press("Add or remove")
+        visit.until(lambda: set(session.frame.pulls) == {"tip", "rung_1"}, "another handle")
+        visit.press("Add or remove")
+        visit.until(lambda: set(session.frame.pulls) == {"tip"}, "the handle to be gone")
+        visit.press("Explore")
+        visit.page.get_by_text("fresh points are within an error of").wait_for()
+        visit.until(lambda: session.method == "blended", "the models that were found")
         assert visit.errors == []
         visit.close()
 
@@ -95,3 +118,18 @@ def test_a_recording_is_replayed(running):
         visit.until(lambda: np.abs(visit.pixels() - first).max() > 0.2, "another moment to be drawn")
         assert visit.errors == []
         visit.close()
+
+
+def test_a_browser_without_webgl_is_told_about(running):
+    """The page says it, and so does the terminal."""
+    said = []
+    blind = running.browser_type.launch(executable_path=chromium(), args=list(BLIND))
+    with viewing(supple.library.ladder(), port=free_port()) as page, blind:
+        server.watch(page.server, said.append, patience=3.0)
+        visit = blind.new_page()
+        visit.goto(f"http://127.0.0.1:{page.server.get_port()}")
+        visit.get_by_text("WebGL is unavailable").wait_for()
+        until(lambda: visit.wait_for_timeout(50) or said, "the line on the terminal")
+        assert said == [server.BLIND]
+        assert visit.get_by_text("WebGL is unavailable").is_visible()
+        assert page.session.frame.time > 0

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from time import sleep
 from urllib.request import urlopen
 
@@ -15,9 +16,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import supple
+from browser.browsing import free_port
 from supple.cli import words
 from supple.cli.app import app
 from supple.progress import Bar
+from supple.viewer.methods import METHODS
 from supple.viewer.recording import Recording
 
 
@@ -428,6 +431,74 @@ def test_compare_leaves_out_what_does_not_work(run, monkeypatch):
     assert "needs the package mujoco" in found["failed"]["MuJoCo"]
 
 
+def gripper():
+    """Two fingers on one spring between stops."""
+    b = supple.Builder("gripper", gravity=(0, 0, 0))
+    for side in (-1, 1):
+        name = {-1: "left", 1: "right"}[side]
+        b.link(name, (0.1 * side, 0, 0), (0.1 * side, 0, 0.3), mass=0.2)
+        spring = {"stiffness": 5.0, "limits": (-0.01, 1.0)}
+        b.hinge(f"{name}_hinge", "world", name, at=(0.1 * side, 0, 0), axis=(0, -side, 0), **spring)
+        b.site(f"{name}_tip", name, at=(0.1 * side, 0, 0.3))
+    b.couple("gear", {"left_hinge": 1.0, "right_hinge": -1.0}, stiffness=1e3)
+    return b.build()
+
+
+def test_compare_pulls_end_effectors_together_and_away_from_stops(run):
+    gripper().save("gripper.json")
+    result = run("compare", "gripper.json", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    pulls = {load["on"]: load["wrench"][0] for load in found["loads"]}
+    assert pulls["left_tip"] > 0 > pulls["right_tip"]  # both close, which the stops allow
+    rows = {row["method"]: row for row in found["methods"]}
+    assert 0.2 < found["moved"] / (0.3 * found["radius"]) < 1.5
+    assert rows["blended"]["error"] < 0.1 * found["moved"]
+
+
+def test_compare_says_why_there_is_no_blended_model(run):
+    gripper().save("gripper.json")
+    args = ("--force", "left_tip", "-9", "0", "0", "--force", "right_tip", "9", "0", "0")
+    result = run("compare", "gripper.json", *args, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "stops hold it; try another --force" in json.loads(result.stdout)["failed"]["blended"]
+
+
+def test_compare_tells_remedies_as_options(run, monkeypatch):
+    def fail(models, dt):
+        raise supple.MechanismError("nothing holds it. Add springs (mech.with_springs(stiffness=...))")
+
+    monkeypatch.setitem(METHODS, "condensed", replace(METHODS["condensed"], begin=fail))
+    result = run("compare", "loop", "--json")
+    assert json.loads(result.stdout)["failed"]["condensed"] == "nothing holds it. Add springs (--springs 50)"
+
+
+def test_compare_refuses_what_floats(run):
+    b = supple.Builder("scene")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
+    b.link("ball", (1, 0, 0), (1, 0, 0.1), mass=1.0)
+    b.free("ball_joint", "world", "ball")
+    b.build().save("scene.json")
+    result = run("compare", "scene.json", "-e", "arm")
+    assert result.exit_code == 1
+    assert "'ball' of 'scene' floats free" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])
+def test_compare_on_real_robots(run, robots, robot):
+    """With springs on what nothing holds every method has its row, and the default load fits the blended model."""
+    result = run("compare", str(robots / robot), "--springs", "0.5", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["failed"] == {}
+    rows = {row["method"]: row for row in found["methods"]}
+    assert set(rows) == {"engine", "linear", "blended", "condensed", "MuJoCo"}
+    assert rows["blended"]["error"] < 0.5 * rows["linear"]["error"]
+    assert rows["condensed"]["error"] < 0.05 * found["moved"]
+
+
 # recordings and the viewer
 
 
@@ -459,6 +530,32 @@ def test_a_port_in_use_is_one_line(run):
     assert result.stderr == f"supple: port {port} is in use; choose another one (--port), or end what uses it\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("view", "nope.xml"), "'nope.xml' is not there"),
+        (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
+        (("view", "nosuch"), "neither a file nor a mechanism of the library"),
+        (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),
+        (("view", "ladder", "--method", "magic"), "no method named 'magic'"),
+        (("view", "ladder", "--port", "99999"), "a port is a number from 1 to 65535"),
+        (("view", "ladder", "--host", "192.0.2.1"), "cannot listen on 192.0.2.1"),
+        (("view", "trampoline", "-e", "tip"), "comes with its own end effectors"),
+        (("replay", "nope.npz"), "there is no file nope.npz"),
+        (("replay", "broken.npz"), "is not a recording, or is damaged"),
+        (("compare", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(run, tmp_path, args, text):
+    (tmp_path / "broken.xml").write_text("<mujoco><body")
+    (tmp_path / "broken.npz").write_text("nothing")
+    free = () if "--port" in args or args[0] == "compare" else ("--port", str(free_port()))
+    result = run(*args, *free, *(() if args[0] == "compare" else ("--no-browser",)))
+    assert result.exit_code == 1
+    assert text in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_without_viser_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     result = run("view", "ladder", "--no-browser")
@@ -467,9 +564,7 @@ def test_without_viser_it_says_what_to_install(run, monkeypatch):
 
 
 def test_view_shows_a_page_until_it_is_ended(tmp_path):
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port = trial.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-u", "-c", "from supple.cli import main; main()"]
     command += ["view", "ladder", "--no-browser", "--port", str(port)]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -150,6 +150,7 @@ def test_urdf(tmp_path: Path) -> None:
     assert "planar" in kinds.values()
     np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-1, 2]])
     np.testing.assert_array_equal(mech.poses["tool"][:3, 3], [0, 0, 2])
+    np.testing.assert_array_equal(mech.bodies[mech.body_index("tool")].centre, 0)  # it has no mass
     np.testing.assert_array_equal(mech.poses["bird"][:3, 3], [1, 2, 3])
     (mimic,) = mech.couplings
     assert mimic.rigid

@@ -111,6 +111,45 @@ def test_methods_are_switched_while_it_runs(session):
     assert not [m for m in session.messages if m.warning]
 
 
+@pytest.mark.parametrize("method", ["engine", "linear", "condensed"])
+def test_a_new_method_starts_where_a_swinging_one_was(session, method):
+    session.method = "blended"
+    rest = session.frame.pulls["tip"].point
+    session.pull("tip", rest + [0, 0.8, -0.1])
+    session.step(700)
+    session.linearise_here()
+    session.step(300)
+    session.let_go()
+    session.step(12)  # on its way back
+    before = session.frame.pulls["tip"].point
+    assert np.linalg.norm(before - rest) > 0.1
+    session.method = method
+    assert session.method == method
+    assert np.linalg.norm(session.frame.pulls["tip"].point - before) < 0.3 * np.linalg.norm(before - rest)
+    away = 0.0
+    for _ in range(20):  # nothing of what brought it there holds it
+        session.step(25)
+        away = max(away, float(np.linalg.norm(session.frame.pulls["tip"].point - before)))
+    assert away > 0.5 * np.linalg.norm(before - rest)
+
+
+def test_a_method_that_cannot_come_there_starts_at_rest(session, monkeypatch):
+    def fail(sim, n=1):
+        raise supple.ConvergenceError("too far", time=0.0)
+
+    rest = session.frame.pulls["tip"].point
+    session.pull("tip", rest + [0, 0.3, 0])
+    session.step(500)
+    with monkeypatch.context() as patch:
+        patch.setattr(supple.Simulation, "step", fail)
+        session.method = "engine"
+    assert session.method == "engine"
+    assert "engine: starts at rest, since it cannot come to where the former was: too far" in session.messages[-2].text
+    np.testing.assert_allclose(session.frame.pulls["tip"].point, rest, atol=1e-9)
+    session.step(500)
+    assert session.frame.displacement > 0.05  # the handle still pulls
+
+
 def test_an_adaptive_linkage_lights_up_the_joints_that_move():
     session = Session(supple.library.bicycle_chain())
     assert session.method == "adaptive"  # nothing holds the chain
@@ -217,7 +256,24 @@ def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
     session._runner.sim.step = fail
     session._runner.tick(0.1)
     assert session.paused
-    assert session.messages[-1].text == "paused: violent"
+    assert session.messages[-1].text == "paused: violent. Reset, or another method, goes on"
+    session.method = "linear"
+    assert not session.paused
+    session._runner.sim.step = fail
+    session._runner.tick(0.1)
+    session.reset()
+    assert not session.paused
+    session.paused = True
+    session.reset()  # a user's own pause stays
+    assert session.paused
+
+
+def test_a_ghost_that_fails_holds_nothing_else_up(session):
+    session.ghost = True
+    session._ghost_stopped(supple.ConvergenceError("violent", time=0.0))
+    assert not session.paused
+    assert "the engine's shape stopped: violent" in session.messages[-1].text
+    session.stop()
 
 
 def test_what_is_recorded_can_be_seen_again(session):
@@ -275,6 +331,13 @@ def test_end_effectors_are_guessed():
         b.hinge(f"bend_{side}", "stem", f"prong_{side}", at=(0, 0, 1), axis="y", stiffness=10.0)
     b.hinge("root", "world", "stem", at=(0, 0, 0), axis="y", stiffness=10.0)
     assert likely_end_effectors(b.build()) == ("prong_-1", "prong_1")
+    b.link("tie", (-1, 0, 2), (1, 0, 2), mass=1.0)  # closes a loop, so that neither prong nor tie is an end
+    b.link("flag", (0, 0, 2), (0, 0, 3), mass=1.0)
+    for side in (-1, 1):
+        b.hinge(f"pin_{side}", f"prong_{side}", "tie", at=(side, 0, 2), axis="y")
+    b.hinge("pole", "tie", "flag", at=(0, 0, 2), axis="x", stiffness=10.0)
+    assert likely_end_effectors(b.build()) == ("flag",)
+    assert likely_end_effectors(supple.library.molecule(50).mechanism())
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,7 @@ def _plain_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever reads has seen enough: typer ends quietly
     except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
-        text = str(error).replace("mech.with_springs(stiffness=...)", "--springs 50")
-        typer.echo(f"supple: {' '.join(tables.printable(text).split())}", err=True)
+        typer.echo(f"supple: {tables.printable(words.one_line(error))}", err=True)
         raise typer.Exit(1) from None
 
 

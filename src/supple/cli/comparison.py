@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 import supple
+from supple.cli.words import one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
 from supple.reduced.joints import separation
+from supple.reduced.model import held_base
 from supple.viewer.methods import METHODS, Models
 
 DT = 2e-3
@@ -70,7 +72,7 @@ class Comparison:
     @property
     def moved(self) -> float:
         """m, of the link that moves most."""
-        return apart(self.exact.poses.array, self.mechanism.poses.array)
+        return apart(self.exact.poses, self.mechanism.poses, self.end_effectors)
 
     def row(self, method: str) -> Row:
         return next(row for row in self.rows if row.method == method)
@@ -99,65 +101,107 @@ def compare(
     """Every method under wrenches (6,) in world axes on end effectors; without any, under forces along the softest
     direction of each."""
     models = Models(mech, end_effectors)
-    if models.rest is None:
-        raise MechanismError(
-            f"'{mech.name}' has no equilibrium to compare at: it floats, or falls; fix its base, or add springs"
-        )
-    loads = _soft(models) if wrenches is None else wrenches
-    for name in loads:
+    for name in wrenches or {}:
         if name not in models.end_effectors:
             raise MechanismError(f"the force on '{name}' needs --end-effector {name}: reduced models are pulled there")
+    base = held_base(mech)[1]
+    if base is not None:
+        raise MechanismError(
+            f"'{base}' of '{mech.name}' floats free, so there is no equilibrium to compare at; give a file without it, "
+            "or without its free joint"
+        )
+    if models.rest is None:
+        raise MechanismError(
+            f"'{mech.name}' has no equilibrium to compare at: it falls; add springs (mech.with_springs(stiffness=...))"
+        )
+    if wrenches is None:
+        loads, others = _soft(models)
+    else:
+        loads, others = wrenches, _loaded(models, wrenches)
     exact = equilibrium(mech, loads, start=models.rest, progress=lambda fraction: None)
-    models.blended = blend([models.linear, *_loaded(models, loads)])
+    models.blended = blend([models.linear, *others])
     rows: list[Row] = []
     shapes, failed = {}, {}
     names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
     for i, name in enumerate(names):
         progress(i / len(names))
         try:
+            if name == "blended" and not others:
+                raise MechanismError(
+                    "no model but the linear one could be made under this load: it buckles, or stops hold it; "
+                    "try another --force"
+                )
             peer: Peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads, exact)
             step = _timed(peer.step)
             poses = exact.poses if name == "engine" else peer.settle(mech.radius or 1.0)
             shapes[name] = poses
             rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, peer.gap()))
         except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
-            failed[name] = " ".join(str(error).split())
+            failed[name] = one_line(error)
     return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
 
 
-def apart(a: Array, b: Array) -> float:
-    """m, between the origins of the body that differs most."""
-    return float(np.linalg.norm(a[:, :3, 3] - b[:, :3, 3], axis=1).max())
+def apart(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
+    """m, between the origins, centres of mass and end effectors of two shapes, the pair that differs most."""
+    centres = np.array([body.centre for body in a.mechanism.bodies])[:, :, None]
+    moved = a.array - b.array
+    turned = (moved[:, :3, :3] @ centres)[..., 0] + moved[:, :3, 3]
+    ends = [a[tip][:3, 3] - b[tip][:3, 3] for tip in tips]
+    return float(np.linalg.norm([*moved[:, :3, 3], *turned, *ends], axis=1).max())
 
 
-def _soft(models: Models) -> dict[str, Array]:
-    """Forces along the softest direction of each end effector, that move it by REACH."""
-    model, result = models.linear, {}
+def _soft(models: Models) -> tuple[dict[str, Array], list[supple.ReducedModel]]:
+    """Loads that `_softest` names, or their opposite where stops are in the way, and the linear models under them."""
+    loads = _softest(models)
+    found = _loaded(models, loads)
+    if len(found) < len(MODELS):
+        opposite = {name: -wrench for name, wrench in loads.items()}
+        others = _loaded(models, opposite)
+        if len(others) > len(found):
+            return opposite, others
+    return loads, found
+
+
+def _softest(models: Models) -> dict[str, Array]:
+    """Forces along the softest direction of each end effector, that help one another and move the one that moves most
+    by REACH."""
+    model, forces = models.linear, np.zeros(len(models.linear.compliance))
     for i, name in enumerate(model.end_effectors):
-        turn = model.end_effector_poses[i][:3, :3]
-        values, vectors = np.linalg.eigh(model.compliance[6 * i : 6 * i + 3, 6 * i : 6 * i + 3])
+        part = slice(6 * i, 6 * i + 3)
+        values, vectors = np.linalg.eigh(model.compliance[part, part])
         if not values[-1] > 0:
             raise MechanismError(
                 f"no force moves '{name}': limits, motors or loops hold it, or it lies on its limits since nothing "
                 "else does; name another end effector, or add springs (mech.with_springs(stiffness=...))"
             )
-        direction = turn @ vectors[:, -1]
-        direction *= np.sign(direction[np.abs(direction).argmax()])
-        size = REACH * (models.mechanism.radius or 1.0) / values[-1]
-        result[name] = np.concatenate([float(f"{size:.2g}") * direction, np.zeros(3)])
+        direction = vectors[:, -1] / values[-1]
+        turned = model.end_effector_poses[i][:3, :3] @ direction
+        others = direction @ model.compliance[part] @ forces  # how far they move it along
+        helps = others if abs(others) > 1e-6 else turned[np.abs(turned).argmax()]
+        forces[part] = np.sign(helps) * direction
+    moved = (model.compliance @ forces)[: 6 * len(model.end_effectors)].reshape(-1, 6)[:, :3]
+    size = REACH * (models.mechanism.radius or 1.0) / np.linalg.norm(moved, axis=1).max()
+    result = {}
+    for i, name in enumerate(model.end_effectors):
+        force = model.end_effector_poses[i][:3, :3] @ forces[6 * i : 6 * i + 3]
+        norm = float(np.linalg.norm(force))
+        result[name] = np.concatenate([float(f"{size * norm:.2g}") * force / norm, np.zeros(3)])
     return result
 
 
 def _loaded(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
     """Linear models at shares of the load; fewer where the mechanism does not bear that much."""
-    found, start = [], models.rest
+    found: list[supple.ReducedModel] = []
+    start = models.rest
     for share in MODELS:
         try:
             scaled = {name: share * wrench for name, wrench in loads.items()}
             start = equilibrium(models.mechanism, scaled, start=start, progress=lambda fraction: None)
-            found.append(reduce(models.mechanism, models.end_effectors, at=start))
-        except (ConvergenceError, MechanismError):  # it buckles, or stops hold it
+            model = reduce(models.mechanism, models.end_effectors, at=start)
+            blend([models.linear, *found, model])
+        except (ConvergenceError, MechanismError):  # it buckles, or stops hold it where another model is
             break
+        found.append(model)
     return found
 
 
@@ -168,7 +212,7 @@ def _row(
     loops = [joints.joints[mech.joints[j].name] for j in mech.topology.loops]
     off = [float(np.linalg.norm(poses[tip][:3, 3] - exact[tip][:3, 3])) for tip in tips]
     drift = max(loops, default=0.0) if gap is None else gap
-    return Row(name, apart(exact.array, poses.array), max(off), joints.total, drift, step)
+    return Row(name, apart(exact, poses, tips), max(off), joints.total, drift, step)
 
 
 def _timed(step: Callable[[int], object]) -> float:
@@ -203,7 +247,7 @@ class Peer(ABC):
         while perf_counter() < end:
             self.step(100)
             now = self.poses()
-            if apart(now.array, before.array) < STILL * radius:
+            if apart(now, before) < STILL * radius:
                 break
             before = now
         return now

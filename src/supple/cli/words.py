@@ -1,4 +1,5 @@
-"""Options that take several words and may be given several times: `--force BODY FX FY FZ`.
+"""Words that the command line takes and gives: options of several words that may be given several times, such as
+`--force BODY FX FY FZ`, and what went wrong in one line.
 
 Typer knows lists and tuples, not lists of tuples. So the words of each such option are tied into one before
 typer sees them, and untied in the command.
@@ -55,6 +56,11 @@ def untied(option: str, values: Iterable[str] | None) -> list[tuple[str, list[fl
             raise MechanismError(f"{option} takes {' '.join(wanted)}, got '{' '.join([name, *words])}'")
         result.append((name, [_number(f"{option} {name}", word) for word in words]))
     return result
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong, and the remedy as an option rather than a call."""
+    return " ".join(str(error).replace("mech.with_springs(stiffness=...)", "--springs 50").split())
 
 
 def _number(where: str, word: str) -> float:

@@ -43,6 +43,8 @@ class LivePage:
         self._stage = Stage(server, session.mechanism, frame.poses)
         self._hands: dict[str, Hand] = {}
         self._kept: Recording | None = None
+        self._acting: set[str] = set()
+        """What a user chose and is not done yet."""
         self._timing: dict[str, Callable[[], object]] = {
             "Pause": lambda: setattr(session, "paused", not session.paused),
             "Step": lambda: session.step(STEPS),
@@ -67,12 +69,12 @@ class LivePage:
         self._status = gui.add_markdown("")
         names = tuple(session.methods)
         self._method = gui.add_dropdown("Method", names, initial_value=session.method, hint=_hint(session))
-        self._method.on_update(lambda event: self._set("method", self._method.value))
+        self._follow(self._method, "method")
         with gui.add_folder("Time"):
             buttons = gui.add_button_group("", tuple(self._timing))
             buttons.on_click(lambda event: self._do(self._timing[buttons.value]))
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
-            self._speed.on_update(lambda event: self._set("speed", float(self._speed.value)))
+            self._follow(self._speed, "speed", float)
         with gui.add_folder("Better models", visible=not session.is_scene):
             gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
                 lambda event: self._do(session.linearise_here)
@@ -87,7 +89,7 @@ class LivePage:
             self._ghost = gui.add_checkbox(
                 "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
             )
-            self._ghost.on_update(lambda event: self._set("ghost", self._ghost.value))
+            self._follow(self._ghost, "ghost")
             self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed, red: 1 % of the radius")
             self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
             gui.add_button("Let go").on_click(lambda event: session.let_go())
@@ -111,8 +113,19 @@ class LivePage:
         except (MechanismError, ConvergenceError) as error:
             self.session.tell(str(error), warning=True)
 
+    def _follow(self, handle: Any, name: str, read: Callable[[Any], object] = lambda value: value) -> None:
+        """Sets on the session what the user chooses. The page leaves the choice alone until that is done."""
+
+        async def chosen(event: Any) -> None:  # at once, before the page is written again
+            if event.client is not None:  # by a user, not by the page itself
+                self._acting.add(name)
+                Thread(target=self._set, args=(name, read(handle.value)), daemon=True).start()
+
+        handle.on_update(chosen)
+
     def _set(self, name: str, value: object) -> None:
         self._do(lambda: setattr(self.session, name, value))
+        self._acting.discard(name)
 
     def _toggle_exploring(self) -> None:
         if self.session.progress is None:
@@ -212,10 +225,12 @@ class LivePage:
         state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
-            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}, force {frame.force:.3g} N"
+            f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}  \n"
+            f"force {frame.force:.3g} N"
         )
-        _assign(self._method, "value", frame.method)
-        _assign(self._ghost, "value", session.ghost)
+        for name, handle in (("method", self._method), ("ghost", self._ghost)):
+            if name not in self._acting:
+                _assign(handle, "value", getattr(session, name))
         _assign(self._record, "label", "End recording" if session.recording else "Record")
         exploring = session.progress is not None
         _assign(self._explore, "label", "Cancel exploring" if exploring else "Explore")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ from supple.reduced.joints import separation
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.methods import Moving
 from supple.viewer.scenery import SceneMotion
+
+TARDY = 0.005
+"""s that the simulation's thread does not mind to measure for."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,10 @@ class Meter:
         self._tips = {name: spatial.inverse(rest[name]) for name in end_effectors}
         radius = mech.radius or 1.0
         self._lengths = np.array([radius] * 3 + [1.0] * 3)
+        self._apart = np.zeros(len(mech.joints)), 0.0
+        self._cost = 0.0
+        """s that they took to measure."""
+        self._measuring: Future[None] | None = None
 
     @cached_property
     def _inertia(self) -> Array:
@@ -90,15 +99,30 @@ class Meter:
         twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._tips.items()]
         return float(max(np.linalg.norm(twist) for twist in twists))
 
-    def apart(self, sim: Moving) -> tuple[Array, float]:
-        """(joints,) separation of each joint, m, and their sum over the radius."""
+    def apart(self, sim: Moving, at_once: bool = True) -> tuple[Array, float]:
+        """(joints,) separation of each joint, m, and their sum over the radius. Unless they are wanted at once, those
+        of a mechanism that takes long to measure are measured in a thread of their own, and come some frames late."""
         if isinstance(sim, AdaptiveMotion):
             return np.zeros(len(self.mechanism.joints)), 0.0  # its poses follow from the joints
         if isinstance(sim, SceneMotion):
             apart = sim.apart()
             return apart, float(apart.sum() / (sim.robot.mechanism.radius or 1.0))
-        found = separation(self.mechanism, sim.poses.array)
-        return np.array(list(found.joints.values())), found.total
+        poses = sim.poses.array
+        if at_once or self._cost < TARDY:
+            self._measure(poses)
+        elif self._measuring is None or self._measuring.done():
+            self._measuring = self._pool.submit(self._measure, poses)
+        return self._apart
+
+    def _measure(self, poses: Array) -> None:
+        start = perf_counter()
+        found = separation(self.mechanism, poses)
+        self._apart = np.array(list(found.joints.values())), found.total
+        self._cost = perf_counter() - start
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, "supple meter")
 
     def energy(self, sim: Moving) -> tuple[float, float]:
         """Kinetic, and stored in springs and by gravity, J. Those of a reduced model are the full mechanism's at the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,10 +114,13 @@ def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, .
 
 
 def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
-    """What is called a tip; otherwise the bodies that nothing hangs on, the last ones of a tree."""
+    """What is called a tip; otherwise the bodies at the ends, that one joint holds and nothing hangs on; where there
+    are none, the last ones of the spanning tree."""
     names = [b.name for b in mech.bodies] + [s.name for s in mech.sites if mech.frame(s.name)[0] >= 0]
     tips = [name for name in names if name.lower().endswith("tip")]
     if not tips:
         parents = {int(p) for p in mech.topology.parent}
-        tips = [b.name for i, b in enumerate(mech.bodies) if i not in parents]
+        leaves = [b.name for i, b in enumerate(mech.bodies) if i not in parents]
+        joints = Counter(name for joint in mech.joints for name in (joint.parent, joint.child))
+        tips = [name for name in leaves if joints[name] == 1] or leaves
     return tuple(tips[:MOST_TIPS])

@@ -11,6 +11,10 @@ from supple.mechanism.record import Array
 if TYPE_CHECKING:
     import viser
 
+ROOM = (10, 24, 0, 0)
+"""Pixels above, right of, below and left of a plot, for the outermost numbers."""
+DIGITS = 6
+"""Behind the point: what is nothing but rounding is shown as nothing."""
 RED, BLUE, GREEN = "#d1495b", "#2e86ab", "#3a9e4f"
 
 
@@ -28,7 +32,13 @@ class Plots:
             empty = tuple(np.zeros(1) for _ in series)
             scales = {"x": uplot.Scale(time=False), "y": uplot.Scale()}
             return gui.add_uplot(
-                empty, tuple(series), title=title, scales=scales, legend=uplot.Legend(show=len(lines) > 1), aspect=2.2
+                empty,
+                tuple(series),
+                title=title,
+                scales=scales,
+                legend=uplot.Legend(show=len(lines) > 1),
+                aspect=2.2,
+                padding=ROOM,
             )
 
         with gui.add_folder("Plots"):
@@ -41,7 +51,8 @@ class Plots:
         """The series of a session."""
         if not len(series["time"]):
             return
-        order = np.argsort(series["displacement"], kind="stable")
-        self._separation.data = series["displacement"][order], series["separation"][order]
-        self._energy.data = series["time"], series["kinetic"], series["stored"]
-        self._force.data = series["time"], series["force"]
+        shown = {name: np.round(values, DIGITS) for name, values in series.items()}
+        order = np.argsort(shown["displacement"], kind="stable")
+        self._separation.data = shown["displacement"][order], shown["separation"][order]
+        self._energy.data = shown["time"], shown["kinetic"], shown["stored"]
+        self._force.data = shown["time"], shown["force"]

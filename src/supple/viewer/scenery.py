@@ -18,8 +18,9 @@ from supple.world import scenes
 from supple.world.scenes import Scene
 
 SCENES: dict[str, Callable[[str], Scene]] = {
-    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Recording", "Scene")
+    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Recording", "Scene", "shadow_hand")
 }
+"""Those that need no file."""
 LEVELS = {
     "reduced": "the robot folded into its end effectors, which are what touches",
     "full": "every body of the robot, exact, and all of them touch",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
-from typing import TYPE_CHECKING
+from threading import Timer
+from typing import TYPE_CHECKING, Any
 
 from supple.errors import MechanismError
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     import viser
 
 HOST, PORT = "127.0.0.1", 8080
+PATIENCE = 30.0
+"""s in which a browser that opened the page has drawn something."""
+BLIND = (
+    "A browser opened the page but draws nothing: most likely it has no WebGL. Turn on hardware acceleration in its "
+    "settings, or open the address in another browser."
+)
 
 
 @contextmanager
@@ -36,6 +43,26 @@ def serving(host: str = HOST, port: int = PORT) -> Iterator[viser.ViserServer]:
     finally:
         with redirect_stdout(StringIO()):  # its farewell
             server.stop()
+
+
+def watch(server: viser.ViserServer, say: Callable[[str], None], patience: float = PATIENCE) -> None:
+    """Says so when a browser came and draws nothing. viser lists a browser once it told its camera, which one without
+    WebGL never does; the connection below knows of it before."""
+    there: set[int] = set()
+
+    def came(connection: Any) -> None:
+        def look() -> None:
+            if connection.client_id in there and connection.client_id not in server.get_clients():
+                say(BLIND)
+
+        there.add(connection.client_id)
+        timer = Timer(patience, look)
+        timer.daemon = True
+        timer.start()
+
+    sockets = server._websock_server
+    sockets.on_client_connect(came)
+    sockets.on_client_disconnect(lambda connection: there.discard(connection.client_id))
 
 
 def _check_free(host: str, port: int) -> None:

@@ -13,6 +13,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.engine import Simulation
 from supple.engine.dynamics import handle_spring
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
@@ -33,7 +34,11 @@ SAMPLES = 20
 KEPT = 600
 """Points that are kept."""
 CATCH_UP = 0.15
-"""s of computing that a newly chosen method gets to come to where the handles pull it."""
+"""s of computing that a newly chosen method gets to come to where the former one was."""
+FIRM = 30.0
+"""Stiffness of the handles that bring it there, over that of a user's."""
+NEAR = 0.01
+"""Distance over the radius within which it is there already."""
 SERIES = ("time", "separation", "displacement", "kinetic", "stored", "force")
 
 
@@ -75,7 +80,7 @@ class Session:
         self._ghost: Runner | None = None
         self._ghost_poses = np.zeros((0, 4, 4))
         self._cancelled = False
-        self._beyond = False
+        self._beyond = self._failed = False
         self._sampled = self._published = -np.inf
         if isinstance(subject, Mechanism):
             tips = likely_end_effectors(subject) if end_effectors is None else end_effectors
@@ -137,13 +142,13 @@ class Session:
 
     def step(self, n: int = 1) -> None:
         """So many steps at once, for a simulation that is paused."""
-        for runner in self._runners:
+        for runner, failed in zip(self._runners, (self._stopped, self._ghost_stopped), strict=False):
             with runner.lock:
                 self._act(runner)
                 try:
                     runner.sim.step(n)
                 except ConvergenceError as error:
-                    self._stopped(error)
+                    failed(error)
         self._publish(at_once=True)
 
     def reset(self) -> None:
@@ -156,6 +161,7 @@ class Session:
         with self._runner.lock:
             self._series.clear()
             self._beyond, self._sampled, self._offset = False, -np.inf, 0.0
+        self._go_on()
         self._publish(at_once=True)
 
     # acting on it
@@ -218,8 +224,7 @@ class Session:
                 new = self._models.begin(method, self.dt)
                 meter = self._new_meter(new)
                 self.targets = {n: at for n, at in self.targets.items() if n in self.end_effectors}
-                self._pull(new)
-                self._catch_up(new)
+                self._catch_up(new, method)
             except (MechanismError, ConvergenceError) as error:
                 self.tell(f"{method}: {error}", warning=True)
                 return False
@@ -228,6 +233,7 @@ class Session:
             self._method, self._meter, self._beyond = method, meter, False
             if self._ghost is not None and method == "engine":
                 self.ghost = False
+        self._go_on()
         self.tell(f"moved by the {method} {'model' if isinstance(new, ReducedSimulation) else 'method'} now")
         self._publish(at_once=True)
         return True
@@ -243,10 +249,28 @@ class Session:
         for name in self.end_effectors:
             sim.pull(name, targets.get(name))
 
-    def _catch_up(self, sim: Moving) -> None:
-        """Towards where the handles pull it, for so long as a user does not mind to wait."""
-        if not self.targets:
+    def _catch_up(self, sim: Moving, method: str) -> None:
+        """From rest to where the end effectors are now, for so long as a user does not mind to wait; then the handles
+        pull it. Where it cannot come there it starts at rest."""
+        poses = self._runner.sim.poses
+        points = {name: poses[name][:3, 3].copy() for name in self.end_effectors}
+        try:
+            if not self._failed:
+                self._come_to(sim, points)
+        except ConvergenceError as error:
+            sim.reset()
+            self.tell(f"{method}: starts at rest, since it cannot come to where the former was: {error}", warning=True)
+        self._pull(sim)
+
+    def _come_to(self, sim: Moving, points: dict[str, Array]) -> None:
+        poses, radius = sim.poses, self.mechanism.radius or 1.0
+        if max(float(np.linalg.norm(poses[name][:3, 3] - point)) for name, point in points.items()) < NEAR * radius:
             return
+        for name, point in points.items():
+            if isinstance(sim, Simulation | ReducedSimulation):
+                sim.pull(name, point, FIRM * self._stiffness)
+            else:
+                sim.pull(name, point)
         end = perf_counter() + CATCH_UP
         while perf_counter() < end:
             sim.step(5)
@@ -310,7 +334,13 @@ class Session:
         except (MechanismError, ConvergenceError) as error:
             self.tell(f"the exploration failed: {error}", warning=True)
         else:
-            self.tell(str(found.exploration), warning=found.exploration is None or not found.exploration.met)
+            told = found.exploration
+            assert told is not None
+            self.tell(
+                f"{told.models} models; {told.within:.0%} of {len(told.after)} fresh points are within an error of "
+                f"{told.max_error:g}",
+                warning=not told.met,
+            )
             if models is self._models:
                 models.blended = found
                 self._change("blended")
@@ -337,13 +367,13 @@ class Session:
             return
         try:
             sim = self._of_mechanism().begin("engine", self.dt)
-            self._pull(sim)
-            self._catch_up(sim)
+            with self._runner.lock:
+                self._catch_up(sim, "the engine's shape")
         except (MechanismError, ConvergenceError) as error:
             self.tell(f"the engine: {error}", warning=True)
             return
         self._ghost_poses = sim.poses.array
-        ghost = Runner(sim, self._act, self._look_at_ghost, self._stopped)
+        ghost = Runner(sim, self._act, self._look_at_ghost, self._ghost_stopped)
         ghost.speed, ghost.paused = self.speed, self.paused
         self._ghost = ghost
         ghost.start()
@@ -371,7 +401,7 @@ class Session:
         """For a simulation that is at rest."""
         return Meter(self.mechanism, sim.poses, self.end_effectors)
 
-    def _look(self) -> Frame:
+    def _look(self, at_once: bool = True) -> Frame:
         """A frame of the present state; the caller holds the lock."""
         runner, sim = self._runner, self._runner.sim
         poses = sim.poses
@@ -382,7 +412,7 @@ class Session:
             k = sim.stiffness(name) if isinstance(sim, AdaptiveMotion | SceneMotion) else self._stiffness
             force = np.zeros(3) if target is None else k * (target - point)
             pulls[name] = Pull(point, target, force)
-        apart, total = self._meter.apart(sim)
+        apart, total = self._meter.apart(sim, at_once)
         if perf_counter() >= self._sampled + 1 / SAMPLES:
             self._energy = self._meter.energy(sim)
         return Frame(
@@ -407,7 +437,7 @@ class Session:
             return
         self._published = now
         with self._runner.lock:
-            frame = self._look()
+            frame = self._look(at_once)
             self.frame = frame
             self.fresh.set()
             if at_once or now >= self._sampled + 1 / SAMPLES:
@@ -426,8 +456,19 @@ class Session:
             self._beyond = False
 
     def _stopped(self, error: ConvergenceError) -> None:
-        self.paused = True
-        self.tell(f"paused: {error}", warning=True)
+        self.paused = self._failed = True
+        self.tell(f"paused: {error}. Reset, or another method, goes on", warning=True)
+
+    def _ghost_stopped(self, error: ConvergenceError) -> None:
+        """Only the ghost stands still."""
+        self.tell(f"the engine's shape stopped: {error}. Reset goes on", warning=True)
+
+    def _go_on(self) -> None:
+        """Ends a pause that a failed step made; a user's own stays."""
+        if self._failed:
+            self._failed = self._runner.paused = False
+        if self._ghost is not None:
+            self._ghost.paused = self._runner.paused
 
     def tell(self, text: str, warning: bool = False) -> None:
         """A line for the user."""

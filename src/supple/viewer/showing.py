@@ -10,7 +10,7 @@ from supple.mechanism import Mechanism
 from supple.viewer.live import LivePage
 from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
-from supple.viewer.server import HOST, PORT, address, open_browser, serving
+from supple.viewer.server import HOST, PORT, address, open_browser, serving, watch
 from supple.viewer.session import Session
 from supple.viewer.timeline import ReplayPage
 
@@ -84,6 +84,7 @@ def _running(page: LivePage | ReplayPage) -> Iterator[None]:
 
 
 def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None]) -> None:
+    watch(page.server, say)
     opened = browser and open_browser(page.server)
     say("End with Ctrl-C." if opened else "Open that address in a browser; end with Ctrl-C.")
     try:

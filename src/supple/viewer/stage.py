@@ -60,7 +60,7 @@ class Stage:
         centre, radius = mech.bounding_sphere
         radius = radius or 1.0
         lowest = min((_lowest(solid, poses) for solid in self._solids), default=0.0)
-        z = 0.0 if -0.05 * radius < lowest < 0.6 * radius else lowest
+        z = 0.0 if 0 <= lowest < 0.6 * radius else lowest
         cell = 10.0 ** np.floor(np.log10(radius))
         scene.set_up_direction("+z")
         scene.add_grid(
@@ -170,7 +170,7 @@ def _ball_radius(mech: Mechanism, name: str) -> float:
     radius, meshes = mech.radius or 1.0, {mesh.name: mesh for mesh in mech.meshes}
     body = mech.bodies[mech.frame(name)[0]]
     thick = [np.ptp(meshes[s.mesh].box, axis=0).min() / 2 if s.mesh else s.size.min() for s in seen_shapes(body)]
-    return float(np.clip(1.3 * max(thick, default=0.0), BALL * radius, 4 * BALL * radius))
+    return float(np.clip(1.8 * max(thick, default=0.0), BALL * radius, 4 * BALL * radius))
 
 
 def _arrow(pull: Pull) -> Any:

@@ -126,7 +126,8 @@ class _Reader:
         inertia = turn @ np.diag(model.body_inertia[b]) @ turn.T
         inertia = (inertia + inertia.T) / 2
         mass = float(model.body_mass[b])
-        return Body(self.bodies[b], self.poses[b], mass, model.body_ipos[b], inertia, shapes)
+        centre = model.body_ipos[b] if mass > 0 else np.zeros(3)  # MuJoCo writes where the body is in its parent
+        return Body(self.bodies[b], self.poses[b], mass, centre, inertia, shapes)
 
     def _site_name(self, frames: Names, s: int, name: str) -> str:
         chosen = frames.free(name or f"site{s}")
