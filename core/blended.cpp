@@ -57,6 +57,7 @@ void Blended::add(Sample sample) {
     for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
     sample.load = sample.wrench;
+    sample.own = Vector::Zero(sample.wrench.size());
     const Eigenframe& soft = sample.parts[compliance];
     sample.settled = soft.frame * (soft.core * (soft.frame.transpose() * sample.load));
     samples.push_back(std::move(sample));
@@ -202,6 +203,11 @@ void Blended::blend() {
         means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : sums_[e].pose();
         xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
     }
+    for (const auto& use : used) {
+        Sample& sample = samples[use.model];
+        for (std::size_t e = 0; e < tips.size(); ++e)
+            sample.own.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(sample.tips[e])));
+    }
     if (ground > 0) stand();
     wrench_.setZero();
     each_.setZero();
@@ -238,12 +244,9 @@ void Blended::stand() {
 }
 
 void Blended::ask() {
-    for (const auto& use : used) {
-        Sample& sample = samples[use.model];
-        for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec6 own = log(tips[e].pose.seen_from(sample.tips[e]));
-            all_.segment<6>(6 * e) = 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
-        }
+    for (std::size_t k = 0; k < used.size(); ++k) {
+        Sample& sample = samples[used[k].model];
+        for (std::size_t e = 0; e < tips.size(); ++e) all_.segment<6>(6 * e) = asked(k, e);
         sample.y.noalias() = sample.cobasis * all_;
     }
 }
@@ -425,12 +428,7 @@ double Blended::stored() {
     double sum = 0;
     for (const auto& use : used) {
         const Sample& sample = samples[use.model];
-        double work = 0;
-        for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec6 own = scaled(log(tips[e].pose.seen_from(sample.tips[e])));
-            work += own.dot(sample.wrench.segment<6>(6 * e) + by_.segment<6>(6 * e));
-        }
-        sum += use.weight * (sample.energy + 0.5 * work);
+        sum += use.weight * (sample.energy + 0.5 * sample.own.dot(sample.wrench + by_));
     }
     return sum;
 }
@@ -447,9 +445,9 @@ void Blended::curb(double kinetic, double stored) {
         renew_ = false;
     } else if (kinetic > std::max(most, 0.0)) {
         v_ *= std::sqrt(std::max(most, 0.0) / kinetic);
-    } else {
-        allowed = std::min(allowed, kinetic + stored + doubt);
     }
+    // neither debts nor savings beyond the doubt
+    allowed = std::clamp(allowed, stored - doubt, kinetic + stored + doubt);
 }
 
 bool Blended::begin() {
@@ -464,8 +462,7 @@ bool Blended::begin() {
 
 // The twist that a model in use is asked at, of one end effector.
 Vec6 Blended::asked(int use, int e) const {
-    const Vec6 own = log(tips[e].pose.seen_from(samples[used[use].model].tips[e]));
-    return 0.5 * (own + unscaled(xi.segment<6>(6 * e)));
+    return 0.5 * unscaled(samples[used[use].model].own.segment<6>(6 * e) + xi.segment<6>(6 * e));
 }
 
 // Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
@@ -530,11 +527,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         tips[e].pose = means[e] * exp(twist);
         tips[e].velocity = right_jacobian(twist) * unscaled(by_.segment<6>(6 * e));
     }
-    for (Sample& sample : samples) {
-        if (sample.presence == 1) continue;
-        sample.presence = std::min(1.0, sample.presence + h / fading);
-        renew_ = true;
-    }
+    for (Sample& sample : samples)
+        if (sample.presence < 1) sample.presence = std::min(1.0, sample.presence + h / fading);
     time += h;
     stale_ = true;
     return true;

@@ -72,6 +72,7 @@ class Blended : public Participant {
         double presence = 1;      // from 0 to 1 while a new model comes in
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
+        Vector own;               // where the tips are from here, scaled
         Vector y;                 // where the model is asked
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
         Vector stands;            // (bounds,) where they stand in the model, moved by set-points
