@@ -382,8 +382,8 @@ void Blended::slope(const Vector& held) {
         strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
-// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of the
-// step.
+// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips
+// at the end of the step.
 template <int n>
 bool Blended::solve() {
     using Square = Eigen::Matrix<double, n, n>;

@@ -357,3 +357,22 @@ def test_bad_sessions_are_refused(options, text):
 def test_a_bad_speed_is_refused(session):
     with pytest.raises(supple.MechanismError, match="speed"):
         session.speed = 0.0
+
+
+@pytest.mark.parametrize(("along", "there", "back", "steps"), [((-0.4031, 0.9022, -0.1535), 1.7546, 1.9662, 334),
+                                                              ((0.2, -0.5, 0.84), 1.9, 1.5, 120)])  # fmt: skip
+def test_a_model_made_far_out_does_not_fly_away(along, there, back, steps):
+    """The Y dragged by nearly two radii, linearised there, and dragged to the other side at once."""
+    mech = supple.library.y()
+    session = Session(mech, method="blended")
+    tip = session.end_effectors[0]
+    start, way = session.frame.pulls[tip].point, np.array(along) * mech.radius
+    session.pull(tip, start + there * way)
+    session.step(steps)
+    assert session.linearise_here()
+    session.step(200)
+    session.pull(tip, start - back * way)
+    for _ in range(20):
+        session.step(50)
+        assert not session.paused
+        assert np.abs(session.frame.poses[:, :3, 3] - mech.poses.array[:, :3, 3]).max() < 20 * mech.radius
