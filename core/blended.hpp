@@ -126,6 +126,7 @@ class Blended : public Participant {
     void ask();                      // where each model in use is asked
 
    private:
+    static constexpr double agreement = 0.5;  // blended eigenvectors shorter than this are not made longer than twice
     void weigh();
     template <int n>
     void mix(Kind kind, Matrix& into);

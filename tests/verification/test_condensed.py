@@ -195,15 +195,19 @@ def jerk(mech, tips, dt, steps, reach, seed=0):
     return sim, largest
 
 
+def in_one_piece(sim: supple.ReducedSimulation, largest: float, most: float) -> None:
+    """After jerks: energy bounded (J), four iterations a step at most on average, joints closed."""
+    core = sim._motion.core
+    assert largest < most
+    assert core.iterations <= 4 * core.steps
+    assert sim.separation.total < 1e-8
+
+
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
 def test_jerks_leave_it_in_one_piece(name, dt):
     mech, tips = LIBRARY[name]
-    sim, largest = jerk(mech, tips, dt, 1000, REACH)
-    core = sim._motion.core
-    assert largest < 3000
-    assert core.iterations <= 4 * core.steps
-    assert sim.separation.total < 1e-8
+    in_one_piece(*jerk(mech, tips, dt, 1000, REACH), 3000)
 
 
 @pytest.mark.parametrize("name", ROBOT_FILES)
@@ -212,11 +216,7 @@ def test_robots_are_jerked(name, dt):
     if not ROBOTS.exists():
         pytest.skip("no shared/robots beside the project")
     mech, tips = robot(name)
-    sim, largest = jerk(mech, tips, dt, 200, 0.15)
-    core = sim._motion.core
-    assert largest < 1e3
-    assert core.iterations <= 4 * core.steps
-    assert sim.separation.total < 1e-8
+    in_one_piece(*jerk(mech, tips, dt, 200, 0.15), 1e3)
 
 
 @pytest.mark.long
@@ -224,11 +224,7 @@ def test_robots_are_jerked(name, dt):
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
 def test_a_million_jerked_steps(name, dt):
     mech, tips = LIBRARY[name]
-    sim, largest = jerk(mech, tips, dt, 1_000_000, REACH)
-    core = sim._motion.core
-    assert largest < 30_000
-    assert core.iterations <= 4 * core.steps
-    assert sim.separation.total < 1e-8
+    in_one_piece(*jerk(mech, tips, dt, 1_000_000, REACH), 30_000)
 
 
 def test_jerks_lead_where_the_engine_goes():
