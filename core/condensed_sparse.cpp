@@ -187,7 +187,8 @@ void SparseInterior::fill_motion(bool fresh, Response& response) {
     for (std::size_t e = 0; e < tips.size(); ++e)
         response.left.middleCols<6>(6 * e) =
             (adjoint(tips[e].on_body.inverse()) * basis_.middleRows<6>(6 * tips[e].body)).transpose();
-    const Eigen::Map<const Vector> scales(scales_.data(), scales_.size());
+    const std::vector<double> elements = system_.scales();  // those of balance, which was factorised, are others
+    const Eigen::Map<const Vector> scales(elements.data(), elements.size());
     for (Eigen::Index c = fresh ? 0 : e6; c <= e6; ++c) {
         along_.col(0) = columns_.col(c).cwiseQuotient(scales);
         system_.fronts().multiply(along_.col(0).data(), along_.col(1).data());
