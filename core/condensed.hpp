@@ -140,6 +140,7 @@ class SparseInterior : public Interior {
     Stepper& stepper_;
     std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
+    std::vector<double> rows_;              // their values before a motion
     Matrix columns_;       // (unknowns, 6e + 1): B and the step back to balance
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
     Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass

@@ -17,6 +17,7 @@ void SparseInterior::start() {
     stepper_.start(std::vector<Vec6>(system_.mass.size(), Vec6::Zero()), std::vector<double>(system_.axes(), 0.0));
     touching_ = system_.active();
     x_.resize(system_.unknowns());
+    rows_.resize(system_.rows.size());
     columns_.setZero(system_.unknowns(), lambda.size() + 1);
     weighted_.resize(6, lambda.size() + 1);
     along_.setZero(system_.unknowns(), 2);
@@ -209,7 +210,17 @@ double SparseInterior::move(const Vector& mu, double largest, double& alpha) {
     const double size = system_.motion_size(x_.data());
     if (!std::isfinite(size)) return size;
     alpha = std::min(1.0, largest / size);
+    std::vector<double>& q = system_.state.q;
+    for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r] = system_.rows[r].of.value(q);
     system_.retract(system_.state, x_.data(), alpha);
+    for (std::size_t r = 0; r < rows_.size() && !downhill; ++r) {  // downhill, motions are taken back
+        const Row& row = system_.rows[r];
+        if (row.stop == 0) continue;
+        const double value = row.of.value(q), more = row.pushed_to(rows_[r], value) - value;
+        double square = 0;
+        for (double c : row.of.coefficients) square += c * c;
+        for (std::size_t i = 0; i < row.of.axes.size(); ++i) q[row.of.axes[i]] += more / square * row.of.coefficients[i];
+    }
     return size;
 }
 

@@ -58,6 +58,19 @@ void Row::push(double value, double& torque, double& slope, double& energy) cons
     energy = stop * (within * within * within / (6 * onset) + over * (onset + over) / 2);
 }
 
+// A torque that grows with the square has its root where a light touch is, and Newton's method only halves its way there;
+// a step that takes the torque to where its tangent leads is there at once. Below zero it lets go, from the onset only:
+// deeper, the tangent says little about so light a touch.
+double Row::pushed_to(double from, double to) const {
+    double torque, slope, energy;
+    push(from, torque, slope, energy);
+    if (slope == 0 || to == from) return to;
+    const double sign = torque > 0 ? 1 : -1, limit = torque > 0 ? upper : lower;
+    const double next = sign * (torque + slope * (to - from)) / stop;  // p^2 / (2 onset), or p - onset / 2
+    if (next < 0) return slope < stop ? limit + sign * next * stop / slope : to;
+    return limit + sign * (next < onset / 2 ? std::sqrt(2 * onset * next) : next + onset / 2);
+}
+
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));
     return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));

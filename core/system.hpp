@@ -56,6 +56,8 @@ struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     double stop = 0;       // if not zero, limits are stops: springs this stiff, whose slope grows over the first `onset`,
     double onset = 1e-3;   // and there is no multiplier
     void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
+    // Where a Newton step from one value to another ends if the stop's torque, not its value, is taken to be linear.
+    double pushed_to(double from, double to) const;
 };
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes

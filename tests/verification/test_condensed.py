@@ -216,7 +216,47 @@ def test_robots_are_jerked(name, dt):
     if not ROBOTS.exists():
         pytest.skip("no shared/robots beside the project")
     mech, tips = robot(name)
-    in_one_piece(*jerk(mech, tips, dt, 200, 0.15), 1e3)
+    in_one_piece(*jerk(mech, tips, dt, 200, REACH), 1e3)
+
+
+def iterations(sim, steps):
+    """Of each of so many steps."""
+    core, counts = sim._motion.core, []
+    for _ in range(steps):
+        before = core.iterations
+        sim.step()
+        counts.append(core.iterations - before)
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hard_steps_converge_quadratically(seed):
+    """A loop jerked from rest: a tangent that is wrong about the work of its reactions takes up to 14 iterations."""
+    mech, tips = LIBRARY["loop"]
+    model = supple.condense(mech, tips)
+    sim = supple.ReducedSimulation(model, 1e-2)
+    for name, wrench in wrenches_reaching(model.linear(), np.random.default_rng(seed), REACH, times=10).items():
+        sim.apply(name, wrench)
+    assert max(iterations(sim, 6)) <= 5
+
+
+def test_light_touches_converge_quadratically():
+    """A finger that rests on its stops: to halve the way to a touch takes over five iterations in 6 % of all steps."""
+    b = supple.Builder("finger", gravity=(0, 0, 0))
+    before = "world"
+    for i, name in enumerate(["knuckle", "link", "middle", "tip"]):
+        at = spatial.pose(np.eye(3), (0.1 * i, 0, 0))
+        b.body(name, at, mass=0.1, centre=(0.05, 0, 0), inertia=np.diag([1e-5, 1e-4, 1e-4]))
+        b.hinge(f"joint_{i}", before, name, at[:3, 3], (0, 1, 0), stiffness=1.0, damping=0.05, limits=(0.0, 1.5))
+        before = name
+    b.couple("tendon", {"joint_1": 1.0, "joint_2": -1.0}, stiffness=0.5)  # so it is not a tree's two passes
+    model, counts = supple.condense(b.build(), ["tip"]), []
+    for size in (0.03, 0.1, 0.3):
+        sim, rng = supple.ReducedSimulation(model, 1e-2), np.random.default_rng(0)
+        for _ in range(15):
+            sim.apply("tip", size * rng.normal(size=6) * ([1] * 3 + [0.1] * 3))
+            counts += iterations(sim, 20)
+    assert np.mean(np.array(counts) > 5) < 0.03
 
 
 @pytest.mark.long
