@@ -4,7 +4,7 @@ Beside the condensed model, in turns: the linear model (links by twists), a blen
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A steady pull of 50 N sideways keeps all of them in
 motion. Then, on three of them, separation of the joints and error of the tip against `equilibrium`, at rest under a far
 pull; work along closed paths of the tips; and random jerks, robots too where they are beside the project. `--long`
-jerks for a million steps, or as many as it says.
+jerks for a million steps, or as many as it says; `--only` names the mechanisms that are jerked.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ LIBRARY = {
     "loop": (supple.library.loop(), ["tip"]),
     "arm 20": (supple.library.robot_arm(), ["tip"]),
 }
-ROBOTS = Path(__file__).parents[2] / "shared/robots"
-ENDS = {
-    "robotiq_2f85/2f85.xml": ["right_pad", "left_pad"],
-    "shadow_hand/right_hand.xml": [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")],
-    "iit_softfoot/softfoot.xml": ["heel", *(f"distal_phalanx_{i}" for i in range(1, 6))],
+SHARED = Path(__file__).parents[2] / "shared/robots"
+ROBOTS = {
+    "robotiq": ("robotiq_2f85/2f85.xml", ["right_pad", "left_pad"]),
+    "shadow": ("shadow_hand/right_hand.xml", [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]),
+    "softfoot": ("iit_softfoot/softfoot.xml", ["heel", *(f"distal_phalanx_{i}" for i in range(1, 6))]),
 }
 REACH = 0.7
 """Relative displacement of a jerk in the library, were it held for long; a robot's is a fifth of it."""
 
 
 def main() -> None:
-    args = parse_args(__doc__, steps=1_000_000)
+    args = parse_args(__doc__, parts=[*LIBRARY, *ROBOTS], steps=1_000_000)
     report = Report("condensed models", args)
     if args.long is None:
         took = {name: steps(report, name, mech, args.quick) for name, mech in sizes().items()}
@@ -58,7 +58,7 @@ def main() -> None:
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
         report.target("work around closed paths over the energy involved, most", worst, at_most=1e-8)
-    jerks(report, args.long or (2000 if args.quick else 20_000))
+    jerks(report, args.long or (2000 if args.quick else 20_000), args.only)
     report.finish()
 
 
@@ -180,18 +180,24 @@ def closed_path(report: Report, name: str, mech: Mechanism, tips: list[str], n: 
     return work["condensed"]
 
 
-def jerks(report: Report, count: int) -> None:
+def jerked(name: str) -> tuple[Mechanism, list[str], float]:
+    """A mechanism, its end effectors and the largest displacement of a jerk."""
+    if name in LIBRARY:
+        return *LIBRARY[name], REACH
+    file, tips = ROBOTS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.ImportWarning)
+        mech = supple.load(SHARED / file)
+    return mech.with_springs(1.0, 0.05) if name == "shadow" else mech, tips, REACH / 5
+
+
+def jerks(report: Report, count: int, names: list[str]) -> None:
     """Random wrenches, changed every 20 steps."""
-    cases = {name: (*case, REACH) for name, case in LIBRARY.items()}
-    for file, tips in ENDS.items():
-        if ROBOTS.exists():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", supple.ImportWarning)
-                mech = supple.load(ROBOTS / file)
-            sprung = mech.with_springs(1.0, 0.05) if file.startswith("shadow") else mech
-            cases[file.partition("/")[0]] = sprung, tips, REACH / 5
     most = 0.0
-    for name, (mech, tips, reach) in cases.items():
+    for name in names:
+        if name in ROBOTS and not SHARED.exists():
+            continue
+        mech, tips, reach = jerked(name)
         model = supple.condense(mech, tips)
         linear = model.linear()
         for dt in (1e-3, 1e-2):

@@ -74,9 +74,9 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         }
         // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
         if (largest <= 10.0) {
-            stumpff_lanes<0, 11>(quarter, c);
-            stumpff_lanes<1, 11>(quarter, half);
-            stumpff_lanes<3>(s, third);
+            store(c, stumpff_lanes<0, 11>(load(quarter)));
+            store(half, stumpff_lanes<1, 11>(load(quarter)));
+            store(third, stumpff_lanes<3>(load(s)));
             for (int l = 0; l < lanes; ++l) half[l] *= 0.5;
         } else {
             for (int l = 0; l < lanes; ++l) {

@@ -233,7 +233,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         interior->keep();
         before_ = lambda();
         const bool even = !fresh && step.h == h;
-        interior->predict(step.h, even ? (step.c2 != 0 ? 1.5 : 1.0) : 0.0);
+        interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
         if (even) interior->lambda += lambda() - lambda_before;
     }
     double last = INFINITY;

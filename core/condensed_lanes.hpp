@@ -1,33 +1,12 @@
 // Eight numbers side by side, and vectors and rotations of eight things at once.
 #pragma once
 
-#include "spatial.hpp"
+#include "eight.hpp"
 
 namespace supple::abreast {
 
-inline constexpr int wide = 8;
-typedef double Lanes __attribute__((vector_size(64)));
-
-SUPPLE_INLINE Lanes load(const double* from) {
-    Lanes v;
-    __builtin_memcpy(&v, from, sizeof v);
-    return v;
-}
-SUPPLE_INLINE void store(double* to, const Lanes& v) { __builtin_memcpy(to, &v, sizeof v); }
-
-template <int... at>
-SUPPLE_INLINE Lanes picked(const Lanes& v) {
-    return __builtin_shufflevector(v, v, at...);
-}
-template <int... at>  // places from 8 on are those of the second
-SUPPLE_INLINE Lanes picked(const Lanes& a, const Lanes& b) {
-    return __builtin_shufflevector(a, b, at...);
-}
-
-SUPPLE_INLINE double sum(const Lanes& v) {
-    const Lanes four = v + picked<4, 5, 6, 7, 0, 1, 2, 3>(v), two = four + picked<2, 3, 0, 1, 6, 7, 4, 5>(four);
-    return two[0] + two[1];
-}
+inline constexpr int wide = width;
+using Lanes = Eight;
 
 // a x b of the first three lanes, and of the next three
 SUPPLE_INLINE Lanes cross_both(const Lanes& a, const Lanes& b) {

@@ -6,49 +6,93 @@
 
 namespace supple {
 
-// Force, unbalance and inertia along the tangent that the step began with.
+static Row3 three(const Lanes* of) { return {of[0], of[1], of[2]}; }
+
+// ad(s)^T W = (f x w, f x v + m x w) with s = (v, w), W = (f, m)
+struct Six {
+    Row3 linear, angular;
+};
+SUPPLE_INLINE Six bracket(const Six& s, const Six& W) {
+    return {cross(W.linear, s.angular), cross(W.linear, s.linear) + cross(W.angular, s.angular)};
+}
+SUPPLE_INLINE Lanes dot(const Six& a, const Six& b) { return dot(a.linear, b.linear) + dot(a.angular, b.angular); }
+
+// What each coordinate's joint carries, and from that what its balance and its motion lack; for a new tangent also what
+// motion answers with. Sums step by step, the rest eight steps at a time.
 template <int E>
-void Passes<E>::along_first(Response& response) {
-    const Inward nothing{};
+void Passes<E>::weigh(const Step* step, bool fresh) {
+    const bool all = fresh && step;
+    const int groups = all ? 3 : 0;
+    const double rate = step ? step->c0 / step->h : 0, square = rate * rate;
     for (int i = 0; i < n_; ++i)
-        if (joins_[i]) inward_[i] = nothing;
-    Right carried{};
-    Lanes mass[rows][K] = {}, force[K] = {}, unbalance[K] = {};
-    for (int i = n_ - 1; i >= 0; --i) {
-        if (i + 1 == n_ || before_[i + 1] != i) carried = Right{};
-        Lanes resisted[K] = {};
-        for (int r = 0; r < 6; ++r)
-            for (int k = 0; k < K; ++k) {
-                carried.row[r][k] += momenta_[i].row[r][k];
-                if (joins_[i]) carried.row[r][k] += inward_[i].right.row[r][k];
-                resisted[k] += nodes_[i].screw[r] * carried.row[r][k];
+        if (joins_[i]) carried_[i] = Sums{};
+    Sums sums{};
+    for (int block = own_.stride() - wide; block >= 0; block -= wide) {
+        Lanes still[8] = {}, moving[8] = {}, weighs[24] = {};
+        for (int l = std::min(wide, n_ - block) - 1; l >= 0; --l) {
+            const int i = block + l;
+            const Node& node = nodes_[i];
+            if (i + 1 == n_ || before_[i + 1] != i) sums = Sums{};
+            if (joins_[i]) {
+                sums.still += carried_[i].still + load(node.still);
+                sums.moving += carried_[i].moving;
+                for (int k = 0; k < groups; ++k) sums.weighs[k] += carried_[i].weighs[k];
+            } else if (heavy_) {
+                sums.still += load(node.still);
             }
-        const double* first = reinterpret_cast<const double*>(first_[i].of);
-        for (int k = 0; k < K; ++k) {
-            resisted[k] += resisted_[i].of[k];
-            force[k] -= lacks_[i][1] * first_[i].of[k];
-            unbalance[k] -= lacks_[i][0] * first_[i].of[k];
-            for (int r = 0; r < rows; ++r) mass[r][k] += first[r] * resisted[k];
+            sums.moving += load(node.moving);
+            still[l] = sums.still;
+            moving[l] = sums.moving;
+            for (int k = 0; k < groups; ++k) weighs[8 * k + l] = sums.weighs[k] += load(node.weighs + 8 * k);
+            if (before_[i] >= 0 && before_[i] != i - 1) {
+                Sums& onto = carried_[before_[i]];
+                onto.still += sums.still;
+                onto.moving += sums.moving;
+                for (int k = 0; k < groups; ++k) onto.weighs[k] += sums.weighs[k];
+            }
         }
-        if (before_[i] >= 0 && before_[i] != i - 1)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) inward_[before_[i]].right.row[r][k] += carried.row[r][k];
-    }
-    for (int r = 0; r < rows; ++r) {
-        for (int c = 0; c < rows; ++c) response.inertia(r, c) = mass[r][c / 8][c % 8];
-        response.inertia(r, rows) = mass[r][balance / 8][balance % 8];
-        response.force[r] = force[r / 8][r % 8];
-        response.unbalance[r] = unbalance[r / 8][r % 8];
-    }
-    for (int e = 0; e < E; ++e) {  // the tips' twists of the first tangent's motions, as the joints stand now
-        const Tree::Shown shown = end(e);
-        const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
-        for (int r = 0; r < rows; ++r) {
-            Vec6 twist;
-            for (int k = 0; k < 6; ++k) twist[k] = outward_first_[shown.step].row[k][r / 8][r % 8];
-            response.left.template block<1, 6>(r, 6 * e) = (Ad * twist).transpose();
+        transpose(still);
+        transpose(moving);
+        const Six s = {screws_.three(0, block), screws_.three(3, block)};
+        const Six holds = {three(still), three(still + 3)}, drives = {three(moving), three(moving + 3)};
+        const Lanes spring = load(&spring_[block]);
+        const Six n = bracket(s, holds);
+        Lanes half[8] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z, 0.5 * n.angular.x,
+                         0.5 * n.angular.y, 0.5 * n.angular.z, spring - dot(s, holds),
+                         spring + load(&drag_[block]) - dot(s, drives)};
+        transpose(half);
+        for (int l = 0; l < wide; ++l) store(shares_[block + l].half, half[l]);
+        if (!all) continue;
+        for (int k = 0; k < 3; ++k) transpose(weighs + 8 * k);
+        const Lanes mass = square * weighs[0];
+        const Row3 first = square * three(weighs + 1), p = three(weighs + 4), v = s.linear, w = s.angular;
+        const Lanes *I = weighs + 8, *Q = weighs + 14;
+        const Row3 push = mass * v + cross(w, first);
+        const Row3 turned = {I[0] * w.x + I[3] * w.y + I[4] * w.z, I[3] * w.x + I[1] * w.y + I[5] * w.z,
+                             I[4] * w.x + I[5] * w.y + I[2] * w.z};
+        const Row3 turn = cross(first, v) + square * turned;
+        const Row3 across = {Q[0] * w.x + Q[1] * w.y + Q[2] * w.z, Q[3] * w.x + Q[4] * w.y + Q[5] * w.z,
+                             Q[6] * w.x + Q[7] * w.y + Q[8] * w.z};
+        const Row3 down = {Q[0] * w.x + Q[3] * w.y + Q[6] * w.z, Q[1] * w.x + Q[4] * w.y + Q[7] * w.z,
+                           Q[2] * w.x + Q[5] * w.y + Q[8] * w.z};
+        const Six bent = bracket(s, {drives.linear + (-1.0) * holds.linear, drives.angular + (-1.0) * holds.angular});
+        const Row3 a = push + cross(w, p) + bent.linear, b = turn + (-1.0) * down + bent.angular;
+        const Row3 c = turn + cross(p, v) + (-1.0) * across;
+        Lanes left[8] = {a.x, a.y, a.z, b.x, b.y, b.z}, right[8] = {push.x, push.y, push.z, c.x, c.y, c.z};
+        transpose(left);
+        transpose(right);
+        for (int l = 0; l < wide; ++l) {
+            store(shares_[block + l].left, left[l]);
+            store(shares_[block + l].right, right[l]);
         }
     }
+}
+
+// The sum of rows, each times its number, as pairs: none waits long for another.
+template <int K>
+SUPPLE_INLINE Lanes combined(const double* by, const Lanes (*rows)[K], int k) {
+    return (by[0] * rows[0][k] + by[1] * rows[1][k]) + (by[2] * rows[2][k] + by[3] * rows[3][k]) +
+           (by[4] * rows[4][k] + by[5] * rows[5][k]);
 }
 
 // From the leaves to the root, with anchors `boost` times as stiff. False: the tangent is not definite and that is
@@ -69,42 +113,50 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
                 in.right.row[r][(6 * e + c) / 8][(6 * e + c) % 8] -= Ad(c, r);
             }
     }
-    Lanes gram[rows][K] = {};
     Inward now = nothing;
+    // What the step before takes off, u u^T / d and u g^T / d, is taken off P and the right-hand sides only here: the next
+    // d = k + s^T P s - (u.s)^2 / d_before then need not wait for that.
+    const Lanes none = {};
+    Lanes u = none, part = none, g[K] = {};
+    double over = 0;
     negative_ = 0;
     const double smallest = 1e-12 * system_.stiffness_scale;
     for (int i = n_ - 1; i >= 0; --i) {
         const Node& node = nodes_[i];
-        if (i + 1 == n_ || before_[i + 1] != i) now = nothing;
+        if (i + 1 == n_ || before_[i + 1] != i) {
+            now = nothing;
+            u = part = none;
+            for (int k = 0; k < K; ++k) g[k] = none;
+            over = 0;
+            store(u_, none);
+        }
         if (joins_[i]) {
             const Inward& in = inward_[i];
             for (int r = 0; r < 6; ++r) {
                 now.P[r] += in.P[r];
                 for (int k = 0; k < K; ++k) now.right.row[r][k] += in.right.row[r][k];
             }
-            now.still += in.still;
-            now.moving += in.moving;
         }
-        now.still += load(node.still);
-        now.moving += load(node.moving);
         if (heavy_) {  // a dead force f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]] per twist
-            const double* c = node.body + 7;
-            const double x = node.body[6] * system_.gravity[0], y = node.body[6] * system_.gravity[1],
-                         z = node.body[6] * system_.gravity[2];
-            const double xy = 0.5 * (c[0] * y + c[1] * x), xz = 0.5 * (c[0] * z + c[2] * x),
-                         yz = 0.5 * (c[1] * z + c[2] * y), all = c[0] * x + c[1] * y + c[2] * z;
-            now.P[0] -= Lanes{0, 0, 0, 0, -0.5 * z, 0.5 * y, 0, 0};
-            now.P[1] -= Lanes{0, 0, 0, 0.5 * z, 0, -0.5 * x, 0, 0};
-            now.P[2] -= Lanes{0, 0, 0, -0.5 * y, 0.5 * x, 0, 0, 0};
-            now.P[3] -= Lanes{0, 0.5 * z, -0.5 * y, c[0] * x - all, xy, xz, 0, 0};
-            now.P[4] -= Lanes{-0.5 * z, 0, 0.5 * x, xy, c[1] * y - all, yz, 0, 0};
-            now.P[5] -= Lanes{0.5 * y, -0.5 * x, 0, xz, yz, c[2] * z - all, 0, 0};
+            const double *c = node.weighs + 1, m = node.weighs[0];
+            const Vec3 a = system_.gravity;
+            const double x = 0.5 * m * a[0], y = 0.5 * m * a[1], z = 0.5 * m * a[2];
+            const double xy = 0.5 * (c[0] * a[1] + c[1] * a[0]), xz = 0.5 * (c[0] * a[2] + c[2] * a[0]),
+                         yz = 0.5 * (c[1] * a[2] + c[2] * a[1]), all = c[0] * a[0] + c[1] * a[1] + c[2] * a[2];
+            now.P[0] -= Lanes{0, 0, 0, 0, -z, y, 0, 0};
+            now.P[1] -= Lanes{0, 0, 0, z, 0, -x, 0, 0};
+            now.P[2] -= Lanes{0, 0, 0, -y, x, 0, 0, 0};
+            now.P[3] -= Lanes{0, z, -y, c[0] * a[0] - all, xy, xz, 0, 0};
+            now.P[4] -= Lanes{-z, 0, x, xy, c[1] * a[1] - all, yz, 0, 0};
+            now.P[5] -= Lanes{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
+        Share& share = shares_[i];
         const double* s = node.screw;
+        const Lanes screw = load(s), half = load(share.half);
         const Lanes Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
-        const Lanes screw = load(s);
-        double d = slope_[i] + sum(screw * Ps), kicked = 0;
+        const double along = sum(screw * u), taken = along * over;
+        double d = (slope_[i] + sum(screw * Ps)) - along * taken, kicked = 0;
         if (!(d > smallest)) {
             if (what == indefinite::refused) return false;
             const double size = std::max(std::abs(d), smallest + 1e-6 * std::abs(slope_[i]));
@@ -112,152 +164,97 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             if (what == indefinite::turned) kicked = kick * size / scale_[i];
             ++negative_;
         }
-        const double over = 1 / d;
-        const Lanes u = Ps + 0.5 * bracket(screw, now.still);
-        Share& share = shares_[i];
-        Lanes g[K] = {};
-        const double balanced = spring_[i] - sum(screw * now.still), driven = spring_[i] + drag_[i] - sum(screw * now.moving);
-        g[K - 1] = Lanes{0, 0, 0, 0, 0, 0, balanced, driven};
-        lacks_[i] = {balanced, driven};
-        for (int r = 0; r < 6; ++r)
-            for (int k = 0; k < K; ++k) g[k] += s[r] * now.right.row[r][k];
-        if (kicked != 0) g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;  // off a saddle, where nothing pushes
-        store(share.u, u);
-        store(share.part, over * u);
-        store(share.bent, bracket(screw, now.moving - now.still));
-        share.over = over;
-        for (int k = 0; k < K; ++k) share.g[k] = g[k];
-        const double* arrived = reinterpret_cast<const double*>(share.g);
-        for (int r = 0; r < rows; ++r)
-            for (int k = 0; k < K; ++k) gram[r][k] += (arrived[r] * over) * g[k];
         for (int r = 0; r < 6; ++r) {
-            now.P[r] -= share.part[r] * u;
-            for (int k = 0; k < K; ++k) now.right.row[r][k] -= share.part[r] * g[k];
+            now.P[r] -= u_[r] * part;
+            for (int k = 0; k < K; ++k) now.right.row[r][k] -= u_[r] * g[k];
         }
+        u = (Ps + picked<0, 1, 2, 3, 4, 5, 8, 8>(half, none)) - taken * u;
+        over = 1 / d;
+        part = over * u;
+        for (int k = 0; k < K; ++k) g[k] = combined<K>(s, now.right.row, k);
+        g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 7>(half, none);
+        if (kicked != 0) g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;  // off a saddle, where nothing pushes
+        store(u_, u);
+        store(share.part, part);
+        share.part[over_d] = over;
+        for (int k = 0; k < K; ++k) share.g[k] = g[k] = over * g[k];
         if (before_[i] >= 0 && before_[i] != i - 1) {
             Inward& in = inward_[before_[i]];
             for (int r = 0; r < 6; ++r) {
-                in.P[r] += now.P[r];
-                for (int k = 0; k < K; ++k) in.right.row[r][k] += now.right.row[r][k];
+                in.P[r] += now.P[r] - u_[r] * part;
+                for (int k = 0; k < K; ++k) in.right.row[r][k] += now.right.row[r][k] - u_[r] * g[k];
             }
-            in.still += now.still;
-            in.moving += now.moving;
         }
     }
-    for (int r = 0; r < rows; ++r)
-        for (int k = 0; k < K; ++k) gram_[r][k] = gram[r][k];
     return true;
 }
 
-// From the root to the leaves: every coordinate's answer to each right-hand side and, with a step, mass, damping and
-// armature along them.
+// From the root to the leaves: every coordinate's answer to each right-hand side; what acts along the first tangent's
+// motions; and, with a step, what motion answers along them.
 template <int E>
 void Passes<E>::pass_out(const Step* step, Tangent tangent) {
+    const bool again = tangent == Tangent::again;
     Right now{}, first{};
-    Lanes mass[rows][K] = {};
-    const double c = step ? step->c0 / step->h : 0, square = c * c;
+    Lanes inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
     for (int i = 0; i < n_; ++i) {
         if (before_[i] < 0) {
             now = first = Right{};
         } else if (before_[i] != i - 1) {
             now = outward_[before_[i]];
-            first = outward_first_[before_[i]];
+            if (again) first = outward_first_[before_[i]];
         }
-        const Node& node = nodes_[i];
+        const double* s = nodes_[i].screw;
         Share& share = shares_[i];
-        Lanes turn[K];
+        alignas(64) Lanes turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
-            const Lanes even = share.u[0] * now.row[0][k] + share.u[2] * now.row[2][k] + share.u[4] * now.row[4][k];
-            const Lanes odd = share.u[1] * now.row[1][k] + share.u[3] * now.row[3][k] + share.u[5] * now.row[5][k];
-            turn[k] = -share.over * (share.g[k] + (even + odd));
-            share.turns[k] = turn[k];
-            for (int r = 0; r < 6; ++r) now.row[r][k] += node.screw[r] * turn[k];
+            share.turns[k] = turn[k] = -(share.g[k] + combined<K>(share.part, now.row, k));
+            behind[k] = combined<K>(share.right, again ? first.row : now.row, k);
+            for (int r = 0; r < 6; ++r) now.row[r][k] += s[r] * turn[k];
         }
-        if (tangent == Tangent::first)
-            for (int k = 0; k < K; ++k) first_[i].of[k] = turn[k];
-        else
-            for (int k = 0; k < K; ++k)
-                for (int r = 0; r < 6; ++r) first.row[r][k] += node.screw[r] * first_[i].of[k];
+        const Lanes* onto = again ? first_[i].of : share.turns;
+        for (int k = 0; k < K; ++k) {
+            force[k] -= share.half[lacks_motion] * onto[k];
+            unbalance[k] -= share.half[lacks_balance] * onto[k];
+            for (int r = 0; again && r < 6; ++r) first.row[r][k] += s[r] * onto[k];
+        }
         if (joins_[i]) {
             outward_[i] = now;
-            outward_first_[i] = first;
+            if (again) outward_first_[i] = first;
         }
         if (!step) continue;
-        const double* body = node.body;
-        const double m = square * body[6], *at = body + 7, *push = body + 10;
-        const double xx = square * body[0], yy = square * body[1], zz = square * body[2], xy = square * body[3],
-                     xz = square * body[4], yz = square * body[5];
-        Lanes fly[6][K], carry[6][K], resisted[K];  // twists about the centre of mass; momenta; torques
+        const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
         for (int k = 0; k < K; ++k) {
-            const Lanes &x = fly[3][k] = now.row[3][k], &y = fly[4][k] = now.row[4][k], &z = fly[5][k] = now.row[5][k];
-            fly[0][k] = now.row[0][k] + at[2] * y - at[1] * z;
-            fly[1][k] = now.row[1][k] + at[0] * z - at[2] * x;
-            fly[2][k] = now.row[2][k] + at[1] * x - at[0] * y;
-            for (int r = 0; r < 3; ++r) carry[r][k] = m * fly[r][k];
-            carry[3][k] = xx * x + xy * y + xz * z - push[2] * fly[1][k] + push[1] * fly[2][k];
-            carry[4][k] = xy * x + yy * y + yz * z - push[0] * fly[2][k] + push[2] * fly[0][k];
-            carry[5][k] = xz * x + yz * y + zz * z - push[1] * fly[0][k] + push[0] * fly[1][k];
-            const Lanes even = share.bent[0] * now.row[0][k] + share.bent[2] * now.row[2][k] + share.bent[4] * y;
-            const Lanes odd = share.bent[1] * now.row[1][k] + share.bent[3] * x + share.bent[5] * z;
-            resisted[k] = resists_[i] * turn[k] + (even + odd);
+            const Lanes ahead = combined<K>(share.left, now.row, k) + resists_[i] * turn[k];
+            for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
         }
-        if (tangent == Tangent::again) {  // as wrenches at the world's origin
-            for (int k = 0; k < K; ++k) {
-                for (int r = 0; r < 6; ++r) momenta_[i].row[r][k] = carry[r][k];
-                resisted_[i].of[k] = resisted[k];
-                momenta_[i].row[3][k] += at[1] * carry[2][k] - at[2] * carry[1][k];
-                momenta_[i].row[4][k] += at[2] * carry[0][k] - at[0] * carry[2][k];
-                momenta_[i].row[5][k] += at[0] * carry[1][k] - at[1] * carry[0][k];
-            }
-            continue;
-        }
-        const double* along = reinterpret_cast<const double*>(fly);
-        const double* turns = reinterpret_cast<const double*>(share.turns);
-        for (int r = 0; r < rows; ++r)
-            for (int k = 0; k < K; ++k) {
-                mass[r][k] += turns[r] * resisted[k];
-                for (int s = 0; s < 6; ++s) mass[r][k] += along[8 * K * s + r] * carry[s][k];
-            }
     }
-    for (int r = 0; r < rows; ++r)
-        for (int k = 0; k < K; ++k) mass_[r][k] = mass[r][k];
+    for (int k = 0; k < K; ++k) {
+        force_[k] = force[k];
+        unbalance_[k] = unbalance[k];
+        for (int r = 0; r < rows; ++r) inertia_[r][k] = inertia[r][k];
+    }
 }
 
 // The same passes with the tangent of before, for the present residuals: what balance lacks and what motion lacks.
 template <int E>
 void Passes<E>::pass_back_again(Response& response) {
-    const Inward nothing{};
     for (int i = 0; i < n_; ++i)
-        if (joins_[i]) inward_[i] = nothing;
-    Lanes right = {}, still = {}, moving = {};
+        if (joins_[i]) inward_[i].P[0] = Lanes{};
+    Lanes right = {};
     Lanes drift[K] = {}, unbalance[K] = {}, force[K] = {};
     for (int i = n_ - 1; i >= 0; --i) {
-        const Node& node = nodes_[i];
-        Share& share = shares_[i];
-        if (i + 1 == n_ || before_[i + 1] != i) right = still = moving = Lanes{};
-        if (joins_[i]) {
-            right += inward_[i].P[0];
-            still += inward_[i].still;
-            moving += inward_[i].moving;
-        }
-        still += load(node.still);
-        moving += load(node.moving);
-        const Lanes screw = load(node.screw);
-        const double balanced = spring_[i] - sum(screw * still), driven = spring_[i] + drag_[i] - sum(screw * moving);
-        const double arrived = share.over * (balanced + sum(screw * right));
-        right -= arrived * load(share.u);
-        answer_[i] = arrived;
+        const Share& share = shares_[i];
+        if (i + 1 == n_ || before_[i + 1] != i) right = Lanes{};
+        if (joins_[i]) right += inward_[i].P[0];
+        const double arrived = share.half[lacks_balance] + sum(load(nodes_[i].screw) * right);
+        right -= arrived * load(share.part);
+        answer_[i] = share.part[over_d] * arrived;
         for (int k = 0; k < K; ++k) {
             drift[k] += arrived * share.g[k];
-            unbalance[k] -= balanced * first_[i].of[k];
-            force[k] -= driven * first_[i].of[k];
+            unbalance[k] -= share.half[lacks_balance] * first_[i].of[k];
+            force[k] -= share.half[lacks_motion] * first_[i].of[k];
         }
-        if (before_[i] >= 0 && before_[i] != i - 1) {
-            Inward& in = inward_[before_[i]];
-            in.P[0] += right;
-            in.still += still;
-            in.moving += moving;
-        }
+        if (before_[i] >= 0 && before_[i] != i - 1) inward_[before_[i]].P[0] += right;
     }
     for (int r = 0; r < rows; ++r) {
         response.drift[r] = drift[r / 8][r % 8];
@@ -268,52 +265,39 @@ void Passes<E>::pass_back_again(Response& response) {
 
 template <int E>
 void Passes<E>::pass_out_again(const Step* step, Response& response) {
-    const double c = step ? step->c0 / step->h : 0, square = c * c;
-    Lanes twist = {};
+    Right first{};
+    Lanes twist = {}, inertia[K] = {};
     for (int i = 0; i < n_; ++i) {
-        if (before_[i] < 0)
+        if (before_[i] < 0) {
             twist = Lanes{};
-        else if (before_[i] != i - 1)
+            first = Right{};
+        } else if (before_[i] != i - 1) {
             twist = outward_[before_[i]].row[0][0];
-        Node& node = nodes_[i];
+            first = outward_first_[before_[i]];
+        }
+        const double* s = nodes_[i].screw;
         Share& share = shares_[i];
-        const double turn = -(answer_[i] + share.over * sum(load(share.u) * twist));
+        const double turn = -(answer_[i] + sum(load(share.part) * twist));
         share.turns[K - 1][6] = turn;
-        twist += turn * load(node.screw);
-        if (joins_[i]) outward_[i].row[0][0] = twist;
-        const double* b = node.body;  // the momentum of this motion, as a wrench at the world's origin
-        const double m = square * b[6], *at = b + 7, x = twist[3], y = twist[4], z = twist[5];
-        const double vx = twist[0] + at[2] * y - at[1] * z, vy = twist[1] + at[0] * z - at[2] * x,
-                     vz = twist[2] + at[1] * x - at[0] * y, *push = b + 10;
-        const double fx = m * vx, fy = m * vy, fz = m * vz;
-        store(node.moving,
-              Lanes{fx, fy, fz,
-                    square * (b[0] * x + b[3] * y + b[4] * z) + at[1] * fz - at[2] * fy - (push[2] * vy - push[1] * vz),
-                    square * (b[3] * x + b[1] * y + b[5] * z) + at[2] * fx - at[0] * fz - (push[0] * vz - push[2] * vx),
-                    square * (b[4] * x + b[5] * y + b[2] * z) + at[0] * fy - at[1] * fx - (push[1] * vx - push[0] * vy), 0,
-                    0});
-        answer_[i] = resists_[i] * turn + sum(load(share.bent) * twist);
+        twist += turn * load(s);
+        const double ahead = sum(load(share.left) * twist) + resists_[i] * turn;
+        for (int k = 0; k < K; ++k) {
+            inertia[k] += ahead * first_[i].of[k] + turn * combined<K>(share.right, first.row, k);
+            for (int r = 0; r < 6; ++r) first.row[r][k] += s[r] * first_[i].of[k];
+        }
+        if (joins_[i]) {
+            outward_[i].row[0][0] = twist;
+            outward_first_[i] = first;
+        }
     }
-    if (!step) return;
-    for (int i = 0; i < n_; ++i)
-        if (joins_[i]) inward_[i].moving = Lanes{};
-    Lanes moving = {}, along[K] = {};
-    for (int i = n_ - 1; i >= 0; --i) {
-        if (i + 1 == n_ || before_[i + 1] != i) moving = Lanes{};
-        if (joins_[i]) moving += inward_[i].moving;
-        moving += load(nodes_[i].moving);
-        const double resisted = sum(load(nodes_[i].screw) * moving) + answer_[i];
-        for (int k = 0; k < K; ++k) along[k] += resisted * first_[i].of[k];
-        if (before_[i] >= 0 && before_[i] != i - 1) inward_[before_[i]].moving += moving;
-    }
-    for (int r = 0; r < rows; ++r) response.inertia(r, rows) = along[r / 8][r % 8];
+    for (int r = 0; step && r < rows; ++r) response.inertia(r, rows) = inertia[r / 8][r % 8];
 }
 
-#define SUPPLE_PASSES(E)                                                   \
-    template bool Passes<E>::pass_back(double, indefinite);                \
-    template void Passes<E>::pass_out(const Step*, Tangent);               \
-    template void Passes<E>::along_first(Response&);                       \
-    template void Passes<E>::pass_back_again(Response&);                   \
+#define SUPPLE_PASSES(E)                                       \
+    template void Passes<E>::weigh(const Step*, bool);         \
+    template bool Passes<E>::pass_back(double, indefinite);    \
+    template void Passes<E>::pass_out(const Step*, Tangent);   \
+    template void Passes<E>::pass_back_again(Response&);       \
     template void Passes<E>::pass_out_again(const Step*, Response&);
 SUPPLE_PASSES(1)
 SUPPLE_PASSES(2)

@@ -37,17 +37,16 @@ Passes<E>::Passes(const System& system) : system_(system) {
     step_of_.resize(n_);
     for (int i = 0; i < n_; ++i) step_of_[axis_[i]] = i;
     own_.resize(n_, own_count);
+    screws_.resize(n_, 6);
     for (Columns* each : {&frame_, &past_frame_}) each->resize(n_, frame_count);
     for (Columns* each : {&now_, &past_, &old_}) each->resize(n_, at_count);
     nodes_.assign(own_.stride(), Node{});
-    shares_.resize(n_);
+    shares_.resize(own_.stride());
     inward_.resize(n_);
     outward_.resize(n_);
     first_.resize(n_);
-    momenta_.resize(n_);
-    resisted_.resize(n_);
     outward_first_.resize(n_);
-    lacks_.resize(n_);
+    carried_.resize(n_);
     for (int i = 0; i < n_; ++i)
         for (int k = 0; k < 6; ++k) own_[own_twist + k][i] = tree_.steps[i].twist[0][k];
     for (int b = 0; b < system.bodies(); ++b) {
@@ -56,9 +55,10 @@ Passes<E>::Passes(const System& system) : system_(system) {
             add_inertia(at.step, system.mass[b], at.fixed.act(system.centre[b]),
                         at.fixed.R * system.inertia[b] * at.fixed.R.transpose());
     }
-    for (auto* each : {&q_, &q_past_, &q_old_, &rate_, &rate_old_, &spin_, &spin_past_, &spin_old_, &spring_, &slope_,
-                       &drag_, &resists_, &answer_})
+    for (auto* each : {&q_, &q_past_, &q_old_, &rate_, &rate_old_, &spin_, &spin_past_, &spin_old_, &slope_,
+                       &resists_, &answer_})
         each->assign(n_, 0.0);
+    for (auto* each : {&spring_, &drag_}) each->assign(own_.stride(), 0.0);
     for (int i = 0; i < n_; ++i)  // a slide's motion is measured in radii
         scale_.push_back(tree_.steps[i].twist[0].template tail<3>().isZero(0) ? 1 / system.length_scale : 1.0);
     heavy_ = !system.gravity.isZero(0);
@@ -99,17 +99,16 @@ template <int E>
 void Passes<E>::restart() {
     look<true>(nullptr);
     for (int i = 0; i < n_; ++i) {
-        Vec3 turning;  // angular momentum of the same spin, in the link's own axes
+        const Mat3 R = tree_.frame({i, Pose{}}).R;
+        const Vec3 at = centre(i), diagonal = own_.vector(own_inertia, i), off = own_.vector(own_inertia + 3, i);
+        Mat3 I;
+        I << diagonal[0], off[0], off[1], off[0], diagonal[1], off[2], off[1], off[2], diagonal[2];
+        const Vec3 turning = R * (I * past_.vector(at_spin, i));  // angular momentum of the same spin
         for (int k = 0; k < 3; ++k) {
             past_[at_turn + k][i] = 0;
-            past_[at_centre + k][i] = nodes_[i].body[7 + k];
+            past_[at_centre + k][i] = at[k];
+            past_[at_angular + k][i] = turning[k];
         }
-        Mat3 R, I;
-        for (int c = 0; c < 3; ++c) R.col(c) = frame_.vector(3 * c, i);
-        const double* b = nodes_[i].body;
-        I << b[0], b[3], b[4], b[3], b[1], b[5], b[4], b[5], b[2];
-        turning = I * (R * past_.vector(at_spin, i));
-        for (int k = 0; k < 3; ++k) past_[at_angular + k][i] = turning[k];
         spin_[i] = armature_[i] * rate_[i];
     }
     old_ = past_;
@@ -127,18 +126,18 @@ void Passes<E>::look(const Step* step) {
     const Lanes none = {};
     const Row3 gravity = {none + system_.gravity[0], none + system_.gravity[1], none + system_.gravity[2]};
     for (int i = 0; i < n_; i += wide) {
-        // rows of eight frames to columns
-        Lanes upper[8], lower[8];
+        Lanes front[8], rear[8];  // eight frames, their numbers side by side
         for (int l = 0; l < wide; ++l) {
-            const double* rows_of = reinterpret_cast<const double*>(tree_.rows(std::min(i + l, n_ - 1)));
-            upper[l] = load(rows_of);
-            lower[l] = Lanes{rows_of[8], rows_of[9], rows_of[10], rows_of[11], 0, 0, 0, 0};
+            const double* frame = reinterpret_cast<const double*>(&tree_.frame(std::min(i + l, n_ - 1)));
+            front[l] = load(frame);
+            rear[l] = load(frame + 8);
         }
-        transpose(upper);
-        transpose(lower);
-        const Turn R = {{{upper[0], upper[4], lower[0]}, {upper[1], upper[5], lower[1]}, {upper[2], upper[6], lower[2]}}};
-        const Row3 place = {upper[3], upper[7], lower[3]};
-        for (int c = 0; c < 3; ++c) frame_.set(frame_turn + 3 * c, i, R.c[c]);
+        transpose(front);
+        transpose(rear);
+        const Turn R = {{{front[0], front[1], front[2]}, {front[4], front[5], front[6]}, {rear[0], rear[1], rear[2]}}};
+        const Row3 place = {rear[4], rear[5], rear[6]};
+        const bool last = !nodes || !step;  // nothing is kept of states on the way
+        for (int c = 0; last && c < 3; ++c) frame_.set(frame_turn + 3 * c, i, R.c[c]);
         const Row3 about = R * own_.three(own_twist + 3, i);
         const Row3 along = R * own_.three(own_twist, i) + cross(place, about);
         const Row3 centre = R * own_.three(own_centre, i) + place;
@@ -175,14 +174,12 @@ void Passes<E>::look(const Step* step) {
                 spin = spin + (-c2) * (turned + (-b) * once + c * twice);
             }
             spin = over * spin;
-            bool far = false;
-            for (int l = 0; l < wide; ++l) far = far || !(trace[l] > 2.98);
-            if (far)
+            if (!(-largest(-trace) > 2.98))
                 for (int l = 0; l < wide && i + l < n_; ++l) {
                     if (trace[l] > 2.98) continue;
                     Mat3 now, then;
                     for (int c = 0; c < 3; ++c) {
-                        now.col(c) = frame_.vector(3 * c, i + l);
+                        now.col(c) << R.c[c].x[l], R.c[c].y[l], R.c[c].z[l];
                         then.col(c) = past_frame_.vector(3 * c, i + l);
                     }
                     const Vec3 turn = so3_log(then.transpose() * now);
@@ -196,45 +193,56 @@ void Passes<E>::look(const Step* step) {
             const Row3 twist = c0 * angular + (c1 * past_.three(at_angular, i) + c2 * old_.three(at_angular, i));
             force = force + (-over) * push;
             torque = (-over) * twist;
-            now_.set(at_turn, i, x);
-            now_.set(at_centre, i, centre);
-            now_.set(at_linear, i, linear);
-            now_.set(at_angular, i, angular);
             now_.set(at_flight, i, flight);
             now_.set(at_spin, i, spin);
+            if (last) {
+                now_.set(at_turn, i, x);
+                now_.set(at_centre, i, centre);
+                now_.set(at_linear, i, linear);
+                now_.set(at_angular, i, angular);
+            }
         }
-        const Row3 moment = torque + cross(centre, force);
         if (!nodes) continue;
-        Lanes still[8] = {weight.x, weight.y, weight.z, weight_torque.x, weight_torque.y, weight_torque.z};
-        Lanes moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
+        const Row3 moment = torque + cross(centre, force), p = force + (-1.0) * weight;
+        screws_.set(0, i, along);
+        screws_.set(3, i, about);
         Lanes screw[8] = {along.x, along.y, along.z, about.x, about.y, about.z};
-        // J = R I R^T
-        Lanes body[10] = {M0.x * R.c[0].x + M1.x * R.c[1].x + M2.x * R.c[2].x,
-                                M0.y * R.c[0].y + M1.y * R.c[1].y + M2.y * R.c[2].y,
-                                M0.z * R.c[0].z + M1.z * R.c[1].z + M2.z * R.c[2].z,
-                                M0.x * R.c[0].y + M1.x * R.c[1].y + M2.x * R.c[2].y,
-                                M0.x * R.c[0].z + M1.x * R.c[1].z + M2.x * R.c[2].z,
-                                M0.y * R.c[0].z + M1.y * R.c[1].z + M2.y * R.c[2].z,
-                                mass, centre.x, centre.y, centre.z};
-        spread(screw, i, &Node::screw);
-        spread(moving, i, &Node::moving);
-        if (heavy_) spread(still, i, &Node::still);
-        const Row3 inertial = force + (-1.0) * weight;
-        Lanes rest[8] = {body[8], body[9], inertial.x, inertial.y, inertial.z};
-        transpose(body);
-        transpose(rest);
-        for (int l = 0; l < wide; ++l) {
-            store(nodes_[i + l].body, body[l]);
-            store(nodes_[i + l].body + 8, rest[l]);
+        Lanes moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
+        const Row3 first = mass * centre;
+        Lanes weighs[8] = {mass, first.x, first.y, first.z, p.x, p.y, p.z};
+        spread(screw, i, [](Node& node) { return node.screw; });
+        spread(moving, i, [](Node& node) { return node.moving; });
+        spread(weighs, i, [](Node& node) { return node.weighs; });
+        if (heavy_) {
+            Lanes still[8] = {weight.x, weight.y, weight.z, weight_torque.x, weight_torque.y, weight_torque.z};
+            spread(still, i, [](Node& node) { return node.still; });
         }
+        if (!step) continue;
+        // R I R^T + m (c.c - c c^T), c p^T - p.c
+        const Lanes far = dot(first, centre), pc = dot(p, centre);
+        auto inertia = [&](const Lanes& Rx, const Lanes& Ry, const Lanes& Rz, const Lanes& x, const Lanes& y, const Lanes& z) {
+            return Rx * x + Ry * y + Rz * z;
+        };
+        Lanes second[8] = {inertia(M0.x, M1.x, M2.x, R.c[0].x, R.c[1].x, R.c[2].x) + far - first.x * centre.x,
+                           inertia(M0.y, M1.y, M2.y, R.c[0].y, R.c[1].y, R.c[2].y) + far - first.y * centre.y,
+                           inertia(M0.z, M1.z, M2.z, R.c[0].z, R.c[1].z, R.c[2].z) + far - first.z * centre.z,
+                           inertia(M0.x, M1.x, M2.x, R.c[0].y, R.c[1].y, R.c[2].y) - first.x * centre.y,
+                           inertia(M0.x, M1.x, M2.x, R.c[0].z, R.c[1].z, R.c[2].z) - first.x * centre.z,
+                           inertia(M0.y, M1.y, M2.y, R.c[0].z, R.c[1].z, R.c[2].z) - first.y * centre.z,
+                           centre.x * p.x - pc, centre.x * p.y};
+        Lanes third[8] = {centre.x * p.z,      centre.y * p.x, centre.y * p.y - pc, centre.y * p.z,
+                          centre.z * p.x,      centre.z * p.y, centre.z * p.z - pc};
+        spread(second, i, [](Node& node) { return node.weighs + 8; });
+        spread(third, i, [](Node& node) { return node.weighs + 16; });
     }
 }
 
-// Eight steps' columns of six numbers, each to its own node.
+// Eight steps' columns of eight numbers, each to its own node.
 template <int E>
-void Passes<E>::spread(Lanes* columns, int i, double (Node::*to)[8]) {
+template <class To>
+SUPPLE_INLINE void Passes<E>::spread(Lanes* columns, int i, To to) {
     transpose(columns);
-    for (int l = 0; l < wide; ++l) store(nodes_[i + l].*to, columns[l]);
+    for (int l = 0; l < wide; ++l) store(to(nodes_[i + l]), columns[l]);
 }
 
 static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own axes, to the world's at its origin
@@ -262,11 +270,8 @@ void Passes<E>::act(const Step* step) {
             add_wrench(node.moving, {Mat3::Identity(), pose.act(point)}, stack(force, Vec3::Zero()));
         if (!tip.held) continue;
         const Vec3 point = pose.act(tip.point);
-        Vec3 spin = now_.vector(at_spin, shown.step);
-        Mat3 R;
-        for (int c = 0; c < 3; ++c) R.col(c) = frame_.vector(3 * c, shown.step);
-        spin = R * spin;
-        const Vec3 speed = now_.vector(at_flight, shown.step) + spin.cross(point - Vec3(node.body + 7));
+        const Vec3 spin = tree_.frame({shown.step, Pose{}}).R * now_.vector(at_spin, shown.step);
+        const Vec3 speed = now_.vector(at_flight, shown.step) + spin.cross(point - centre(shown.step));
         const Vec3 force = tip.stiffness * (tip.target - point) - tip.damping * speed;
         add_wrench(node.moving, {Mat3::Identity(), point}, stack(force, Vec3::Zero()));
     }
@@ -314,6 +319,13 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     look<true>(step);
     act(step);
     pull(step);
+    weigh(step, tangent != Tangent::kept);
+    if (tangent == Tangent::first) {
+        first_there_ = false;
+    } else if (!first_there_) {
+        for (int i = 0; i < n_; ++i) std::copy_n(shares_[i].turns, K, first_[i].of);
+        first_there_ = true;
+    }
     if (tangent == Tangent::kept) {
         pass_back_again(response);
         pass_out_again(step, response);
@@ -328,25 +340,28 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     response.negative = negative_;
     pass_out(step, tangent);
     response.anchor.setZero();
-    for (int e = 0; e < E; ++e) {
+    for (int e = 0; e < E; ++e) {  // the tips' twists per wrench, and of the step back to balance
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.template segment<6>(6 * e));
         own.diagonal() += boost * anchor.template segment<6>(6 * e);
+        const Tree::Shown shown = end(e);
+        const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
+        const Twists now = Ad * twists(outward_[shown.step]);
+        response.compliance.template middleRows<6>(6 * e) = now.template leftCols<rows>();
+        response.drift.template segment<6>(6 * e) = now.col(balance);
+        if (tangent == Tangent::again)  // of the first tangent's motions, as the joints stand now
+            response.left.template middleCols<6>(6 * e) =
+                (Ad * twists(outward_first_[shown.step])).template leftCols<rows>().transpose();
     }
+    if (tangent == Tangent::first) response.left = response.compliance.transpose();
     for (int r = 0; r < rows; ++r) {
-        const double* gram = reinterpret_cast<const double*>(gram_[r]);
-        for (int c = 0; c < rows; ++c) response.compliance(r, c) = gram[c];
-        response.drift[r] = response.unbalance[r] = gram[balance];
-        response.force[r] = gram[motion];
-        if (!step || tangent == Tangent::again) continue;
-        const double* mass = reinterpret_cast<const double*>(mass_[r]);
-        for (int c = 0; c < rows; ++c) response.inertia(r, c) = mass[c];
-        response.inertia(r, rows) = mass[balance];
+        response.force[r] = force_[r / 8][r % 8];
+        response.unbalance[r] = unbalance_[r / 8][r % 8];
+        if (!step) continue;
+        const double* inertia = reinterpret_cast<const double*>(inertia_[r]);
+        for (int c = 0; c < rows; ++c) response.inertia(r, c) = inertia[c];
+        response.inertia(r, rows) = inertia[balance];
     }
-    if (tangent == Tangent::first)
-        response.left = response.compliance;
-    else if (step)
-        along_first(response);
     return response.drift.allFinite() && response.compliance.allFinite();
 }
 
@@ -386,7 +401,7 @@ double Passes<E>::energy() const {
         row.push(q_[step_of_[row.of.axes[0]]], torque, slope, energy);
         sum += energy;
     }
-    for (int i = 0; heavy_ && i < n_; ++i) sum -= nodes_[i].body[6] * system_.gravity.dot(Vec3(nodes_[i].body + 7));
+    for (int i = 0; heavy_ && i < n_; ++i) sum -= own_[own_mass][i] * system_.gravity.dot(centre(i));
     return sum;
 }
 

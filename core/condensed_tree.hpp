@@ -6,7 +6,11 @@
 // so from the leaves to the root each coordinate can be minimised away (dynamic programming):
 //     u = P s + n,  n = 1/2 ad(s)^T W,  d = k + s^T P s,  P <- P - u u^T / d
 // and likewise the right-hand sides: the tips' wrenches, what balance lacks and what motion lacks, side by side in the
-// lanes of vectors. One pass back gives the tips' compliance, one pass out every coordinate's and link's share.
+// lanes of vectors. A pass back, then one out, give every coordinate's answers t and every link's twists xi.
+//
+// What motion answers with, sum over bodies xi^T G xi with G = M (c0/h)^2 and the stiffness of inertial forces, comes from
+// the same pass out. With Gc the sum of G over a body and all that it carries, xi = xi_before + s t, it is
+//     sum over coordinates  t (s^T Gc xi) + (xi_before^T Gc s) t
 #pragma once
 
 #include <array>
@@ -25,7 +29,7 @@ struct alignas(64) Node {
     double screw[8];
     double still[8];   // wrench that acts on it in balance,
     double moving[8];  // and in motion, less the rate of momentum
-    double body[16];   // inertia about the centre of mass (xx, yy, zz, xy, xz, yz), mass, centre of mass, inertial force
+    double weighs[24]; // m, m c, inertial force p; inertia about the origin (xx, yy, zz, xy, xz, yz), c p^T - p.c
 };
 
 // Columns of structure-of-arrays data: steps next to each other.
@@ -65,17 +69,22 @@ class Passes : public TreeInterior {
     static constexpr int rows = 6 * E, K = (rows + 2 + 7) / 8;  // vectors for the right-hand sides:
     static constexpr int balance = 8 * K - 2, motion = 8 * K - 1;  // tips' wrenches first, these lanes last
 
-    struct alignas(64) Share {     // what one pass back leaves for the pass out
-        double u[8], part[8];      // u and u / d
-        double bent[8];            // ad(s)^T W, W what motion carries more than balance
-        double over, unused[7];    // 1 / d
-        Lanes g[K], turns[K];      // right-hand sides that arrive; the coordinate's answers
+    struct alignas(64) Share {     // of one coordinate
+        double half[8];            // n; then what its balance lacks, and its motion
+        double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
+        double part[8];            // u / d; then 1 / d
+        Lanes g[K], turns[K];      // right-hand sides that arrive, over d; the coordinate's answers
     };
+    enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
     struct Right {
         Lanes row[6][K];
     };
+    using Twists = Eigen::Matrix<double, 6, 8 * K, Eigen::RowMajor>;
+    static Eigen::Map<const Twists> twists(const Right& of) {
+        return Eigen::Map<const Twists>(reinterpret_cast<const double*>(of.row));
+    }
     struct Inward {                // what is handed towards the root
-        Lanes P[6], still, moving;
+        Lanes P[6];
         Right right;
     };
 
@@ -114,7 +123,12 @@ class Passes : public TreeInterior {
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
     template <bool nodes>
     void look(const Step* step);
-    void spread(Lanes* columns, int i, double (Node::*to)[8]);
+    template <class To>
+    void spread(Lanes* columns, int i, To to);
+    Vec3 centre(int i) const {  // of mass
+        const Pose at = tree_.frame({i, Pose{}});
+        return at.act(own_.vector(own_centre, i));
+    }
     void act(const Step* step);
     bool first_on_step(std::size_t e) const {  // no earlier tip stands on the same step
         for (std::size_t k = 0; k < e; ++k)
@@ -122,9 +136,9 @@ class Passes : public TreeInterior {
         return true;
     }
     void pull(const Step* step);
+    void weigh(const Step* step, bool fresh);
     bool pass_back(double boost, indefinite what);
     void pass_out(const Step* step, Tangent tangent);
-    void along_first(Response& response);
     void pass_back_again(Response& response);
     void pass_out_again(const Step* step, Response& response);
 
@@ -136,16 +150,18 @@ class Passes : public TreeInterior {
     int n_ = 0;
     bool heavy_ = false;
     int negative_ = 0;
-    Columns own_, frame_, past_frame_, now_, past_, old_;
+    Columns own_, screws_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
     struct Each {
         Lanes of[K];
     };
-    std::vector<Each> first_;     // the coordinates' answers by the first tangent of a step
-    std::vector<Right> momenta_;   // of the links' motions, if another tangent is taken,
-    std::vector<Each> resisted_;   // and the coordinates' own torques
-    std::vector<std::array<double, 2>> lacks_;  // what balance lacks, and motion, of each coordinate's torque
+    std::vector<Each> first_;      // the coordinates' answers by the first tangent of a step, once another is taken
+    bool first_there_ = false;
+    struct Sums {                  // over a body and all that it carries: wrenches, and what weighs
+        Lanes still, moving, weighs[3];
+    };
+    std::vector<Sums> carried_;    // what others than the next bring to a step
     std::vector<Inward> inward_;
     std::vector<Right> outward_, outward_first_;
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
@@ -154,7 +170,8 @@ class Passes : public TreeInterior {
     bool curved_ = false;
     std::vector<double> spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_, saved_;
     Vector kept_lambda_;
-    Lanes gram_[rows][K], mass_[rows][K];
+    alignas(64) double u_[8] = {};
+    Lanes force_[K], unbalance_[K], inertia_[rows][K];
 };
 
 }  // namespace supple

@@ -12,10 +12,10 @@ namespace supple {
 namespace {
 // Columns are handled in whole vectors of four, whatever the instruction set makes of them.
 constexpr int lanes = 4;
-typedef double Lanes __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
+typedef double Four __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
 
-inline Lanes load(const double* from) { return *reinterpret_cast<const Lanes*>(from); }
-inline void store(double* to, Lanes value) { *reinterpret_cast<Lanes*>(to) = value; }
+inline Four four(const double* from) { return *reinterpret_cast<const Four*>(from); }
+inline void store(double* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
 
 constexpr int paired = 12;  // rows of a pair: a twist and six multipliers
 }  // namespace
@@ -196,10 +196,10 @@ void Fronts::eliminate_pair(Front& front) {
         for (int i = 0; i < 6; ++i) columns[j][i] = matrix[j * n + 6 + i] = inverse[6 * j + i];
 
     for (int i = paired; i < n; i += lanes) {  // T'
-        Lanes right[6];
-        for (int j = 0; j < 6; ++j) right[j] = load(matrix + (6 + j) * n + i);
+        Four right[6];
+        for (int j = 0; j < 6; ++j) right[j] = four(matrix + (6 + j) * n + i);
         for (int j = 0; j < 6; ++j) {
-            Lanes sum = inverse[j] * right[0];
+            Four sum = inverse[j] * right[0];
             for (int k = 1; k < 6; ++k) sum += inverse[6 * k + j] * right[k];
             store(matrix + (6 + j) * n + i, -sum);
         }
@@ -207,24 +207,24 @@ void Fronts::eliminate_pair(Front& front) {
     alignas(32) double t[8], z[8];
     for (int c = paired; c < total; ++c) {
         double* column = matrix + static_cast<std::size_t>(c) * n;
-        Lanes t0 = {}, t1 = {};
+        Four t0 = {}, t1 = {};
         for (int j = 0; j < 6; ++j) {
-            t0 -= column[6 + j] * load(columns[j]);
-            t1 -= column[6 + j] * load(columns[j] + lanes);
+            t0 -= column[6 + j] * four(columns[j]);
+            t1 -= column[6 + j] * four(columns[j] + lanes);
         }
         store(t, t0);
         store(t + lanes, t1);
-        Lanes z0 = load(column), z1 = load(column + lanes);  // rows 6 and 7 are not part of it
+        Four z0 = four(column), z1 = four(column + lanes);  // rows 6 and 7 are not part of it
         for (int j = 0; j < 6; ++j) {
-            z0 += t[j] * load(matrix + j * n);
-            z1 += t[j] * load(matrix + j * n + lanes);
+            z0 += t[j] * four(matrix + j * n);
+            z1 += t[j] * four(matrix + j * n + lanes);
         }
         store(z, z0);
         store(z + lanes, z1);
         for (int i = paired; i < n; i += lanes) {
-            Lanes sum = load(column + i);
+            Four sum = four(column + i);
             for (int j = 0; j < 6; ++j)
-                sum += t[j] * load(matrix + j * n + i) + z[j] * load(matrix + (6 + j) * n + i);
+                sum += t[j] * four(matrix + j * n + i) + z[j] * four(matrix + (6 + j) * n + i);
             store(column + i, sum);
         }
         for (int i = 0; i < 6; ++i) {
@@ -268,7 +268,7 @@ int Fronts::eliminate(Front& front, int first) {
             double* column = matrix + static_cast<std::size_t>(j) * n;
             const double factor = column[k];
             if (factor == 0) continue;
-            for (int i = start; i < n; i += lanes) store(column + i, load(column + i) - factor * load(multipliers + i));
+            for (int i = start; i < n; i += lanes) store(column + i, four(column + i) - factor * four(multipliers + i));
         }
     }
     return perturbed;
@@ -354,12 +354,12 @@ void Fronts::solve(double* x, int columns) const {
         const int count = std::min(8, columns - done);
         for (int i = 0; i < size_; ++i) {
             Eight row{};
-            for (int c = 0; c < count; ++c) row.of[c] = x[static_cast<std::size_t>(done + c) * size_ + i];
+            for (int c = 0; c < count; ++c) row[c] = x[static_cast<std::size_t>(done + c) * size_ + i];
             together_[i] = row;
         }
         solve_in(together_.data(), local_eight_.data());
         for (int c = 0; c < count; ++c)
-            for (int i = 0; i < size_; ++i) x[static_cast<std::size_t>(done + c) * size_ + i] = together_[i].of[c];
+            for (int i = 0; i < size_; ++i) x[static_cast<std::size_t>(done + c) * size_ + i] = together_[i][c];
     }
     for (; done < columns; ++done) solve_in(x + static_cast<std::size_t>(done) * size_, local_.data());
 }

@@ -9,18 +9,9 @@
 
 #include <vector>
 
-namespace supple {
+#include "eight.hpp"
 
-// Eight numbers that are computed with side by side
-struct alignas(64) Eight {
-    typedef double Lanes __attribute__((vector_size(64)));
-    Lanes of;
-    Eight& operator+=(const Eight& b) { of += b.of; return *this; }
-    Eight& operator-=(const Eight& b) { of -= b.of; return *this; }
-    Eight& operator/=(double b) { of /= b; return *this; }
-    friend Eight operator*(double a, const Eight& b) { return {a * b.of}; }
-    friend Eight operator-(const Eight& a, const Eight& b) { return {a.of - b.of}; }
-};
+namespace supple {
 
 class Fronts {
    public:

@@ -1,13 +1,13 @@
-// Eight numbers at a time: plain loops that the compiler turns into vector instructions.
+// Series of eight numbers at a time.
 #pragma once
 
 #include <array>
 
-#include "spatial.hpp"
+#include "eight.hpp"
 
 namespace supple {
 
-inline constexpr int lanes = 8;
+inline constexpr int lanes = width;
 
 template <int k, int terms>
 constexpr std::array<double, terms> stumpff_series() {  // of the Stumpff function g_k
@@ -18,11 +18,11 @@ constexpr std::array<double, terms> stumpff_series() {  // of the Stumpff functi
 
 // g_k(s) for s <= 10 with 14 terms, for s <= 2.5 with 11, to rounding.
 template <int k, int terms = 14>
-inline void stumpff_lanes(const double* s, double* g) {
+SUPPLE_INLINE Eight stumpff_lanes(const Eight& s) {
     static constexpr auto c = stumpff_series<k, terms>();
-    for (int l = 0; l < lanes; ++l) g[l] = c[terms - 1];
-    for (int j = terms - 2; j >= 0; --j)
-        for (int l = 0; l < lanes; ++l) g[l] = g[l] * s[l] + c[j];
+    Eight g = every(c[terms - 1]);
+    for (int j = terms - 2; j >= 0; --j) g = g * s + c[j];
+    return g;
 }
 
 }  // namespace supple

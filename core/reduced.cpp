@@ -56,8 +56,8 @@ void Links::run(const Block& block, int index) {
         largest = std::max(largest, s[l]);
     }
     if (largest <= 10.0) {
-        stumpff_lanes<2>(s, b);
-        stumpff_lanes<3>(s, c);
+        store(b, stumpff_lanes<2>(load(s)));
+        store(c, stumpff_lanes<3>(load(s)));
         for (int l = 0; l < lanes; ++l) a[l] = 1 - s[l] * c[l];
     } else {
         for (int l = 0; l < lanes; ++l) {
@@ -101,7 +101,7 @@ void Links::run(const Block& block, int index) {
 void Tree::prepare() {
     auto rows = [](const Mat3& R, const Vec3& p) {
         Rows result;
-        for (int r = 0; r < 3; ++r) result.row[r] = Row{R(r, 0), R(r, 1), R(r, 2), p[r]};
+        for (int r = 0; r < 3; ++r) result.row[r] = Four{R(r, 0), R(r, 1), R(r, 2), p[r]};
         return result;
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -117,77 +117,69 @@ void Tree::prepare() {
         motion.slides = !v.isZero(0);
         motion.before = step.before;
         motion.axis = step.axis;
+        motion.single = step.size == 1;
         motions_.push_back(motion);
-        if (step.size == 1) single_.push_back(static_cast<int>(i));
+        if (step.size == 1) single_axis_.push_back(step.axis);
     }
     frames_.resize(steps.size());
-    sine_.assign((steps.size() + lanes - 1) / lanes * lanes, 0.0);
-    versine_ = sine_;
+    turns_.assign((single_axis_.size() + lanes - 1) / lanes * lanes, 0.0);
+    sine_ = versine_ = turns_;
 }
 
 void Tree::move(const double* q) {
     // sine and 1 - cosine of all single coordinates, eight at a time
-    alignas(64) double turn[lanes], s[lanes], g1[lanes], g2[lanes];
-    const int n = static_cast<int>(single_.size());
-    for (int i = 0; i < n; i += lanes) {
-        double largest = 0;
-        for (int l = 0; l < lanes; ++l) {
-            turn[l] = i + l < n ? q[motions_[single_[i + l]].axis] : 0.0;
-            s[l] = turn[l] * turn[l];
-            largest = std::max(largest, s[l]);
+    for (std::size_t i = 0; i < single_axis_.size(); ++i) turns_[i] = q[single_axis_[i]];
+    for (std::size_t i = 0; i < turns_.size(); i += lanes) {
+        const Eight turn = load(&turns_[i]), s = turn * turn;
+        if (largest(s) <= 10.0) {
+            store(&sine_[i], turn * stumpff_lanes<1>(s));
+            store(&versine_[i], s * stumpff_lanes<2>(s));
+            continue;
         }
-        if (largest <= 10.0) {
-            stumpff_lanes<1>(s, g1);
-            stumpff_lanes<2>(s, g2);
-            for (int l = 0; l < lanes; ++l) {
-                g1[l] *= turn[l];
-                g2[l] *= s[l];
-            }
-        } else {
-            for (int l = 0; l < lanes; ++l) {
-                const double half = std::sin(turn[l] / 2);
-                g1[l] = std::sin(turn[l]);
-                g2[l] = 2 * half * half;
-            }
-        }
-        for (int l = 0; l < lanes && i + l < n; ++l) {
-            sine_[single_[i + l]] = g1[l];
-            versine_[single_[i + l]] = g2[l];
+        for (std::size_t l = i; l < i + lanes; ++l) {
+            const double half = std::sin(turns_[l] / 2);
+            sine_[l] = std::sin(turns_[l]);
+            versine_[l] = 2 * half * half;
         }
     }
+    // frame = frame before * local: columns, so that a chain waits for nothing but three products
+    Frame at{};
+    const double *sine = sine_.data(), *versine = versine_.data();
     for (std::size_t i = 0; i < motions_.size(); ++i) {
         const Motion& motion = motions_[i];
         Rows local;
-        if (steps[i].size == 1) {
+        if (motion.single) {
             for (int r = 0; r < 3; ++r)
-                local.row[r] = motion.still.row[r] + sine_[i] * motion.swing.row[r] + versine_[i] * motion.bend.row[r];
+                local.row[r] = motion.still.row[r] + *sine * motion.swing.row[r] + *versine * motion.bend.row[r];
+            ++sine, ++versine;
             if (motion.slides)
                 for (int r = 0; r < 3; ++r) local.row[r] += q[motion.axis] * motion.slide.row[r];
         } else {
             Vec6 xi = Vec6::Zero();
             for (int k = 0; k < steps[i].size; ++k) xi += q[motion.axis + k] * steps[i].twist[k];
             const Pose pose = steps[i].fixed * exp(xi);
-            for (int r = 0; r < 3; ++r) local.row[r] = Row{pose.R(r, 0), pose.R(r, 1), pose.R(r, 2), pose.p[r]};
+            for (int r = 0; r < 3; ++r) local.row[r] = Four{pose.R(r, 0), pose.R(r, 1), pose.R(r, 2), pose.p[r]};
         }
-        if (motion.before < 0) {
-            frames_[i] = local;
-            continue;
+        if (motion.before < 0)
+            at = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
+        else if (motion.before + 1 != static_cast<int>(i))
+            at = frames_[motion.before];
+        Frame next;
+        for (int c = 0; c < 4; ++c) {
+            next.column[c] = local.row[0][c] * at.column[0] + (local.row[1][c] * at.column[1] + local.row[2][c] * at.column[2]);
+            if (c == 3) next.column[c] += at.column[3];
         }
-        const Rows& base = frames_[motion.before];
-        for (int r = 0; r < 3; ++r) {
-            const Row& b = base.row[r];
-            frames_[i].row[r] = b[0] * local.row[0] + b[1] * local.row[1] + (b[2] * local.row[2] + Row{0, 0, 0, b[3]});
-        }
+        frames_[i] = at = next;
     }
 }
 
 Pose Tree::frame(const Shown& shown) const {
     if (shown.step < 0) return shown.fixed;
+    const Frame& frame = frames_[shown.step];
     Pose base;
     for (int r = 0; r < 3; ++r) {
-        const Row& row = frames_[shown.step].row[r];
-        base.R.row(r) << row[0], row[1], row[2];
-        base.p[r] = row[3];
+        base.R.row(r) << frame.column[0][r], frame.column[1][r], frame.column[2][r];
+        base.p[r] = frame.column[3][r];
     }
     return base * shown.fixed;
 }
@@ -195,10 +187,11 @@ Pose Tree::frame(const Shown& shown) const {
 void Tree::write(const Shown& shown, double* rows) const {
     const Mat3& R = shown.fixed.R;
     const Vec3& p = shown.fixed.p;
-    const Row x = {R(0, 0), R(0, 1), R(0, 2), p[0]}, y = {R(1, 0), R(1, 1), R(1, 2), p[1]}, z = {R(2, 0), R(2, 1), R(2, 2), p[2]};
+    const Four x = {R(0, 0), R(0, 1), R(0, 2), p[0]}, y = {R(1, 0), R(1, 1), R(1, 2), p[1]}, z = {R(2, 0), R(2, 1), R(2, 2), p[2]};
+    const Frame& frame = frames_[shown.step];
     for (int r = 0; r < 3; ++r) {
-        const Row& row = frames_[shown.step].row[r];
-        const Row last = {0, 0, 0, row[3]}, result = (row[0] * x + row[1] * y) + (row[2] * z + last);
+        const Four last = {0, 0, 0, frame.column[3][r]};
+        const Four result = (frame.column[0][r] * x + frame.column[1][r] * y) + (frame.column[2][r] * z + last);
         __builtin_memcpy(rows + 4 * r, &result, sizeof result);
     }
 }

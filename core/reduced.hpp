@@ -68,23 +68,26 @@ class Tree {
     Pose frame(const Shown& shown) const;
     void write(const Shown& shown, double* rows) const;  // the first three rows of that pose
 
-    typedef double Row __attribute__((vector_size(32)));
-    const Row* rows(int step) const { return frames_[step].row; }  // of a step's frame, 3x4: rotation and position
+    typedef double Four __attribute__((vector_size(32)));
+    struct Frame {
+        Four column[4];  // of the rotation, and the position; the fourth number is nothing
+    };
+    const Frame& frame(int step) const { return frames_[step]; }
 
    private:
     struct Rows {  // of a 3x4 pose: rotation and position
-        Row row[3];
+        Four row[3];
     };
     // One coordinate's own step: fixed * exp(twist q) = still + sin(q) swing + (1 - cos q) bend + q slide
     struct Motion {
         Rows still, swing, bend, slide;
         int before = -1, axis = -1;
-        bool slides = false;
+        bool single = true, slides = false;
     };
     std::vector<Motion> motions_;
-    std::vector<Rows> frames_;
-    std::vector<int> single_;  // steps with one coordinate
-    std::vector<double> sine_, versine_;
+    std::vector<Frame> frames_;
+    std::vector<int> single_axis_;  // of the steps with one coordinate, one after the other:
+    std::vector<double> turns_, sine_, versine_;
 };
 
 // Adds the limits of a coordinate q that a step at this rate might reach.

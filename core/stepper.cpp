@@ -107,7 +107,7 @@ bool Stepper::solve(double h, int order, bool from_here) {
     x_.assign(system_.unknowns(), 0.0);
     if (!from_here) {
         // start where the rates' own trend leads; after uneven steps, where constant rates lead
-        const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 1.5 : 1.0;
+        const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
         for (int axis = 0; axis < system_.axes(); ++axis)
             x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
         system_.retract(kept_.state, x_.data(), 1.0);
