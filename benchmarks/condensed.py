@@ -45,7 +45,7 @@ ROBOTS = {
     "softfoot": ("iit_softfoot/softfoot.xml", ["heel", *(f"distal_phalanx_{i}" for i in range(1, 6))]),
 }
 REACH = 0.7
-"""Relative displacement of a jerk in the library, were it held for long; a robot's is a fifth of it."""
+"""Relative displacement of a jerk, were it held for long."""
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     mj_model, mj_data = mujoco_twin(mech)
     peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other work seldom comes between
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
-        "condensed": (10, lambda n: condensed._motion.core.step(n, True)),
+        "condensed": (100, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
         "blended": (50, lambda n: blended._motion.core.step(n, True)),
         "engine": (peer_steps, engine.step),
@@ -180,15 +180,15 @@ def closed_path(report: Report, name: str, mech: Mechanism, tips: list[str], n: 
     return work["condensed"]
 
 
-def jerked(name: str) -> tuple[Mechanism, list[str], float]:
-    """A mechanism, its end effectors and the largest displacement of a jerk."""
+def jerked(name: str) -> tuple[Mechanism, list[str]]:
+    """A mechanism and its end effectors."""
     if name in LIBRARY:
-        return *LIBRARY[name], REACH
+        return LIBRARY[name]
     file, tips = ROBOTS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.ImportWarning)
         mech = supple.load(SHARED / file)
-    return mech.with_springs(1.0, 0.05) if name == "shadow" else mech, tips, REACH / 5
+    return mech.with_springs(1.0, 0.05) if name == "shadow" else mech, tips
 
 
 def jerks(report: Report, count: int, names: list[str]) -> None:
@@ -197,14 +197,14 @@ def jerks(report: Report, count: int, names: list[str]) -> None:
     for name in names:
         if name in ROBOTS and not SHARED.exists():
             continue
-        mech, tips, reach = jerked(name)
+        mech, tips = jerked(name)
         model = supple.condense(mech, tips)
         linear = model.linear()
         for dt in (1e-3, 1e-2):
             sim, rng = supple.ReducedSimulation(model, dt), np.random.default_rng(0)
             highest, start = 0.0, perf_counter()
             for _ in range(count // 20):
-                for tip, wrench in zip(tips, reaching(linear, rng, rng.uniform(0, reach)), strict=True):
+                for tip, wrench in zip(tips, reaching(linear, rng, rng.uniform(0, REACH)), strict=True):
                     sim.apply(tip, wrench)
                 sim.step(20)
                 highest = max(highest, abs(sum(sim._motion._solver.engine.energies)))

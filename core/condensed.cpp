@@ -15,6 +15,8 @@ constexpr int line_search = 6;        // halvings of a motion that does not lead
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // a last correction this small leaves far less, rad or radii
 constexpr double not_needed = 1e-8;   // a correction as small as this need not be made
+constexpr double surely = 0.1;        // of that, where the rate of convergence is that of steps before,
+constexpr int trusted = 8;            // which it is for so many
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of statics, rad or radii
@@ -199,6 +201,7 @@ bool Condensed::relax() {
     }
     interior->restart();
     lambda_before = lambda();
+    pace = {};
     fresh = true;
     return true;
 }
@@ -263,8 +266,13 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         const double size = apply(INFINITY);
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
-        // with a rate of size / last, the next correction would be this small
-        const bool done = size < last_motion || (k > 0 && size * size < not_needed * last);
+        // the next correction would be as small as this, with a rate of size / last, or that of a step before
+        const double next = k > 0 ? size * size / last : pace.of(size) / surely;
+        const bool done = size < last_motion || next < not_needed;
+        if (k == 1)
+            pace = {size / last, last, trusted};
+        else if (k == 0 && done)
+            --pace.left;
         last = size;
         if (done) return stable() ? Found::stable : Found::unstable;
     }

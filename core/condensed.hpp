@@ -11,6 +11,8 @@
 #pragma once
 
 #include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -160,6 +162,13 @@ class SparseInterior : public Interior {
     } saved_;
 };
 
+// How fast corrections shrank in a step not long ago: the second was `rate` times the first, of size `first`.
+struct Pace {
+    double rate = INFINITY, first = 1;
+    int left = 0;  // steps that it still holds for
+    double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
+};
+
 class Condensed : public Participant {
    public:
     std::unique_ptr<Interior> interior;
@@ -169,6 +178,7 @@ class Condensed : public Participant {
     int patience = 0;                 // steps to go until an interior that is not stable is left again
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
+    Pace pace;
 
     double length = 1;                // the mechanism's radius
 
@@ -225,6 +235,7 @@ class Condensed : public Participant {
         double time = 0;
         bool fresh = true;
         int patience = 0;
+        Pace pace;
     } start_;                         // of a step in a World
     bool begun_ = false;
     Found found_ = Found::nothing;

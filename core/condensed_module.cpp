@@ -70,6 +70,7 @@ class CondensedCore {
         engine.set_state(q, lambda, mu);
         model.interior->lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         model.interior->start();
+        model.pace = {};
         model.fresh = true;
         update();
     }
@@ -85,7 +86,9 @@ class CondensedCore {
 
     // Everything the next step depends on, as one flat array, and back.
     NumpyArray state() const {
-        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience)};
+        const Pace& pace = model.pace;
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.left > 0 ? pace.rate : 0,
+                                 pace.first, static_cast<double>(pace.left)};
         for (const Vector* each : {&model.lambda(), &model.lambda_before})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (tree) {
@@ -105,6 +108,8 @@ class CondensedCore {
         model.time = time;
         model.fresh = *at++ != 0;
         model.patience = static_cast<int>(*at++);
+        model.pace = {at[0], at[1], static_cast<int>(at[2])};
+        at += 3;
         for (Vector* each : {&model.interior->lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
             at += n;
@@ -112,7 +117,7 @@ class CondensedCore {
         if (tree)
             tree->set_flat(at);
         else
-            engine.set_history(at, flat.size() - 2 - 2 * n);
+            engine.set_history(at, flat.size() - 5 - 2 * n);
         update();
     }
 

@@ -24,16 +24,23 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
     const bool all = fresh && step;
     const int groups = all ? 3 : 0;
     const double rate = step ? step->c0 / step->h : 0, square = rate * rate;
-    for (int i = 0; i < n_; ++i)
-        if (joins_[i]) carried_[i] = Sums{};
+    for (int i : joined_) carried_[i] = Sums{};
+    const Node* const nodes = nodes_.data();
+    Share* const shares = shares_.data();
+    const unsigned char* const kinds = kind_.data();
     Sums sums{};
     for (int block = own_.stride() - wide; block >= 0; block -= wide) {
-        Lanes still[8] = {}, moving[8] = {}, weighs[24] = {};
+        const bool plain = plain_[block / wide];
+        Lanes still[8], moving[8], weighs[24];
+        if (n_ - block < wide)
+            for (auto [first, count] : {std::pair(still, 8), std::pair(moving, 8), std::pair(weighs, 24)})
+                std::fill_n(first, count, Lanes{});
         for (int l = std::min(wide, n_ - block) - 1; l >= 0; --l) {
             const int i = block + l;
-            const Node& node = nodes_[i];
-            if (i + 1 == n_ || before_[i + 1] != i) sums = Sums{};
-            if (joins_[i]) {
+            const Node& node = nodes[i];
+            const unsigned char kind = kinds[i];
+            if (kind & ends) sums = Sums{};
+            if (kind & joins) {
                 sums.still += carried_[i].still + load(node.still);
                 sums.moving += carried_[i].moving;
                 for (int k = 0; k < groups; ++k) sums.weighs[k] += carried_[i].weighs[k];
@@ -41,17 +48,20 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
                 sums.still += load(node.still);
             }
             sums.moving += load(node.moving);
-            still[l] = sums.still;
+            if (!plain) still[l] = sums.still;
             moving[l] = sums.moving;
             for (int k = 0; k < groups; ++k) weighs[8 * k + l] = sums.weighs[k] += load(node.weighs + 8 * k);
-            if (before_[i] >= 0 && before_[i] != i - 1) {
+            if (kind & branches) {
                 Sums& onto = carried_[before_[i]];
                 onto.still += sums.still;
                 onto.moving += sums.moving;
                 for (int k = 0; k < groups; ++k) onto.weighs[k] += sums.weighs[k];
             }
         }
-        transpose(still);
+        if (plain)
+            for (int k = 0; k < 6; ++k) still[k] = every(sums.still[k]);
+        else
+            transpose(still);
         transpose(moving);
         const Six s = {screws_.three(0, block), screws_.three(3, block)};
         const Six holds = {three(still), three(still + 3)}, drives = {three(moving), three(moving + 3)};
@@ -61,7 +71,7 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
                          0.5 * n.angular.y, 0.5 * n.angular.z, spring - dot(s, holds),
                          spring + load(&drag_[block]) - dot(s, drives)};
         transpose(half);
-        for (int l = 0; l < wide; ++l) store(shares_[block + l].half, half[l]);
+        for (int l = 0; l < wide; ++l) store(shares[block + l].half, half[l]);
         if (!all) continue;
         for (int k = 0; k < 3; ++k) transpose(weighs + 8 * k);
         const Lanes mass = square * weighs[0];
@@ -82,8 +92,8 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
         transpose(left);
         transpose(right);
         for (int l = 0; l < wide; ++l) {
-            store(shares_[block + l].left, left[l]);
-            store(shares_[block + l].right, right[l]);
+            store(shares[block + l].left, left[l]);
+            store(shares[block + l].right, right[l]);
         }
     }
 }
@@ -100,8 +110,7 @@ SUPPLE_INLINE Lanes combined(const double* by, const Lanes (*rows)[K], int k) {
 template <int E>
 bool Passes<E>::pass_back(double boost, indefinite what) {
     const Inward nothing{};
-    for (int i = 0; i < n_; ++i)
-        if (joins_[i]) inward_[i] = nothing;
+    for (int i : joined_) inward_[i] = nothing;
     for (int e = 0; e < E; ++e) {
         const Tree::Shown shown = end(e);
         const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
@@ -121,23 +130,30 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     double over = 0;
     negative_ = 0;
     const double smallest = 1e-12 * system_.stiffness_scale;
+    const Node* const nodes = nodes_.data();
+    Share* const shares = shares_.data();
+    const double* const slopes = slope_.data();
+    const unsigned char* const kinds = kind_.data();
+    double* const held = u_;  // in memory, to be taken one by one
+    const bool heavy = heavy_;
     for (int i = n_ - 1; i >= 0; --i) {
-        const Node& node = nodes_[i];
-        if (i + 1 == n_ || before_[i + 1] != i) {
+        const Node& node = nodes[i];
+        const unsigned char kind = kinds[i];
+        if (kind & ends) {
             now = nothing;
             u = part = none;
             for (int k = 0; k < K; ++k) g[k] = none;
             over = 0;
-            store(u_, none);
+            store(held, none);
         }
-        if (joins_[i]) {
+        if (kind & joins) {
             const Inward& in = inward_[i];
             for (int r = 0; r < 6; ++r) {
                 now.P[r] += in.P[r];
                 for (int k = 0; k < K; ++k) now.right.row[r][k] += in.right.row[r][k];
             }
         }
-        if (heavy_) {  // a dead force f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]] per twist
+        if (heavy) {  // a dead force f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]] per twist
             const double *c = node.weighs + 1, m = node.weighs[0];
             const Vec3 a = system_.gravity;
             const double x = 0.5 * m * a[0], y = 0.5 * m * a[1], z = 0.5 * m * a[2];
@@ -150,39 +166,41 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             now.P[4] -= Lanes{-z, 0, x, xy, c[1] * a[1] - all, yz, 0, 0};
             now.P[5] -= Lanes{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
-        Share& share = shares_[i];
+        Share& share = shares[i];
         const double* s = node.screw;
         const Lanes screw = load(s), half = load(share.half);
         const Lanes Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
         const double along = sum(screw * u), taken = along * over;
-        double d = (slope_[i] + sum(screw * Ps)) - along * taken, kicked = 0;
+        for (int r = 0; r < 6; ++r) {
+            now.P[r] -= held[r] * part;
+            for (int k = 0; k < K; ++k) now.right.row[r][k] -= held[r] * g[k];
+        }
+        for (int k = 0; k < K; ++k) g[k] = combined<K>(s, now.right.row, k);
+        g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 7>(half, none);
+        double d = (slopes[i] + sum(screw * Ps)) - along * taken;
         if (!(d > smallest)) {
             if (what == indefinite::refused) return false;
-            const double size = std::max(std::abs(d), smallest + 1e-6 * std::abs(slope_[i]));
+            const double size = std::max(std::abs(d), smallest + 1e-6 * std::abs(slopes[i]));
             d = what == indefinite::turned ? size : -size;
-            if (what == indefinite::turned) kicked = kick * size / scale_[i];
+            if (what == indefinite::turned) {  // off a saddle, where nothing pushes
+                const double kicked = kick * size / scale_[i];
+                g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;
+            }
             ++negative_;
-        }
-        for (int r = 0; r < 6; ++r) {
-            now.P[r] -= u_[r] * part;
-            for (int k = 0; k < K; ++k) now.right.row[r][k] -= u_[r] * g[k];
         }
         u = (Ps + picked<0, 1, 2, 3, 4, 5, 8, 8>(half, none)) - taken * u;
         over = 1 / d;
         part = over * u;
-        for (int k = 0; k < K; ++k) g[k] = combined<K>(s, now.right.row, k);
-        g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 7>(half, none);
-        if (kicked != 0) g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;  // off a saddle, where nothing pushes
-        store(u_, u);
+        store(held, u);
         store(share.part, part);
         share.part[over_d] = over;
         for (int k = 0; k < K; ++k) share.g[k] = g[k] = over * g[k];
-        if (before_[i] >= 0 && before_[i] != i - 1) {
+        if (kind & branches) {
             Inward& in = inward_[before_[i]];
             for (int r = 0; r < 6; ++r) {
-                in.P[r] += now.P[r] - u_[r] * part;
-                for (int k = 0; k < K; ++k) in.right.row[r][k] += now.right.row[r][k] - u_[r] * g[k];
+                in.P[r] += now.P[r] - held[r] * part;
+                for (int k = 0; k < K; ++k) in.right.row[r][k] += now.right.row[r][k] - held[r] * g[k];
             }
         }
     }
@@ -196,15 +214,20 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
     const bool again = tangent == Tangent::again;
     Right now{}, first{};
     Lanes inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
+    const Node* const nodes = nodes_.data();
+    Share* const shares = shares_.data();
+    const double* const resists = resists_.data();
+    const unsigned char* const kinds = kind_.data();
     for (int i = 0; i < n_; ++i) {
-        if (before_[i] < 0) {
+        const unsigned char kind = kinds[i];
+        if (kind & roots) {
             now = first = Right{};
-        } else if (before_[i] != i - 1) {
+        } else if (kind & branches) {
             now = outward_[before_[i]];
             if (again) first = outward_first_[before_[i]];
         }
-        const double* s = nodes_[i].screw;
-        Share& share = shares_[i];
+        const double* s = nodes[i].screw;
+        Share& share = shares[i];
         alignas(64) Lanes turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
             share.turns[k] = turn[k] = -(share.g[k] + combined<K>(share.part, now.row, k));
@@ -217,14 +240,14 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
             unbalance[k] -= share.half[lacks_balance] * onto[k];
             for (int r = 0; again && r < 6; ++r) first.row[r][k] += s[r] * onto[k];
         }
-        if (joins_[i]) {
+        if (kind & joins) {
             outward_[i] = now;
             if (again) outward_first_[i] = first;
         }
         if (!step) continue;
         const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
         for (int k = 0; k < K; ++k) {
-            const Lanes ahead = combined<K>(share.left, now.row, k) + resists_[i] * turn[k];
+            const Lanes ahead = combined<K>(share.left, now.row, k) + resists[i] * turn[k];
             for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
         }
     }
@@ -238,14 +261,13 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
 // The same passes with the tangent of before, for the present residuals: what balance lacks and what motion lacks.
 template <int E>
 void Passes<E>::pass_back_again(Response& response) {
-    for (int i = 0; i < n_; ++i)
-        if (joins_[i]) inward_[i].P[0] = Lanes{};
+    for (int i : joined_) inward_[i].P[0] = Lanes{};
     Lanes right = {};
     Lanes drift[K] = {}, unbalance[K] = {}, force[K] = {};
     for (int i = n_ - 1; i >= 0; --i) {
         const Share& share = shares_[i];
-        if (i + 1 == n_ || before_[i + 1] != i) right = Lanes{};
-        if (joins_[i]) right += inward_[i].P[0];
+        if (kind_[i] & ends) right = Lanes{};
+        if (kind_[i] & joins) right += inward_[i].P[0];
         const double arrived = share.half[lacks_balance] + sum(load(nodes_[i].screw) * right);
         right -= arrived * load(share.part);
         answer_[i] = share.part[over_d] * arrived;
@@ -254,7 +276,7 @@ void Passes<E>::pass_back_again(Response& response) {
             unbalance[k] -= share.half[lacks_balance] * first_[i].of[k];
             force[k] -= share.half[lacks_motion] * first_[i].of[k];
         }
-        if (before_[i] >= 0 && before_[i] != i - 1) inward_[before_[i]].P[0] += right;
+        if (kind_[i] & branches) inward_[before_[i]].P[0] += right;
     }
     for (int r = 0; r < rows; ++r) {
         response.drift[r] = drift[r / 8][r % 8];
@@ -268,10 +290,10 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
     Right first{};
     Lanes twist = {}, inertia[K] = {};
     for (int i = 0; i < n_; ++i) {
-        if (before_[i] < 0) {
+        if (kind_[i] & roots) {
             twist = Lanes{};
             first = Right{};
-        } else if (before_[i] != i - 1) {
+        } else if (kind_[i] & branches) {
             twist = outward_[before_[i]].row[0][0];
             first = outward_first_[before_[i]];
         }
@@ -285,7 +307,7 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
             inertia[k] += ahead * first_[i].of[k] + turn * combined<K>(share.right, first.row, k);
             for (int r = 0; r < 6; ++r) first.row[r][k] += s[r] * first_[i].of[k];
         }
-        if (joins_[i]) {
+        if (kind_[i] & joins) {
             outward_[i].row[0][0] = twist;
             outward_first_[i] = first;
         }

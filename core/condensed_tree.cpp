@@ -33,6 +33,7 @@ Passes<E>::Passes(const System& system) : system_(system) {
         }
         bodies_[b] = {at.step, at.fixed * (backwards ? joint.pose_parent : joint.pose_child).inverse()};
     }
+    for (const Tree::Shown& body : bodies_) shown_.push_back(Tree::rows(body.fixed.R, body.fixed.p));
     tree_.prepare();
     step_of_.resize(n_);
     for (int i = 0; i < n_; ++i) step_of_[axis_[i]] = i;
@@ -56,9 +57,9 @@ Passes<E>::Passes(const System& system) : system_(system) {
                         at.fixed.R * system.inertia[b] * at.fixed.R.transpose());
     }
     for (auto* each : {&q_, &q_past_, &q_old_, &rate_, &rate_old_, &spin_, &spin_past_, &spin_old_, &slope_,
-                       &resists_, &answer_})
+                       &resists_})
         each->assign(n_, 0.0);
-    for (auto* each : {&spring_, &drag_}) each->assign(own_.stride(), 0.0);
+    for (auto* each : {&spring_, &drag_, &answer_}) each->assign(own_.stride(), 0.0);
     for (int i = 0; i < n_; ++i)  // a slide's motion is measured in radii
         scale_.push_back(tree_.steps[i].twist[0].template tail<3>().isZero(0) ? 1 / system.length_scale : 1.0);
     heavy_ = !system.gravity.isZero(0);
@@ -85,10 +86,19 @@ void Passes<E>::add_inertia(int i, double mass, const Vec3& centre, const Mat3& 
 
 template <int E>
 void Passes<E>::start() {
-    joins_.assign(n_, 0);
-    for (int i = 0; i < n_; ++i)
-        if (before_[i] >= 0 && before_[i] != i - 1) joins_[before_[i]] = 1;
-    for (std::size_t e = 0; e < tips.size(); ++e) joins_[end(static_cast<int>(e)).step] = 1;
+    kind_.assign(n_, 0);
+    joined_.clear();
+    for (int i = 0; i < n_; ++i) {
+        if (i + 1 == n_ || before_[i + 1] != i) kind_[i] |= ends;
+        if (before_[i] < 0) kind_[i] |= roots;
+        else if (before_[i] != i - 1) kind_[i] |= branches, kind_[before_[i]] |= joins;
+    }
+    for (std::size_t e = 0; e < tips.size(); ++e) kind_[end(static_cast<int>(e)).step] |= joins;
+    plain_.assign(own_.stride() / wide, !heavy_);
+    for (int i = 0; i < n_; ++i) {
+        if (kind_[i] & joins) joined_.push_back(i);
+        if (kind_[i] & (joins | ends)) plain_[i / wide] = false;
+    }
     for (int i = 0; i < n_; ++i) q_[i] = system_.state.q[axis_[i]];
     std::fill(rate_.begin(), rate_.end(), 0.0);
     std::fill(past_.values.begin(), past_.values.end(), 0.0);
@@ -123,14 +133,15 @@ template <int E>
 template <bool nodes>
 void Passes<E>::look(const Step* step) {
     tree_.move(q_.data());
+    const bool held = std::any_of(tips.begin(), tips.end(), [](const EndEffector& tip) { return tip.held; });
     const Lanes none = {};
     const Row3 gravity = {none + system_.gravity[0], none + system_.gravity[1], none + system_.gravity[2]};
     for (int i = 0; i < n_; i += wide) {
         Lanes front[8], rear[8];  // eight frames, their numbers side by side
+        const double* frames = reinterpret_cast<const double*>(tree_.frames() + i);
         for (int l = 0; l < wide; ++l) {
-            const double* frame = reinterpret_cast<const double*>(&tree_.frame(std::min(i + l, n_ - 1)));
-            front[l] = load(frame);
-            rear[l] = load(frame + 8);
+            front[l] = load(frames + 16 * l);
+            rear[l] = load(frames + 16 * l + 8);
         }
         transpose(front);
         transpose(rear);
@@ -151,7 +162,11 @@ void Passes<E>::look(const Step* step) {
         Row3 torque = {none, none, none};
         if (step) {
             const double over = 1 / step->h, c0 = step->c0, c1 = step->c1, c2 = step->c2;
-            const Row3 flight = over * (c0 * centre + (c1 * past_.three(at_centre, i) + c2 * old_.three(at_centre, i)));
+            auto change = [&](const Row3& now, int of) {
+                const Row3 two = c0 * now + c1 * past_.three(of, i);
+                return c2 == 0 ? two : two + c2 * old_.three(of, i);
+            };
+            const Row3 flight = over * change(centre, at_centre);
             // x = log(R_n^T R), from its antisymmetric part; far turns one by one
             const Turn Rn = past_frame_.turn(i);
             Row3 x = {0.5 * (dot(Rn.c[2], R.c[1]) - dot(Rn.c[1], R.c[2])),
@@ -189,12 +204,12 @@ void Passes<E>::look(const Step* step) {
                 }
             const Row3 linear = mass * flight;
             const Row3 angular = spin.x * M0 + (spin.y * M1 + spin.z * M2);
-            const Row3 push = c0 * linear + (c1 * past_.three(at_linear, i) + c2 * old_.three(at_linear, i));
-            const Row3 twist = c0 * angular + (c1 * past_.three(at_angular, i) + c2 * old_.three(at_angular, i));
-            force = force + (-over) * push;
-            torque = (-over) * twist;
-            now_.set(at_flight, i, flight);
-            now_.set(at_spin, i, spin);
+            force = force + (-over) * change(linear, at_linear);
+            torque = (-over) * change(angular, at_angular);
+            if (last || held) {
+                now_.set(at_flight, i, flight);
+                now_.set(at_spin, i, spin);
+            }
             if (last) {
                 now_.set(at_turn, i, x);
                 now_.set(at_centre, i, centre);
@@ -280,11 +295,10 @@ void Passes<E>::act(const Step* step) {
 // Torques of springs, dampers and armatures.
 template <int E>
 void Passes<E>::pull(const Step* step) {
-    for (int i = 0; i < n_; ++i) {
-        const double deflection = q_[i] - system_.rest[axis_[i]];
-        slope_[i] = stiffness_[i];
-        spring_[i] = slope_[i] * deflection;
-    }
+    auto all = [&](Numbers& v) { return Eigen::Map<Eigen::ArrayXd>(v.data(), n_); };
+    for (int i = 0; i < n_; ++i) answer_[i] = system_.rest[axis_[i]];
+    all(slope_) = all(stiffness_);
+    all(spring_) = all(stiffness_) * (all(q_) - all(answer_));
     for (int i = 0; curved_ && i < n_; ++i) {
         const int axis = axis_[i];
         const double deflection = q_[i] - system_.rest[axis];
@@ -304,14 +318,10 @@ void Passes<E>::pull(const Step* step) {
     }
     if (!step) return;
     const double c0 = step->c0, c1 = step->c1, c2 = step->c2, over = 1 / step->h, c = c0 / step->h;
-    for (int i = 0; i < n_; ++i) {
-        const double armature = armature_[i], damping = damping_[i];
-        const double rate = over * (c0 * q_[i] + c1 * q_past_[i] + c2 * q_old_[i]), spin = armature * rate;
-        rate_[i] = rate;
-        spin_[i] = spin;
-        drag_[i] = damping * rate + over * (c0 * spin + c1 * spin_past_[i] + c2 * spin_old_[i]);
-        resists_[i] = c * (damping + c * armature);
-    }
+    all(rate_) = over * (c0 * all(q_) + c1 * all(q_past_) + c2 * all(q_old_));
+    all(spin_) = all(armature_) * all(rate_);
+    all(drag_) = all(damping_) * all(rate_) + over * (c0 * all(spin_) + c1 * all(spin_past_) + c2 * all(spin_old_));
+    all(resists_) = c * (all(damping_) + c * all(armature_));
 }
 
 template <int E>
@@ -370,18 +380,20 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
     Lanes by[K] = {};
     for (int r = 0; r < rows; ++r) by[r / 8][r % 8] = mu[r];
     by[K - 1][6] = 1;
-    double size = 0;
-    for (int i = 0; i < n_; ++i) {
-        Lanes sum = by[0] * shares_[i].turns[0];
-        for (int k = 1; k < K; ++k) sum += by[k] * shares_[i].turns[k];
-        answer_[i] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-        size = std::max(size, scale_[i] * std::abs(answer_[i]));
+    for (int block = 0; block < own_.stride(); block += wide) {
+        Lanes turns[8];
+        for (int l = 0; l < wide; ++l) {
+            turns[l] = by[0] * shares_[block + l].turns[0];
+            for (int k = 1; k < K; ++k) turns[l] += by[k] * shares_[block + l].turns[k];
+        }
+        transpose(turns);
+        store(&answer_[block], ((turns[0] + turns[1]) + (turns[2] + turns[3])) + ((turns[4] + turns[5]) + (turns[6] + turns[7])));
     }
-    double total = 0;  // of numbers that are not finite, a maximum knows nothing
-    for (int i = 0; i < n_; ++i) total += answer_[i];
-    if (!std::isfinite(total)) return INFINITY;
+    const auto answer = Eigen::Map<const Eigen::ArrayXd>(answer_.data(), n_);
+    if (!std::isfinite(answer.sum())) return INFINITY;  // of numbers that are not finite, a maximum knows nothing
+    const double size = (Eigen::Map<const Eigen::ArrayXd>(scale_.data(), n_) * answer.abs()).maxCoeff();
     alpha = std::min(1.0, largest / size);
-    for (int i = 0; i < n_; ++i) q_[i] += alpha * answer_[i];
+    move_on(alpha);
     return size;
 }
 
@@ -471,7 +483,7 @@ void Passes<E>::write_poses(double* out) const {
         if (bodies_[b].step < 0)
             write(bodies_[b].fixed, out + 16 * b);
         else
-            tree_.write(bodies_[b], out + 16 * b);
+            tree_.write(bodies_[b].step, shown_[b], out + 16 * b);
     }
 }
 

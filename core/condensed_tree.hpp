@@ -32,6 +32,8 @@ struct alignas(64) Node {
     double weighs[24]; // m, m c, inertial force p; inertia about the origin (xx, yy, zz, xy, xz, yz), c p^T - p.c
 };
 
+using Numbers = std::vector<double, Eigen::aligned_allocator<double>>;
+
 // Columns of structure-of-arrays data: steps next to each other.
 class Columns {
    public:
@@ -51,7 +53,7 @@ class Columns {
     }
     Vec3 vector(int column, int i) const { return {(*this)[column][i], (*this)[column + 1][i], (*this)[column + 2][i]}; }
     int stride() const { return stride_; }
-    std::vector<double> values;
+    Numbers values;
 
    private:
     int stride_ = 0;
@@ -145,8 +147,12 @@ class Passes : public TreeInterior {
     const System& system_;
     Tree tree_;
     std::vector<Tree::Shown> bodies_;
+    std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
-    std::vector<char> joins_;  // other steps than the next stand on it, or a tip does
+    enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };
+    std::vector<unsigned char> kind_;  // the next step does not stand on it; others do, or a tip; it is not on the one before
+    std::vector<int> joined_;          // steps that are `joins`
+    std::vector<char> plain_;          // eight steps that all carry the same wrench in balance
     int n_ = 0;
     bool heavy_ = false;
     int negative_ = 0;
@@ -165,10 +171,11 @@ class Passes : public TreeInterior {
     std::vector<Inward> inward_;
     std::vector<Right> outward_, outward_first_;
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
-    std::vector<double> q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
-    std::vector<double> stiffness_, damping_, armature_;
+    Numbers q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
+    Numbers stiffness_, damping_, armature_;
     bool curved_ = false;
-    std::vector<double> spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_, saved_;
+    Numbers spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_;
+    std::vector<double> saved_;
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
     Lanes force_[K], unbalance_[K], inertia_[rows][K];

@@ -11,6 +11,7 @@ bool Condensed::begin() {
     start_.time = time;
     start_.fresh = fresh;
     start_.patience = patience;
+    start_.pace = pace;
     interior->save();
     ++steps;
     const Step step = euler(h);
@@ -79,6 +80,7 @@ void Condensed::abandon() {
     time = start_.time;
     fresh = start_.fresh;
     patience = start_.patience;
+    pace = start_.pace;
     interior->finish(nullptr);
     interior->restore();
 }

@@ -98,12 +98,13 @@ void Links::run(const Block& block, int index) {
 
 // --- tree -----------------------------------------------------------------------------------------------------------
 
+Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
+    Rows result;
+    for (int r = 0; r < 3; ++r) result.row[r] = Four{R(r, 0), R(r, 1), R(r, 2), p[r]};
+    return result;
+}
+
 void Tree::prepare() {
-    auto rows = [](const Mat3& R, const Vec3& p) {
-        Rows result;
-        for (int r = 0; r < 3; ++r) result.row[r] = Four{R(r, 0), R(r, 1), R(r, 2), p[r]};
-        return result;
-    };
     for (std::size_t i = 0; i < steps.size(); ++i) {
         const Step& step = steps[i];
         const Mat3& R = step.fixed.R;
@@ -113,7 +114,7 @@ void Tree::prepare() {
         motion.still = rows(R, step.fixed.p);
         motion.swing = rows(R * W, -R * (W * (W * v)));
         motion.bend = rows(R * W * W, R * (W * v));
-        motion.slide = rows(Mat3::Zero(), R * (v + W * (W * v)));
+        slides_.push_back(rows(Mat3::Zero(), R * (v + W * (W * v))));
         motion.slides = !v.isZero(0);
         motion.before = step.before;
         motion.axis = step.axis;
@@ -121,7 +122,8 @@ void Tree::prepare() {
         motions_.push_back(motion);
         if (step.size == 1) single_axis_.push_back(step.axis);
     }
-    frames_.resize(steps.size());
+    const Frame unit = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
+    frames_.assign((steps.size() + lanes - 1) / lanes * lanes, unit);
     turns_.assign((single_axis_.size() + lanes - 1) / lanes * lanes, 0.0);
     sine_ = versine_ = turns_;
 }
@@ -145,31 +147,39 @@ void Tree::move(const double* q) {
     // frame = frame before * local: columns, so that a chain waits for nothing but three products
     Frame at{};
     const double *sine = sine_.data(), *versine = versine_.data();
-    for (std::size_t i = 0; i < motions_.size(); ++i) {
-        const Motion& motion = motions_[i];
-        Rows local;
-        if (motion.single) {
-            for (int r = 0; r < 3; ++r)
-                local.row[r] = motion.still.row[r] + *sine * motion.swing.row[r] + *versine * motion.bend.row[r];
-            ++sine, ++versine;
-            if (motion.slides)
-                for (int r = 0; r < 3; ++r) local.row[r] += q[motion.axis] * motion.slide.row[r];
-        } else {
-            Vec6 xi = Vec6::Zero();
-            for (int k = 0; k < steps[i].size; ++k) xi += q[motion.axis + k] * steps[i].twist[k];
-            const Pose pose = steps[i].fixed * exp(xi);
-            for (int r = 0; r < 3; ++r) local.row[r] = Four{pose.R(r, 0), pose.R(r, 1), pose.R(r, 2), pose.p[r]};
+    constexpr std::size_t block = 8;
+    Rows locals[block];
+    for (std::size_t first = 0; first < motions_.size(); first += block) {
+        const std::size_t last = std::min(first + block, motions_.size());
+        for (std::size_t i = first; i < last; ++i) {
+            const Motion& motion = motions_[i];
+            Rows& local = locals[i - first];
+            if (motion.single) {
+                for (int r = 0; r < 3; ++r)
+                    local.row[r] = motion.still.row[r] + *sine * motion.swing.row[r] + *versine * motion.bend.row[r];
+                ++sine, ++versine;
+                if (motion.slides)
+                    for (int r = 0; r < 3; ++r) local.row[r] += q[motion.axis] * slides_[i].row[r];
+            } else {
+                Vec6 xi = Vec6::Zero();
+                for (int k = 0; k < steps[i].size; ++k) xi += q[motion.axis + k] * steps[i].twist[k];
+                const Pose pose = steps[i].fixed * exp(xi);
+                local = rows(pose.R, pose.p);
+            }
         }
-        if (motion.before < 0)
-            at = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
-        else if (motion.before + 1 != static_cast<int>(i))
-            at = frames_[motion.before];
-        Frame next;
-        for (int c = 0; c < 4; ++c) {
-            next.column[c] = local.row[0][c] * at.column[0] + (local.row[1][c] * at.column[1] + local.row[2][c] * at.column[2]);
-            if (c == 3) next.column[c] += at.column[3];
+        for (std::size_t i = first; i < last; ++i) {
+            const int before = motions_[i].before;
+            const double* local = reinterpret_cast<const double*>(locals[i - first].row);
+            if (before < 0)
+                at = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
+            else if (before + 1 != static_cast<int>(i))
+                at = frames_[before];
+            Frame next;
+            for (int c = 0; c < 4; ++c)
+                next.column[c] = local[c] * at.column[0] + (local[4 + c] * at.column[1] + local[8 + c] * at.column[2]);
+            next.column[3] += at.column[3];
+            frames_[i] = at = next;
         }
-        frames_[i] = at = next;
     }
 }
 
@@ -184,15 +194,13 @@ Pose Tree::frame(const Shown& shown) const {
     return base * shown.fixed;
 }
 
-void Tree::write(const Shown& shown, double* rows) const {
-    const Mat3& R = shown.fixed.R;
-    const Vec3& p = shown.fixed.p;
-    const Four x = {R(0, 0), R(0, 1), R(0, 2), p[0]}, y = {R(1, 0), R(1, 1), R(1, 2), p[1]}, z = {R(2, 0), R(2, 1), R(2, 2), p[2]};
-    const Frame& frame = frames_[shown.step];
+void Tree::write(int step, const Rows& fixed, double* out) const {
+    const Frame& frame = frames_[step];
     for (int r = 0; r < 3; ++r) {
         const Four last = {0, 0, 0, frame.column[3][r]};
-        const Four result = (frame.column[0][r] * x + frame.column[1][r] * y) + (frame.column[2][r] * z + last);
-        __builtin_memcpy(rows + 4 * r, &result, sizeof result);
+        const Four result = (frame.column[0][r] * fixed.row[0] + frame.column[1][r] * fixed.row[1]) +
+                            (frame.column[2][r] * fixed.row[2] + last);
+        __builtin_memcpy(out + 4 * r, &result, sizeof result);
     }
 }
 

@@ -66,25 +66,28 @@ class Tree {
     void prepare();
     void move(const double* q);  // all frames
     Pose frame(const Shown& shown) const;
-    void write(const Shown& shown, double* rows) const;  // the first three rows of that pose
 
     typedef double Four __attribute__((vector_size(32)));
-    struct Frame {
-        Four column[4];  // of the rotation, and the position; the fourth number is nothing
-    };
-    const Frame& frame(int step) const { return frames_[step]; }
-
-   private:
     struct Rows {  // of a 3x4 pose: rotation and position
         Four row[3];
     };
+    static Rows rows(const Mat3& R, const Vec3& p);
+    void write(int step, const Rows& fixed, double* out) const;  // the first three rows of a step's frame times a pose
+
+    struct Frame {
+        Four column[4];  // of the rotation, and the position; the fourth number is nothing
+    };
+    const Frame* frames() const { return frames_.data(); }  // of all steps, in whole blocks of eight
+
+   private:
     // One coordinate's own step: fixed * exp(twist q) = still + sin(q) swing + (1 - cos q) bend + q slide
     struct Motion {
-        Rows still, swing, bend, slide;
+        Rows still, swing, bend;
         int before = -1, axis = -1;
         bool single = true, slides = false;
     };
     std::vector<Motion> motions_;
+    std::vector<Rows> slides_;
     std::vector<Frame> frames_;
     std::vector<int> single_axis_;  // of the steps with one coordinate, one after the other:
     std::vector<double> turns_, sine_, versine_;
