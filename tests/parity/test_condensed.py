@@ -44,7 +44,7 @@ def test_trees_are_what_the_tangent_gives(name, order):
         each.set_handle(0, True, np.array([0.1, 0.0, 0.05]), point, 30.0, 1.0)
         assert each.step(60, True) == 60
     assert np.abs(tree.poses - full.poses).max() < 1e-6
-    assert tree.iterations == full.iterations
+    assert tree.iterations <= full.iterations  # whose first tangent leaves out the stiffness of inertial forces
 
 
 @pytest.mark.parametrize("name", TREES)
