@@ -143,7 +143,7 @@ class SparseInterior : public Interior {
     std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
     std::vector<double> rows_;              // their values before a motion
-    Matrix columns_;       // (unknowns, 6e + 1): B and the step back to balance
+    Matrix columns_;       // (unknowns, 6e + 2): B, the step back to balance, and what relieves redundant loops
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
     Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass
     Matrix along_;         // (unknowns, 2): one of them, and what motion answers

@@ -7,6 +7,10 @@
 
 namespace supple {
 
+namespace {
+constexpr double unseen = 1e-7;  // motion, rad or radii: as a step's last correction
+}
+
 SparseInterior::SparseInterior(System& system, Stepper& stepper) : system_(system), stepper_(stepper) {
     for (int b = 0; b < system.bodies(); ++b)
         mass_.push_back(spatial_inertia(system.mass[b], system.centre[b], system.inertia[b]));
@@ -18,7 +22,7 @@ void SparseInterior::start() {
     touching_ = system_.active();
     x_.resize(system_.unknowns());
     rows_.resize(system_.rows.size());
-    columns_.setZero(system_.unknowns(), lambda.size() + 1);
+    columns_.setZero(system_.unknowns(), lambda.size() + 2);
     weighted_.resize(6, lambda.size() + 1);
     along_.setZero(system_.unknowns(), 2);
 }
@@ -122,7 +126,8 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     }
     if (fresh) factorise(response);
     for (int i = 0; i < n; ++i) columns_(i, e6) = system_.residual()[i] * scales_[i];
-    system_.fronts().solve(fresh ? columns_.data() : columns_.col(e6).data(), fresh ? e6 + 1 : 1);
+    if (fresh) system_.in_vain(columns_.col(e6 + 1).data());
+    system_.fronts().solve(fresh ? columns_.data() : columns_.col(e6).data(), fresh ? e6 + 2 : 1);
     const Eigen::Map<const Vector> scales(scales_.data(), n);
     if (fresh) columns_.array().colwise() *= scales.array();
     else columns_.col(e6).array() *= scales.array();
@@ -174,7 +179,7 @@ void SparseInterior::fill_inertia(const Step& step, bool fresh, Response& respon
         Vector length = Vector::Zero(e6 + 1), along = Vector::Zero(e6);
         for (std::size_t i = 0; i < spring.of.axes.size(); ++i) {
             const int row = system_.axis_row(spring.of.axes[i]);
-            length += spring.of.coefficients[i] * columns_.row(row).transpose();
+            length += spring.of.coefficients[i] * columns_.row(row).head(e6 + 1).transpose();
             along += spring.of.coefficients[i] * basis_.row(row).transpose();
         }
         part.noalias() += c * spring.damping * (along * length.segment(first, count).transpose());
@@ -234,6 +239,10 @@ void SparseInterior::predict(double h, double trend) {
 }
 
 void SparseInterior::finish(const Step* step) {
+    if (step) {
+        system_.relieve(columns_.rightCols(1).data(), unseen);
+        columns_.rightCols(1).setZero();
+    }
     act(step != nullptr);
     system_.evaluate(false, step, step ? &stepper_.history : nullptr);
 }

@@ -325,6 +325,24 @@ void System::carry(double* x) const {
     }
 }
 
+// c' x - s (mu + dmu) = 0 in place of c' x - s dmu = 0, with the softness s of the regularisation
+void System::in_vain(double* rhs) const {
+    std::fill_n(rhs, unknowns(), 0.0);
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer < 0) Eigen::Map<Vec6>(rhs + joint_start_[j]) = state.lambda[j].cwiseQuotient(scale_);
+    for (std::size_t r = 0; r < rows.size(); ++r) rhs[row_start_ + r] = state.mu[r] / regular_scale_;
+    for (int i = 0; i < unknowns(); ++i) rhs[i] *= -regular_[i];
+}
+
+void System::relieve(const double* x, double most) {
+    const double size = motion_size(x);
+    if (!std::isfinite(size)) return;
+    const double alpha = size > most ? most / size : 1.0;
+    for (std::size_t j = 0; j < joints.size(); ++j)
+        if (joints[j].outer < 0) state.lambda[j] += alpha * Eigen::Map<const Vec6>(x + joint_start_[j]);
+    for (std::size_t r = 0; r < rows.size(); ++r) state.mu[r] += alpha * x[row_start_ + r];
+}
+
 void System::retract(const State& base, const double* x, double alpha) {
     for (const Joint& joint : joints) {
         int axis = joint.first;

@@ -151,6 +151,11 @@ class System {
     // Newton's step: solves tangent x = rhs. With `refine` the regularisation is refined away, and the relative
     // residual left is returned; without, it leaves a part in a billion, which the next Newton step takes care of.
     double solve(const double* rhs, double* x, bool transposed, bool refine) const;
+    // Loops and rows that repeat one another may carry anything in vain, and Newton's steps only ever add to it. The
+    // right-hand side, for the last factors, whose solution takes away all that is not needed; and the multipliers so
+    // relieved, without undoing more of balance than a motion of `most`, rad or radii, would.
+    void in_vain(double* rhs) const;
+    void relieve(const double* x, double most);
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
     // state <- base moved by alpha x

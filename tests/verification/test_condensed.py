@@ -359,6 +359,20 @@ def test_the_ladder_at_rest_is_hard_along_itself():
     assert apart(sim.poses.array, sim.model.rest.poses.array, mech.radius) < 1e-9
 
 
+def test_redundant_loops_carry_nothing_in_vain():
+    """Rails of a ladder, one pushed by what pulls the other: any such reactions balance. Left alone they grow from
+    rounding, a thousandfold in 50,000 jerked steps, until the rails buckle of them."""
+    mech, tips = LIBRARY["ladder"]
+    sim = supple.ReducedSimulation(supple.condense(mech, tips), 1e-3)
+    solver = sim._motion._solver
+    along = solver.engine.reactions
+    along[mech.joint_index("right_pin_16")] = 1e4
+    solver.place((solver.engine.q, along, solver.engine.mu), np.zeros(6))
+    sim.apply("tip", [0, 50.0, 0, 0, 0, 0])
+    assert max(iterations(sim, 20)) <= 3
+    assert np.abs(solver.engine.reactions).max() < 500
+
+
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
 def test_the_order_of_time_steps(method):
     """Halving the step halves the error of backward Euler and quarters that of second-order steps."""
