@@ -17,11 +17,11 @@ Eigen::Vector4d quaternion(const Mat3& R) {
 }  // namespace
 
 void BlendedLinks::add(const double* rest, const double* maps, int m) {
-    const int count = (n_ + lanes - 1) / lanes;
-    Model model{m, std::vector<Block>(count), std::vector<double>(static_cast<std::size_t>(count) * m * 6 * lanes)};
-    for (int i = 0; i < count * lanes; ++i) {
-        const int from = std::min(i, n_ - 1), l = i % lanes;
-        Block& block = model.blocks[i / lanes];
+    const int count = (n_ + width - 1) / width;
+    Model model{m, std::vector<Block>(count), std::vector<double>(static_cast<std::size_t>(count) * m * 6 * width)};
+    for (int i = 0; i < count * width; ++i) {
+        const int from = std::min(i, n_ - 1), l = i % width;
+        Block& block = model.blocks[i / width];
         Mat3 R;
         for (int r = 0; r < 3; ++r) {
             for (int c = 0; c < 3; ++c) block.rotation[3 * r + c][l] = R(r, c) = rest[16 * from + 4 * r + c];
@@ -32,7 +32,7 @@ void BlendedLinks::add(const double* rest, const double* maps, int m) {
         for (int k = 0; k < 6; ++k) {
             block.offset[k][l] = 0;
             for (int j = 0; j < m; ++j)
-                model.maps[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] =
+                model.maps[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width + l] =
                     maps[(6 * from + k) * m + j];
         }
     }
@@ -41,52 +41,52 @@ void BlendedLinks::add(const double* rest, const double* maps, int m) {
 
 void BlendedLinks::set_offsets(int model, const double* twists) {
     std::vector<Block>& blocks = models_[model].blocks;
-    for (int i = 0; i < static_cast<int>(blocks.size()) * lanes; ++i)
-        for (int k = 0; k < 6; ++k) blocks[i / lanes].offset[k][i % lanes] = twists[6 * std::min(i, n_ - 1) + k];
+    for (int i = 0; i < static_cast<int>(blocks.size()) * width; ++i)
+        for (int k = 0; k < 6; ++k) blocks[i / width].offset[k][i % width] = twists[6 * std::min(i, n_ - 1) + k];
 }
 
 void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
-    const int count = (n_ + lanes - 1) / lanes;
+    const int count = (n_ + width - 1) / width;
     team_.run([&](int thread, int threads) {
         for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(use, i, poses);
     });
 }
 
 void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) const {
-    alignas(64) double Q[4][lanes] = {}, D[4][lanes] = {};  // sums of a q and a p q
+    alignas(64) double Q[4][width] = {}, D[4][width] = {};  // sums of a q and a p q
     for (const Use& each : use) {
         const Model& model = models_[each.model];
         const Block& block = model.blocks[index];
-        alignas(64) double x[6][lanes], s[lanes], quarter[lanes], c[lanes], half[lanes], third[lanes];
+        alignas(64) double x[6][width], s[width], quarter[width], c[width], half[width], third[width];
         for (int k = 0; k < 6; ++k)
-            for (int l = 0; l < lanes; ++l) x[k][l] = block.offset[k][l];
-        const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * lanes;
-        for (int j = 0; j < model.m; ++j, map += 6 * lanes) {
+            for (int l = 0; l < width; ++l) x[k][l] = block.offset[k][l];
+        const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * width;
+        for (int j = 0; j < model.m; ++j, map += 6 * width) {
             const double y = each.y[j];
             for (int k = 0; k < 6; ++k)
-                for (int l = 0; l < lanes; ++l) x[k][l] += map[k * lanes + l] * y;
+                for (int l = 0; l < width; ++l) x[k][l] += map[k * width + l] * y;
         }
         double largest = 0;
-        for (int l = 0; l < lanes; ++l) {
+        for (int l = 0; l < width; ++l) {
             s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
             quarter[l] = 0.25 * s[l];
             largest = std::max(largest, s[l]);
         }
         // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
         if (largest <= 10.0) {
-            store(c, stumpff_lanes<0, 11>(load(quarter)));
-            store(half, stumpff_lanes<1, 11>(load(quarter)));
-            store(third, stumpff_lanes<3>(load(s)));
-            for (int l = 0; l < lanes; ++l) half[l] *= 0.5;
+            store(c, stumpff<0, 11>(load(quarter)));
+            store(half, stumpff<1, 11>(load(quarter)));
+            store(third, stumpff<3>(load(s)));
+            for (int l = 0; l < width; ++l) half[l] *= 0.5;
         } else {
-            for (int l = 0; l < lanes; ++l) {
+            for (int l = 0; l < width; ++l) {
                 const Stumpff small = stumpff(quarter[l]), whole = stumpff(s[l]);
                 c[l] = small[0];
                 half[l] = 0.5 * small[1];
                 third[l] = whole[3];
             }
         }
-        for (int l = 0; l < lanes; ++l) {
+        for (int l = 0; l < width; ++l) {
             // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
             const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
             const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
@@ -114,8 +114,8 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
             D[3][l] += a * (pz * qw + px * qy - py * qx);
         }
     }
-    alignas(64) double out[12][lanes];
-    for (int l = 0; l < lanes; ++l) {
+    alignas(64) double out[12][width];
+    for (int l = 0; l < width; ++l) {
         const double w = Q[0][l], x = Q[1][l], y = Q[2][l], z = Q[3][l];
         const double scale = 1 / (w * w + x * x + y * y + z * z), two = 2 * scale;
         const double xx = two * x * x, yy = two * y * y, zz = two * z * z;
@@ -136,7 +136,7 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         out[7][l] = scale * (dy * w - dw * y - dz * x + dx * z);
         out[11][l] = scale * (dz * w - dw * z - dx * y + dy * x);
     }
-    const int first = index * lanes, count = std::min(lanes, n_ - first);
+    const int first = index * width, count = std::min(width, n_ - first);
     for (int l = 0; l < count; ++l) {
         double* pose = poses + 16 * static_cast<std::size_t>(first + l);
         for (int k = 0; k < 12; ++k) pose[k] = out[k][l];

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lanes.hpp"
+#include "eight.hpp"
 #include "team.hpp"
 
 namespace supple {
@@ -25,15 +25,15 @@ class BlendedLinks {
 
    private:
     struct Block {
-        alignas(64) double offset[6][lanes];
-        alignas(64) double turn[4][lanes];   // quaternion, w first
-        alignas(64) double place[3][lanes];
-        alignas(64) double rotation[9][lanes];
+        alignas(64) double offset[6][width];
+        alignas(64) double turn[4][width];   // quaternion, w first
+        alignas(64) double place[3][width];
+        alignas(64) double rotation[9][width];
     };
     struct Model {
         int m;
         std::vector<Block> blocks;
-        std::vector<double> maps;  // per block: m x 6 x lanes
+        std::vector<double> maps;  // per block: m x 6 x width
     };
     void run(const std::vector<Use>& use, int index, double* poses) const;
 

@@ -6,17 +6,6 @@
 
 namespace supple {
 
-static Row3 three(const Lanes* of) { return {of[0], of[1], of[2]}; }
-
-// ad(s)^T W = (f x w, f x v + m x w) with s = (v, w), W = (f, m)
-struct Six {
-    Row3 linear, angular;
-};
-SUPPLE_INLINE Six bracket(const Six& s, const Six& W) {
-    return {cross(W.linear, s.angular), cross(W.linear, s.linear) + cross(W.angular, s.angular)};
-}
-SUPPLE_INLINE Lanes dot(const Six& a, const Six& b) { return dot(a.linear, b.linear) + dot(a.angular, b.angular); }
-
 // What each coordinate's joint carries, and from that what its balance and its motion lack; for a new tangent also what
 // motion answers with. Sums step by step, the rest eight steps at a time.
 template <int E>
@@ -29,13 +18,13 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
     Share* const shares = shares_.data();
     const unsigned char* const kinds = kind_.data();
     Sums sums{};
-    for (int block = own_.stride() - wide; block >= 0; block -= wide) {
-        const bool plain = plain_[block / wide];
-        Lanes still[8], moving[8], weighs[24];
-        if (n_ - block < wide)
+    for (int block = own_.stride() - width; block >= 0; block -= width) {
+        const bool plain = plain_[block / width];
+        Eight still[8], moving[8], weighs[24];
+        if (n_ - block < width)
             for (auto [first, count] : {std::pair(still, 8), std::pair(moving, 8), std::pair(weighs, 24)})
-                std::fill_n(first, count, Lanes{});
-        for (int l = std::min(wide, n_ - block) - 1; l >= 0; --l) {
+                std::fill_n(first, count, Eight{});
+        for (int l = std::min(width, n_ - block) - 1; l >= 0; --l) {
             const int i = block + l;
             const Node& node = nodes[i];
             const unsigned char kind = kinds[i];
@@ -65,33 +54,33 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
         transpose(moving);
         const Six s = {screws_.three(0, block), screws_.three(3, block)};
         const Six holds = {three(still), three(still + 3)}, drives = {three(moving), three(moving + 3)};
-        const Lanes spring = load(&spring_[block]);
-        const Six n = bracket(s, holds);
-        Lanes half[8] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z, 0.5 * n.angular.x,
+        const Eight spring = load(&spring_[block]);
+        const Six n = carried_along(s, holds);
+        Eight half[8] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z, 0.5 * n.angular.x,
                          0.5 * n.angular.y, 0.5 * n.angular.z, spring - dot(s, holds),
                          spring + load(&drag_[block]) - dot(s, drives)};
         transpose(half);
-        for (int l = 0; l < wide; ++l) store(shares[block + l].half, half[l]);
+        for (int l = 0; l < width; ++l) store(shares[block + l].half, half[l]);
         if (!all) continue;
         for (int k = 0; k < 3; ++k) transpose(weighs + 8 * k);
-        const Lanes mass = square * weighs[0];
-        const Row3 first = square * three(weighs + 1), p = three(weighs + 4), v = s.linear, w = s.angular;
-        const Lanes *I = weighs + 8, *Q = weighs + 14;
-        const Row3 push = mass * v + cross(w, first);
-        const Row3 turned = {I[0] * w.x + I[3] * w.y + I[4] * w.z, I[3] * w.x + I[1] * w.y + I[5] * w.z,
+        const Eight mass = square * weighs[0];
+        const Three first = square * three(weighs + 1), p = three(weighs + 4), v = s.linear, w = s.angular;
+        const Eight *I = weighs + 8, *Q = weighs + 14;
+        const Three push = mass * v + cross(w, first);
+        const Three turned = {I[0] * w.x + I[3] * w.y + I[4] * w.z, I[3] * w.x + I[1] * w.y + I[5] * w.z,
                              I[4] * w.x + I[5] * w.y + I[2] * w.z};
-        const Row3 turn = cross(first, v) + square * turned;
-        const Row3 across = {Q[0] * w.x + Q[1] * w.y + Q[2] * w.z, Q[3] * w.x + Q[4] * w.y + Q[5] * w.z,
+        const Three turn = cross(first, v) + square * turned;
+        const Three across = {Q[0] * w.x + Q[1] * w.y + Q[2] * w.z, Q[3] * w.x + Q[4] * w.y + Q[5] * w.z,
                              Q[6] * w.x + Q[7] * w.y + Q[8] * w.z};
-        const Row3 down = {Q[0] * w.x + Q[3] * w.y + Q[6] * w.z, Q[1] * w.x + Q[4] * w.y + Q[7] * w.z,
+        const Three down = {Q[0] * w.x + Q[3] * w.y + Q[6] * w.z, Q[1] * w.x + Q[4] * w.y + Q[7] * w.z,
                            Q[2] * w.x + Q[5] * w.y + Q[8] * w.z};
-        const Six bent = bracket(s, {drives.linear + (-1.0) * holds.linear, drives.angular + (-1.0) * holds.angular});
-        const Row3 a = push + cross(w, p) + bent.linear, b = turn + (-1.0) * down + bent.angular;
-        const Row3 c = turn + cross(p, v) + (-1.0) * across;
-        Lanes left[8] = {a.x, a.y, a.z, b.x, b.y, b.z}, right[8] = {push.x, push.y, push.z, c.x, c.y, c.z};
+        const Six bent = carried_along(s, drives - holds);
+        const Three a = push + cross(w, p) + bent.linear, b = turn - down + bent.angular;
+        const Three c = turn + cross(p, v) - across;
+        Eight left[8] = {a.x, a.y, a.z, b.x, b.y, b.z}, right[8] = {push.x, push.y, push.z, c.x, c.y, c.z};
         transpose(left);
         transpose(right);
-        for (int l = 0; l < wide; ++l) {
+        for (int l = 0; l < width; ++l) {
             store(shares[block + l].left, left[l]);
             store(shares[block + l].right, right[l]);
         }
@@ -100,7 +89,7 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
 
 // The sum of rows, each times its number, as pairs: none waits long for another.
 template <int K>
-SUPPLE_INLINE Lanes combined(const double* by, const Lanes (*rows)[K], int k) {
+SUPPLE_INLINE Eight combined(const double* by, const Eight (*rows)[K], int k) {
     return (by[0] * rows[0][k] + by[1] * rows[1][k]) + (by[2] * rows[2][k] + by[3] * rows[3][k]) +
            (by[4] * rows[4][k] + by[5] * rows[5][k]);
 }
@@ -125,8 +114,8 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     Inward now = nothing;
     // What the step before takes off, u u^T / d and u g^T / d, is taken off P and the right-hand sides only here: the next
     // d = k + s^T P s - (u.s)^2 / d_before then need not wait for that.
-    const Lanes none = {};
-    Lanes u = none, part = none, g[K] = {};
+    const Eight none = {};
+    Eight u = none, part = none, g[K] = {};
     double over = 0;
     negative_ = 0;
     const double smallest = 1e-12 * system_.stiffness_scale;
@@ -159,17 +148,17 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             const double x = 0.5 * m * a[0], y = 0.5 * m * a[1], z = 0.5 * m * a[2];
             const double xy = 0.5 * (c[0] * a[1] + c[1] * a[0]), xz = 0.5 * (c[0] * a[2] + c[2] * a[0]),
                          yz = 0.5 * (c[1] * a[2] + c[2] * a[1]), all = c[0] * a[0] + c[1] * a[1] + c[2] * a[2];
-            now.P[0] -= Lanes{0, 0, 0, 0, -z, y, 0, 0};
-            now.P[1] -= Lanes{0, 0, 0, z, 0, -x, 0, 0};
-            now.P[2] -= Lanes{0, 0, 0, -y, x, 0, 0, 0};
-            now.P[3] -= Lanes{0, z, -y, c[0] * a[0] - all, xy, xz, 0, 0};
-            now.P[4] -= Lanes{-z, 0, x, xy, c[1] * a[1] - all, yz, 0, 0};
-            now.P[5] -= Lanes{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
+            now.P[0] -= Eight{0, 0, 0, 0, -z, y, 0, 0};
+            now.P[1] -= Eight{0, 0, 0, z, 0, -x, 0, 0};
+            now.P[2] -= Eight{0, 0, 0, -y, x, 0, 0, 0};
+            now.P[3] -= Eight{0, z, -y, c[0] * a[0] - all, xy, xz, 0, 0};
+            now.P[4] -= Eight{-z, 0, x, xy, c[1] * a[1] - all, yz, 0, 0};
+            now.P[5] -= Eight{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
         Share& share = shares[i];
         const double* s = node.screw;
-        const Lanes screw = load(s), half = load(share.half);
-        const Lanes Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
+        const Eight screw = load(s), half = load(share.half);
+        const Eight Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
         const double along = sum(screw * u), taken = along * over;
         for (int r = 0; r < 6; ++r) {
@@ -213,7 +202,7 @@ template <int E>
 void Passes<E>::pass_out(const Step* step, Tangent tangent) {
     const bool again = tangent == Tangent::again;
     Right now{}, first{};
-    Lanes inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
+    Eight inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
     const Node* const nodes = nodes_.data();
     Share* const shares = shares_.data();
     const double* const resists = resists_.data();
@@ -228,13 +217,13 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
         }
         const double* s = nodes[i].screw;
         Share& share = shares[i];
-        alignas(64) Lanes turn[K], behind[K];
+        alignas(64) Eight turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
             share.turns[k] = turn[k] = -(share.g[k] + combined<K>(share.part, now.row, k));
             behind[k] = combined<K>(share.right, again ? first.row : now.row, k);
             for (int r = 0; r < 6; ++r) now.row[r][k] += s[r] * turn[k];
         }
-        const Lanes* onto = again ? first_[i].of : share.turns;
+        const Eight* onto = again ? first_[i].of : share.turns;
         for (int k = 0; k < K; ++k) {
             force[k] -= share.half[lacks_motion] * onto[k];
             unbalance[k] -= share.half[lacks_balance] * onto[k];
@@ -247,7 +236,7 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
         if (!step) continue;
         const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
         for (int k = 0; k < K; ++k) {
-            const Lanes ahead = combined<K>(share.left, now.row, k) + resists[i] * turn[k];
+            const Eight ahead = combined<K>(share.left, now.row, k) + resists[i] * turn[k];
             for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
         }
     }
@@ -261,12 +250,12 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
 // The same passes with the tangent of before, for the present residuals: what balance lacks and what motion lacks.
 template <int E>
 void Passes<E>::pass_back_again(Response& response) {
-    for (int i : joined_) inward_[i].P[0] = Lanes{};
-    Lanes right = {};
-    Lanes drift[K] = {}, unbalance[K] = {}, force[K] = {};
+    for (int i : joined_) inward_[i].P[0] = Eight{};
+    Eight right = {};
+    Eight drift[K] = {}, unbalance[K] = {}, force[K] = {};
     for (int i = n_ - 1; i >= 0; --i) {
         const Share& share = shares_[i];
-        if (kind_[i] & ends) right = Lanes{};
+        if (kind_[i] & ends) right = Eight{};
         if (kind_[i] & joins) right += inward_[i].P[0];
         const double arrived = share.half[lacks_balance] + sum(load(nodes_[i].screw) * right);
         right -= arrived * load(share.part);
@@ -288,10 +277,10 @@ void Passes<E>::pass_back_again(Response& response) {
 template <int E>
 void Passes<E>::pass_out_again(const Step* step, Response& response) {
     Right first{};
-    Lanes twist = {}, inertia[K] = {};
+    Eight twist = {}, inertia[K] = {};
     for (int i = 0; i < n_; ++i) {
         if (kind_[i] & roots) {
-            twist = Lanes{};
+            twist = Eight{};
             first = Right{};
         } else if (kind_[i] & branches) {
             twist = outward_[before_[i]].row[0][0];

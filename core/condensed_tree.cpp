@@ -94,10 +94,10 @@ void Passes<E>::start() {
         else if (before_[i] != i - 1) kind_[i] |= branches, kind_[before_[i]] |= joins;
     }
     for (std::size_t e = 0; e < tips.size(); ++e) kind_[end(static_cast<int>(e)).step] |= joins;
-    plain_.assign(own_.stride() / wide, !heavy_);
+    plain_.assign(own_.stride() / width, !heavy_);
     for (int i = 0; i < n_; ++i) {
         if (kind_[i] & joins) joined_.push_back(i);
-        if (kind_[i] & (joins | ends)) plain_[i / wide] = false;
+        if (kind_[i] & (joins | ends)) plain_[i / width] = false;
     }
     for (int i = 0; i < n_; ++i) q_[i] = system_.state.q[axis_[i]];
     std::fill(rate_.begin(), rate_.end(), 0.0);
@@ -134,76 +134,66 @@ template <bool nodes>
 void Passes<E>::look(const Step* step) {
     tree_.move(q_.data());
     const bool held = std::any_of(tips.begin(), tips.end(), [](const EndEffector& tip) { return tip.held; });
-    const Lanes none = {};
-    const Row3 gravity = {none + system_.gravity[0], none + system_.gravity[1], none + system_.gravity[2]};
-    for (int i = 0; i < n_; i += wide) {
-        Lanes front[8], rear[8];  // eight frames, their numbers side by side
+    const Three gravity = every(system_.gravity);
+    for (int i = 0; i < n_; i += width) {
+        Eight front[8], rear[8];  // eight frames, their numbers side by side
         const double* frames = reinterpret_cast<const double*>(tree_.frames() + i);
-        for (int l = 0; l < wide; ++l) {
+        for (int l = 0; l < width; ++l) {
             front[l] = load(frames + 16 * l);
             rear[l] = load(frames + 16 * l + 8);
         }
         transpose(front);
         transpose(rear);
-        const Turn R = {{{front[0], front[1], front[2]}, {front[4], front[5], front[6]}, {rear[0], rear[1], rear[2]}}};
-        const Row3 place = {rear[4], rear[5], rear[6]};
+        const Turn R = {three(front), three(front + 4), three(rear)};
+        const Three place = three(rear + 4);
         const bool last = !nodes || !step;  // nothing is kept of states on the way
-        for (int c = 0; last && c < 3; ++c) frame_.set(frame_turn + 3 * c, i, R.c[c]);
-        const Row3 about = R * own_.three(own_twist + 3, i);
-        const Row3 along = R * own_.three(own_twist, i) + cross(place, about);
-        const Row3 centre = R * own_.three(own_centre, i) + place;
-        const Lanes mass = own_.at(own_mass, i);
-        const Row3 diagonal = own_.three(own_inertia, i), off = own_.three(own_inertia + 3, i);
-        const Row3 I0 = {diagonal.x, off.x, off.y}, I1 = {off.x, diagonal.y, off.z}, I2 = {off.y, off.z, diagonal.z};
-        const Row3 M0 = R * I0, M1 = R * I1, M2 = R * I2;
-        Row3 force = mass * gravity;
-        const Row3 weight_torque = cross(centre, force);
-        const Row3 weight = force;
-        Row3 torque = {none, none, none};
+        if (last) {
+            frame_.set(frame_turn, i, R.x);
+            frame_.set(frame_turn + 3, i, R.y);
+            frame_.set(frame_turn + 6, i, R.z);
+        }
+        const Three about = R * own_.three(own_twist + 3, i);
+        const Three along = R * own_.three(own_twist, i) + cross(place, about);
+        const Three centre = R * own_.three(own_centre, i) + place;
+        const Eight mass = own_.at(own_mass, i);
+        const Three diagonal = own_.three(own_inertia, i), off = own_.three(own_inertia + 3, i);
+        const Turn M = R * Turn{{diagonal.x, off.x, off.y}, {off.x, diagonal.y, off.z}, {off.y, off.z, diagonal.z}};
+        const Three weight = mass * gravity;
+        Three force = weight;
+        Three torque = {};
         if (step) {
             const double over = 1 / step->h, c0 = step->c0, c1 = step->c1, c2 = step->c2;
-            auto change = [&](const Row3& now, int of) {
-                const Row3 two = c0 * now + c1 * past_.three(of, i);
+            auto change = [&](const Three& now, int of) {
+                const Three two = c0 * now + c1 * past_.three(of, i);
                 return c2 == 0 ? two : two + c2 * old_.three(of, i);
             };
-            const Row3 flight = over * change(centre, at_centre);
-            // x = log(R_n^T R), from its antisymmetric part; far turns one by one
+            const Three flight = over * change(centre, at_centre);
             const Turn Rn = past_frame_.turn(i);
-            Row3 x = {0.5 * (dot(Rn.c[2], R.c[1]) - dot(Rn.c[1], R.c[2])),
-                      0.5 * (dot(Rn.c[0], R.c[2]) - dot(Rn.c[2], R.c[0])),
-                      0.5 * (dot(Rn.c[1], R.c[0]) - dot(Rn.c[0], R.c[1]))};
-            const Lanes trace = dot(Rn.c[0], R.c[0]) + dot(Rn.c[1], R.c[1]) + dot(Rn.c[2], R.c[2]);
-            const Lanes s = dot(x, x);
-            constexpr double a[] = {1, 1.0 / 6, 3.0 / 40, 15.0 / 336, 105.0 / 3456, 945.0 / 42240, 10395.0 / 599040,
-                                    135135.0 / 9676800, 2027025.0 / 175472640};
-            Lanes ratio = none + a[8];
-            for (int k = 7; k >= 0; --k) ratio = ratio * s + a[k];
-            x = ratio * x;
-            const Row3 turned = past_.three(at_turn, i);
-            Row3 spin = c0 * x;
+            const Eight near = trace(Rn, R);
+            Three x = short_log(Rn, R);
+            const Three turned = past_.three(at_turn, i);
+            Three spin = c0 * x;
             if (c2 != 0) {  // Jr(x) x_0 = x_0 - b x x x_0 + c x x (x x x_0)
-                const Lanes t = dot(x, x);
-                const Lanes b = 0.5 + t * (-1.0 / 24 + t * (1.0 / 720 + t * (-1.0 / 40320 + t * (1.0 / 3628800))));
-                const Lanes c = 1.0 / 6 + t * (-1.0 / 120 + t * (1.0 / 5040 + t * (-1.0 / 362880 + t / 39916800.0)));
-                const Row3 once = cross(x, turned), twice = cross(x, once);
+                const Eight t = dot(x, x);
+                const Eight b = 0.5 + t * (-1.0 / 24 + t * (1.0 / 720 + t * (-1.0 / 40320 + t * (1.0 / 3628800))));
+                const Eight c = 1.0 / 6 + t * (-1.0 / 120 + t * (1.0 / 5040 + t * (-1.0 / 362880 + t / 39916800.0)));
+                const Three once = cross(x, turned), twice = cross(x, once);
                 spin = spin + (-c2) * (turned + (-b) * once + c * twice);
             }
             spin = over * spin;
-            if (!(-largest(-trace) > 2.98))
-                for (int l = 0; l < wide && i + l < n_; ++l) {
-                    if (trace[l] > 2.98) continue;
+            if (!(-largest(-near) > 2.98))  // far turns one by one
+                for (int l = 0; l < width && i + l < n_; ++l) {
+                    if (near[l] > 2.98) continue;
                     Mat3 now, then;
-                    for (int c = 0; c < 3; ++c) {
-                        now.col(c) << R.c[c].x[l], R.c[c].y[l], R.c[c].z[l];
-                        then.col(c) = past_frame_.vector(3 * c, i + l);
-                    }
+                    now << get(R.x, l), get(R.y, l), get(R.z, l);
+                    then << get(Rn.x, l), get(Rn.y, l), get(Rn.z, l);
                     const Vec3 turn = so3_log(then.transpose() * now);
                     const Vec3 rate = over * (c0 * turn - c2 * (so3_right_jacobian(turn) * past_.vector(at_turn, i + l)));
-                    x.x[l] = turn[0], x.y[l] = turn[1], x.z[l] = turn[2];
-                    spin.x[l] = rate[0], spin.y[l] = rate[1], spin.z[l] = rate[2];
+                    put(x, l, turn);
+                    put(spin, l, rate);
                 }
-            const Row3 linear = mass * flight;
-            const Row3 angular = spin.x * M0 + (spin.y * M1 + spin.z * M2);
+            const Three linear = mass * flight;
+            const Three angular = M * spin;
             force = force + (-over) * change(linear, at_linear);
             torque = (-over) * change(angular, at_angular);
             if (last || held) {
@@ -218,34 +208,29 @@ void Passes<E>::look(const Step* step) {
             }
         }
         if (!nodes) continue;
-        const Row3 moment = torque + cross(centre, force), p = force + (-1.0) * weight;
+        const Three moment = torque + cross(centre, force), p = force - weight;
         screws_.set(0, i, along);
         screws_.set(3, i, about);
-        Lanes screw[8] = {along.x, along.y, along.z, about.x, about.y, about.z};
-        Lanes moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
-        const Row3 first = mass * centre;
-        Lanes weighs[8] = {mass, first.x, first.y, first.z, p.x, p.y, p.z};
+        Eight screw[8] = {along.x, along.y, along.z, about.x, about.y, about.z};
+        Eight moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
+        const Three first = mass * centre;
+        Eight weighs[8] = {mass, first.x, first.y, first.z, p.x, p.y, p.z};
         spread(screw, i, [](Node& node) { return node.screw; });
         spread(moving, i, [](Node& node) { return node.moving; });
         spread(weighs, i, [](Node& node) { return node.weighs; });
         if (heavy_) {
-            Lanes still[8] = {weight.x, weight.y, weight.z, weight_torque.x, weight_torque.y, weight_torque.z};
+            const Three turning = cross(centre, weight);
+            Eight still[8] = {weight.x, weight.y, weight.z, turning.x, turning.y, turning.z};
             spread(still, i, [](Node& node) { return node.still; });
         }
         if (!step) continue;
         // R I R^T + m (c.c - c c^T), c p^T - p.c
-        const Lanes far = dot(first, centre), pc = dot(p, centre);
-        auto inertia = [&](const Lanes& Rx, const Lanes& Ry, const Lanes& Rz, const Lanes& x, const Lanes& y, const Lanes& z) {
-            return Rx * x + Ry * y + Rz * z;
-        };
-        Lanes second[8] = {inertia(M0.x, M1.x, M2.x, R.c[0].x, R.c[1].x, R.c[2].x) + far - first.x * centre.x,
-                           inertia(M0.y, M1.y, M2.y, R.c[0].y, R.c[1].y, R.c[2].y) + far - first.y * centre.y,
-                           inertia(M0.z, M1.z, M2.z, R.c[0].z, R.c[1].z, R.c[2].z) + far - first.z * centre.z,
-                           inertia(M0.x, M1.x, M2.x, R.c[0].y, R.c[1].y, R.c[2].y) - first.x * centre.y,
-                           inertia(M0.x, M1.x, M2.x, R.c[0].z, R.c[1].z, R.c[2].z) - first.x * centre.z,
-                           inertia(M0.y, M1.y, M2.y, R.c[0].z, R.c[1].z, R.c[2].z) - first.y * centre.z,
-                           centre.x * p.x - pc, centre.x * p.y};
-        Lanes third[8] = {centre.x * p.z,      centre.y * p.x, centre.y * p.y - pc, centre.y * p.z,
+        const Turn J = M * transposed(R);
+        const Eight far = dot(first, centre), pc = dot(p, centre);
+        Eight second[8] = {J.x.x + far - first.x * centre.x, J.y.y + far - first.y * centre.y, J.z.z + far - first.z * centre.z,
+                           J.x.y - first.x * centre.y,       J.x.z - first.x * centre.z,       J.y.z - first.y * centre.z,
+                           centre.x * p.x - pc,              centre.x * p.y};
+        Eight third[8] = {centre.x * p.z,      centre.y * p.x, centre.y * p.y - pc, centre.y * p.z,
                           centre.z * p.x,      centre.z * p.y, centre.z * p.z - pc};
         spread(second, i, [](Node& node) { return node.weighs + 8; });
         spread(third, i, [](Node& node) { return node.weighs + 16; });
@@ -255,9 +240,9 @@ void Passes<E>::look(const Step* step) {
 // Eight steps' columns of eight numbers, each to its own node.
 template <int E>
 template <class To>
-SUPPLE_INLINE void Passes<E>::spread(Lanes* columns, int i, To to) {
+SUPPLE_INLINE void Passes<E>::spread(Eight* columns, int i, To to) {
     transpose(columns);
-    for (int l = 0; l < wide; ++l) store(to(nodes_[i + l]), columns[l]);
+    for (int l = 0; l < width; ++l) store(to(nodes_[i + l]), columns[l]);
 }
 
 static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own axes, to the world's at its origin
@@ -377,12 +362,12 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
 
 template <int E>
 double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
-    Lanes by[K] = {};
+    Eight by[K] = {};
     for (int r = 0; r < rows; ++r) by[r / 8][r % 8] = mu[r];
     by[K - 1][6] = 1;
-    for (int block = 0; block < own_.stride(); block += wide) {
-        Lanes turns[8];
-        for (int l = 0; l < wide; ++l) {
+    for (int block = 0; block < own_.stride(); block += width) {
+        Eight turns[8];
+        for (int l = 0; l < width; ++l) {
             turns[l] = by[0] * shares_[block + l].turns[0];
             for (int k = 1; k < K; ++k) turns[l] += by[k] * shares_[block + l].turns[k];
         }

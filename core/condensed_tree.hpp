@@ -16,13 +16,11 @@
 #include <array>
 #include <vector>
 
+#include "abreast.hpp"
 #include "condensed.hpp"
-#include "condensed_lanes.hpp"
 #include "reduced.hpp"
 
 namespace supple {
-
-using namespace abreast;
 
 // What the passes need of one step, world axes
 struct alignas(64) Node {
@@ -38,15 +36,15 @@ using Numbers = std::vector<double, Eigen::aligned_allocator<double>>;
 class Columns {
    public:
     void resize(int steps, int columns) {
-        stride_ = (steps + wide - 1) / wide * wide;
+        stride_ = (steps + width - 1) / width * width;
         values.assign(static_cast<std::size_t>(stride_) * columns, 0.0);
     }
     double* operator[](int column) { return values.data() + static_cast<std::size_t>(stride_) * column; }
     const double* operator[](int column) const { return values.data() + static_cast<std::size_t>(stride_) * column; }
-    SUPPLE_INLINE Lanes at(int column, int i) const { return load((*this)[column] + i); }
-    SUPPLE_INLINE Row3 three(int column, int i) const { return {at(column, i), at(column + 1, i), at(column + 2, i)}; }
-    SUPPLE_INLINE Turn turn(int i) const { return {{three(0, i), three(3, i), three(6, i)}}; }
-    SUPPLE_INLINE void set(int column, int i, const Row3& v) {
+    SUPPLE_INLINE Eight at(int column, int i) const { return load((*this)[column] + i); }
+    SUPPLE_INLINE Three three(int column, int i) const { return {at(column, i), at(column + 1, i), at(column + 2, i)}; }
+    SUPPLE_INLINE Turn turn(int i) const { return {three(0, i), three(3, i), three(6, i)}; }
+    SUPPLE_INLINE void set(int column, int i, const Three& v) {
         store((*this)[column] + i, v.x);
         store((*this)[column + 1] + i, v.y);
         store((*this)[column + 2] + i, v.z);
@@ -75,18 +73,18 @@ class Passes : public TreeInterior {
         double half[8];            // n; then what its balance lacks, and its motion
         double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
         double part[8];            // u / d; then 1 / d
-        Lanes g[K], turns[K];      // right-hand sides that arrive, over d; the coordinate's answers
+        Eight g[K], turns[K];      // right-hand sides that arrive, over d; the coordinate's answers
     };
     enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
     struct Right {
-        Lanes row[6][K];
+        Eight row[6][K];
     };
     using Twists = Eigen::Matrix<double, 6, 8 * K, Eigen::RowMajor>;
     static Eigen::Map<const Twists> twists(const Right& of) {
         return Eigen::Map<const Twists>(reinterpret_cast<const double*>(of.row));
     }
     struct Inward {                // what is handed towards the root
-        Lanes P[6];
+        Eight P[6];
         Right right;
     };
 
@@ -126,7 +124,7 @@ class Passes : public TreeInterior {
     template <bool nodes>
     void look(const Step* step);
     template <class To>
-    void spread(Lanes* columns, int i, To to);
+    void spread(Eight* columns, int i, To to);
     Vec3 centre(int i) const {  // of mass
         const Pose at = tree_.frame({i, Pose{}});
         return at.act(own_.vector(own_centre, i));
@@ -160,12 +158,12 @@ class Passes : public TreeInterior {
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
     struct Each {
-        Lanes of[K];
+        Eight of[K];
     };
     std::vector<Each> first_;      // the coordinates' answers by the first tangent of a step, once another is taken
     bool first_there_ = false;
     struct Sums {                  // over a body and all that it carries: wrenches, and what weighs
-        Lanes still, moving, weighs[3];
+        Eight still, moving, weighs[3];
     };
     std::vector<Sums> carried_;    // what others than the next bring to a step
     std::vector<Inward> inward_;
@@ -178,7 +176,7 @@ class Passes : public TreeInterior {
     std::vector<double> saved_;
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
-    Lanes force_[K], unbalance_[K], inertia_[rows][K];
+    Eight force_[K], unbalance_[K], inertia_[rows][K];
 };
 
 }  // namespace supple

@@ -8,12 +8,12 @@ namespace supple {
 // --- links ----------------------------------------------------------------------------------------------------------
 
 Links::Links(const double* rest, const double* maps, int n, int m, int threads) : n_(n), m_(m), team_(threads) {
-    const int count = (n + lanes - 1) / lanes;
+    const int count = (n + width - 1) / width;
     blocks_.resize(count);
-    maps_.assign(static_cast<std::size_t>(count) * m * 6 * lanes, 0.0);
-    for (int i = 0; i < count * lanes; ++i) {
-        const int from = std::min(i, n - 1), l = i % lanes;
-        Block& block = blocks_[i / lanes];
+    maps_.assign(static_cast<std::size_t>(count) * m * 6 * width, 0.0);
+    for (int i = 0; i < count * width; ++i) {
+        const int from = std::min(i, n - 1), l = i % width;
+        Block& block = blocks_[i / width];
         for (int r = 0; r < 3; ++r) {
             for (int c = 0; c < 3; ++c) block.rest[3 * r + c][l] = rest[16 * from + 4 * r + c];
             block.rest[9 + r][l] = rest[16 * from + 4 * r + 3];
@@ -21,14 +21,14 @@ Links::Links(const double* rest, const double* maps, int n, int m, int threads) 
         for (int k = 0; k < 6; ++k) {
             block.offset[k][l] = 0;
             for (int j = 0; j < m; ++j)
-                maps_[((static_cast<std::size_t>(i / lanes) * m + j) * 6 + k) * lanes + l] = maps[(6 * from + k) * m + j];
+                maps_[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width + l] = maps[(6 * from + k) * m + j];
         }
     }
 }
 
 void Links::set_offsets(const double* twists) {
-    for (int i = 0; i < static_cast<int>(blocks_.size()) * lanes; ++i)
-        for (int k = 0; k < 6; ++k) blocks_[i / lanes].offset[k][i % lanes] = twists[6 * std::min(i, n_ - 1) + k];
+    for (int i = 0; i < static_cast<int>(blocks_.size()) * width; ++i)
+        for (int k = 0; k < 6; ++k) blocks_[i / width].offset[k][i % width] = twists[6 * std::min(i, n_ - 1) + k];
 }
 
 void Links::update(const double* y, double* poses) {
@@ -41,26 +41,26 @@ void Links::update(const double* y, double* poses) {
 }
 
 void Links::run(const Block& block, int index) {
-    alignas(64) double x[6][lanes], s[lanes], a[lanes], b[lanes], c[lanes];
+    alignas(64) double x[6][width], s[width], a[width], b[width], c[width];
     for (int k = 0; k < 6; ++k)
-        for (int l = 0; l < lanes; ++l) x[k][l] = block.offset[k][l];
-    const double* map = maps_.data() + static_cast<std::size_t>(index) * m_ * 6 * lanes;
-    for (int j = 0; j < m_; ++j, map += 6 * lanes) {
+        for (int l = 0; l < width; ++l) x[k][l] = block.offset[k][l];
+    const double* map = maps_.data() + static_cast<std::size_t>(index) * m_ * 6 * width;
+    for (int j = 0; j < m_; ++j, map += 6 * width) {
         const double y = y_[j];
         for (int k = 0; k < 6; ++k)
-            for (int l = 0; l < lanes; ++l) x[k][l] += map[k * lanes + l] * y;
+            for (int l = 0; l < width; ++l) x[k][l] += map[k * width + l] * y;
     }
     double largest = 0;
-    for (int l = 0; l < lanes; ++l) {
+    for (int l = 0; l < width; ++l) {
         s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
         largest = std::max(largest, s[l]);
     }
     if (largest <= 10.0) {
-        store(b, stumpff_lanes<2>(load(s)));
-        store(c, stumpff_lanes<3>(load(s)));
-        for (int l = 0; l < lanes; ++l) a[l] = 1 - s[l] * c[l];
+        store(b, stumpff<2>(load(s)));
+        store(c, stumpff<3>(load(s)));
+        for (int l = 0; l < width; ++l) a[l] = 1 - s[l] * c[l];
     } else {
-        for (int l = 0; l < lanes; ++l) {
+        for (int l = 0; l < width; ++l) {
             const Stumpff g = stumpff(s[l]);
             a[l] = g[1];
             b[l] = g[2];
@@ -68,8 +68,8 @@ void Links::run(const Block& block, int index) {
         }
     }
     // exp: E = I + a [w] + b [w]^2 and t = v + b w x v + c w x (w x v)
-    alignas(64) double out[12][lanes];
-    for (int l = 0; l < lanes; ++l) {
+    alignas(64) double out[12][width];
+    for (int l = 0; l < width; ++l) {
         const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
         const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
         const double tx = vx + b[l] * cx + c[l] * (wy * cz - wz * cy);
@@ -89,7 +89,7 @@ void Links::run(const Block& block, int index) {
             out[4 * r + 3][l] = block.rest[9 + r][l] + r0 * tx + r1 * ty + r2 * tz;
         }
     }
-    const int first = index * lanes, count = std::min(lanes, n_ - first);
+    const int first = index * width, count = std::min(width, n_ - first);
     for (int l = 0; l < count; ++l) {
         double* pose = poses_ + 16 * static_cast<std::size_t>(first + l);
         for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
@@ -123,22 +123,22 @@ void Tree::prepare() {
         if (step.size == 1) single_axis_.push_back(step.axis);
     }
     const Frame unit = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
-    frames_.assign((steps.size() + lanes - 1) / lanes * lanes, unit);
-    turns_.assign((single_axis_.size() + lanes - 1) / lanes * lanes, 0.0);
+    frames_.assign((steps.size() + width - 1) / width * width, unit);
+    turns_.assign((single_axis_.size() + width - 1) / width * width, 0.0);
     sine_ = versine_ = turns_;
 }
 
 void Tree::move(const double* q) {
     // sine and 1 - cosine of all single coordinates, eight at a time
     for (std::size_t i = 0; i < single_axis_.size(); ++i) turns_[i] = q[single_axis_[i]];
-    for (std::size_t i = 0; i < turns_.size(); i += lanes) {
+    for (std::size_t i = 0; i < turns_.size(); i += width) {
         const Eight turn = load(&turns_[i]), s = turn * turn;
         if (largest(s) <= 10.0) {
-            store(&sine_[i], turn * stumpff_lanes<1>(s));
-            store(&versine_[i], s * stumpff_lanes<2>(s));
+            store(&sine_[i], turn * stumpff<1>(s));
+            store(&versine_[i], s * stumpff<2>(s));
             continue;
         }
-        for (std::size_t l = i; l < i + lanes; ++l) {
+        for (std::size_t l = i; l < i + width; ++l) {
             const double half = std::sin(turns_[l] / 2);
             sine_[l] = std::sin(turns_[l]);
             versine_[l] = 2 * half * half;

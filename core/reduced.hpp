@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "contact.hpp"
-#include "lanes.hpp"
+#include "eight.hpp"
 #include "pulled.hpp"
 #include "spatial.hpp"
 #include "team.hpp"
@@ -34,14 +34,14 @@ class Links {
 
    private:
     struct Block {
-        alignas(64) double offset[6][lanes];
-        alignas(64) double rest[12][lanes];  // rotation by rows, then position
+        alignas(64) double offset[6][width];
+        alignas(64) double rest[12][width];  // rotation by rows, then position
     };
     void run(const Block& block, int index);
 
     int n_, m_;
     std::vector<Block> blocks_;
-    std::vector<double> maps_;  // per block: m x 6 x lanes
+    std::vector<double> maps_;  // per block: m x 6 x 8
     const double* y_ = nullptr;
     double* poses_ = nullptr;
     Team team_;

@@ -32,19 +32,44 @@ def separation(mech: Mechanism, poses: Array) -> Separation:
     on_parent = world[ends[:, 0]] @ np.array([j.pose_parent for j in mech.joints])
     on_child = world[ends[:, 1]] @ np.array([j.pose_child for j in mech.joints])
     apart = on_child[:, :3, 3] - on_parent[:, :3, 3]
+    bent: dict[int, list[int]] = {}  # by their number of axes
     for i, joint in enumerate(mech.joints):
         slides = joint.twists[:, :3]
         if not slides.any():
             continue
         # what the joint's own freedom explains does not count
-        if _bent(joint):
+        if _bent(joint) and max(joint.blocks) == 1:
+            bent.setdefault(len(slides), []).append(i)
+        elif _bent(joint):
             apart[i] = joint.coordinates(spatial.inverse(on_parent[i]) @ on_child[i])[1][:3]
         else:
             allowed = np.linalg.qr(on_parent[i, :3, :3] @ slides[slides.any(axis=1)].T)[0]
             apart[i] -= allowed @ (allowed.T @ apart[i])
+    for which in bent.values():
+        found = spatial.inverse(on_parent[which]) @ on_child[which]
+        apart[which] = _left_over([mech.joints[i] for i in which], found)[:, :3]
     sizes = np.linalg.norm(apart, axis=1)
     names = [j.name for j in mech.joints]
     return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
+
+
+def _left_over(joints: list[Joint], displacements: Array) -> Array:
+    """Twists (n, 6) that are left where n joints of k single axes come nearest to displacements (n, 4, 4): what
+    `Joint.coordinates` finds, for all of them at once."""
+    twists = np.array([joint.twists for joint in joints])
+    q = np.array([joint.reference for joint in joints], dtype=float)
+    columns = np.zeros((*q.shape, 6))
+    for _ in range(50):
+        reached = np.broadcast_to(np.eye(4), displacements.shape)
+        for k in reversed(range(q.shape[1])):
+            columns[:, k] = (spatial.adjoint(spatial.inverse(reached)) @ twists[:, k, :, None])[..., 0]
+            reached = spatial.exp(q[:, k, None] * twists[:, k]) @ reached
+        left = spatial.log(spatial.inverse(reached) @ displacements)
+        step = (left[:, None] @ np.linalg.pinv(columns))[:, 0]
+        if np.abs(step).max() < 1e-10:
+            break
+        q += step
+    return left
 
 
 def _bent(joint: Joint) -> bool:

@@ -1,0 +1,35 @@
+"""How far joints have come apart, where their own freedom is more than a line or plane."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import spatial
+from supple.reduced.joints import separation
+
+
+def off_axis(kinds: list[str]) -> supple.Mechanism:
+    """A body on a joint of several axes: turns about points off its origin, and slides that these turns carry along."""
+    b = supple.Builder("off axis", gravity=(0, 0, 0))
+    b.body("body", mass=1.0, inertia=np.eye(3))
+    twists = []
+    for i, kind in enumerate(kinds):
+        axis = np.eye(3)[i % 3]
+        turn = np.concatenate([np.cross([0.3, 0.2, -0.4], axis), axis])
+        twists.append(turn if kind == "turn" else np.concatenate([np.roll(axis, 1), np.zeros(3)]))
+    b.joint("joint", "world", "body", np.eye(4), twists, stiffness=1.0)
+    return b.build()
+
+
+@pytest.mark.parametrize("kinds", [["turn", "turn"], ["turn", "slide"], ["turn", "slide", "turn"]])
+def test_apart_is_what_a_joints_coordinates_leave(kinds):
+    mech, rng = off_axis(kinds), np.random.default_rng(0)
+    joint = mech.joints[0]
+    for size in (0.0, 1e-3, 0.1):
+        pose = joint.displacement(rng.uniform(-0.5, 0.5, size=len(kinds))) @ spatial.exp(size * rng.normal(size=6))
+        left = np.linalg.norm(joint.coordinates(pose)[1][:3])
+        found = separation(mech, pose[None]).joints["joint"]
+        assert found == pytest.approx(left, abs=1e-9)
+        assert (found > 1e-5) == (size > 0)
