@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event
+from queue import SimpleQueue
 
 from supple.mechanism import Mechanism
 from supple.viewer.live import LivePage
@@ -30,9 +32,9 @@ def view(
 
     Only this machine can see the page unless `host` says otherwise ("0.0.0.0": everyone on the network).
     """
-    with viewing(subject, end_effectors, method=method, host=host, port=port) as page:
+    with viewing(subject, end_effectors, method=method, host=host, port=port) as page, _ctrl_c() as ended:
         say(f"'{subject.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
-        _wait(page, browser, say)
+        _wait(page, browser, say, ended)
 
 
 @contextmanager
@@ -60,9 +62,9 @@ def replay(
     say: Callable[[str], None] = print,
 ) -> None:
     """Shows a recording in the browser, with a timeline; returns on Ctrl-C."""
-    with replaying(recording, host=host, port=port) as page:
+    with replaying(recording, host=host, port=port) as page, _ctrl_c() as ended:
         say(f"The recording of '{recording.mechanism.name}' is at {address(page.server)}.")
-        _wait(page, browser, say)
+        _wait(page, browser, say, ended)
 
 
 @contextmanager
@@ -83,11 +85,23 @@ def _running(page: LivePage | ReplayPage) -> Iterator[None]:
         page.stop()
 
 
-def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None]) -> None:
+@contextmanager
+def _ctrl_c() -> Iterator[SimpleQueue[None]]:
+    """Ctrl-C puts something into the queue, wherever the program happens to be, instead of breaking it off there."""
+    pressed: SimpleQueue[None] = SimpleQueue()
+    if threading.current_thread() is not threading.main_thread():  # others have no signals
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.put(None))
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None], ended: SimpleQueue[None]) -> None:
     watch(page.server, say)
     opened = browser and open_browser(page.server)
     say("End with Ctrl-C." if opened else "Open that address in a browser; end with Ctrl-C.")
-    try:
-        Event().wait()
-    except KeyboardInterrupt:
-        say("")
+    ended.get()
+    say("")
