@@ -1,4 +1,4 @@
-"""Pendulum, chain, wheels, driven rod and square: mechanisms small enough to know the answer."""
+"""Pendulum, chain, wheels, driven rod, square, arm, satellite: mechanisms small enough to know the answer."""
 
 from __future__ import annotations
 
@@ -69,3 +69,41 @@ def square(**hinges) -> Mechanism:
 
 def flat(values: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate(list(values.values()))
+
+
+def arm(**springs) -> Mechanism:
+    """Two links with a universal joint and a hinge, a site at the end, preloaded by gravity."""
+    springs = {"stiffness": 50.0, "damping": 2.0} | springs
+    b = supple.Builder("arm", gravity=(0, 0, -9.81))
+    b.link("upper", (0, 0, 0), (0.5, 0, 0), mass=1.0)
+    b.link("lower", (0.5, 0, 0), (1.0, 0, 0.1), mass=0.5)
+    b.universal("shoulder", "world", "upper", (0, 0, 0), ("z", "y"), **springs)
+    b.hinge("elbow", "upper", "lower", (0.5, 0, 0), "y", **springs)
+    b.site("tip", "lower", (1.0, 0, 0.1))
+    b.site("floor", "world", (0, 0, -1))
+    return b.build()
+
+
+def with_motor() -> Mechanism:
+    b = supple.Builder("motorised", gravity=(0, 0, 0))
+    for i in range(4):
+        b.link(f"link{i}", (0.3 * i, 0, 0), (0.3 * i + 0.3, 0, 0), mass=1.0)
+        parent = "world" if i == 0 else f"link{i - 1}"
+        stiffness = 0.0 if i == 1 else 30.0
+        b.hinge(f"hinge{i}", parent, f"link{i}", (0.3 * i, 0, 0), "yz"[i % 2], stiffness=stiffness, damping=1.0)
+    b.motor("motor", "hinge1", 0.0)
+    b.couple("tendon", {"hinge0": 1.0, "hinge2": -0.5}, stiffness=15.0)
+    b.couple("gear", {"hinge2": 1.0, "hinge3": 1.0}, rigid=True)
+    return b.build()
+
+
+def satellite(gravity=(0, 0, 0)) -> Mechanism:
+    b = supple.Builder("satellite", gravity=gravity)
+    b.body("hull", spatial.exp(np.array([0.1, 0.2, 0.3, 0.2, -0.1, 0.4])), 5.0, inertia=(1, 2, 2.5), centre=(0.1, 0, 0))
+    b.free("float", "world", "hull")
+    for i in range(4):
+        b.link(f"boom{i}", (0.5 + 0.4 * i, 0, 0), (0.9 + 0.4 * i, 0, 0), mass=0.5)
+        parent = f"boom{i - 1}" if i else "hull"
+        b.hinge(f"hinge{i}", parent, f"boom{i}", (0.5 + 0.4 * i, 0, 0), "yz"[i % 2], stiffness=40.0, damping=0.2)
+    b.site("dock", "hull", (-0.5, 0, 0))
+    return b.build()
