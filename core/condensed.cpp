@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "arrays.hpp"
-
 namespace supple {
 
 namespace {
@@ -19,7 +17,7 @@ constexpr double surely = 0.1;        // of that, where the rate of convergence 
 constexpr int trusted = 8;            // which it is for so many
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
-constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step of statics, rad or radii
+constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad or radii
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
 constexpr double smallest_fraction = 1e-4;
@@ -101,7 +99,7 @@ bool Condensed::step() {
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     const Found found = attempt(whole);
     if (found != Found::nothing) {
-        accept(whole);
+        accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
         look_after(found);
         return true;
     }
@@ -116,10 +114,9 @@ bool Condensed::step() {
 Condensed::Found Condensed::attempt(const Step& step) {
     const Found found = solve(step, false);
     if (found == Found::stable || (found == Found::unstable && patience > 0)) return found;
-    if (found == Found::unstable) interior->swap();  // to its start
-    if (!stands() && relax()) return solve(euler(step.h), false);  // set-points that moved, say, had left it unbalanced
-    if (found == Found::unstable) interior->swap();
-    return found;
+    if (found == Found::unstable) interior->back();  // to its start
+    const bool fell = !stands() && relax();  // set-points that moved, say, had left it unbalanced
+    return found == Found::nothing && !fell ? found : solve(fell ? euler(step.h) : step, false);
 }
 
 // The branch of stable states ended within the step: the interior falls to another.
@@ -240,6 +237,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         if (even) interior->lambda += lambda() - lambda_before;
     }
     double last = INFINITY;
+    const bool usual = !from_here && step.h == h;
     Tangent tangent = from_here ? Tangent::again : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
         if (!interior->respond(tangent, &step, response_)) break;
@@ -267,11 +265,11 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
         // the next correction would be as small as this, with a rate of size / last, or that of a step before
-        const double next = k > 0 ? size * size / last : pace.of(size) / surely;
+        const double next = k > 0 ? size * size / last : usual ? pace.of(size) / surely : INFINITY;
         const bool done = size < last_motion || next < not_needed;
-        if (k == 1)
+        if (k == 1 && usual)
             pace = {size / last, last, trusted};
-        else if (k == 0 && done)
+        else if (k == 0 && done && pace.left > 0)
             --pace.left;
         last = size;
         if (done) return stable() ? Found::stable : Found::unstable;
@@ -315,6 +313,7 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
         part = (goal - reached) / 4;
         if (part < smallest_fraction) break;
     }
+    interior->restart();
     lambda_before = lambda();
     fresh = true;
     return reached;

@@ -86,8 +86,7 @@ class Interior {
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // the present state as the end of a step
     virtual void keep() = 0;                  // remembers the state,
-    virtual void back() = 0;                  // and goes back to it,
-    virtual void swap() = 0;                  // or there and back again
+    virtual void back() = 0;                  // and goes back to it
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
     virtual double kinetic() const = 0;       // energy after a step, J
     virtual void save() = 0;                  // everything the next step depends on but `lambda`,
@@ -97,7 +96,7 @@ class Interior {
 inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
 
 // By the joint coordinates of a tree, in one pass out and one back (condensed_tree.cpp): mechanisms without loops,
-// couplings, motors, limits and rotation vectors, with at most five end effectors; null for others.
+// couplings, motors, rotation vectors and limits that are no stops, with at most five end effectors; null for others.
 class TreeInterior : public Interior {
    public:
     virtual void tell(System& system) const = 0;  // hands over coordinates, rates and velocities
@@ -124,7 +123,6 @@ class SparseInterior : public Interior {
     void accept(double h) override { stepper_.accept(h); }
     void keep() override;
     void back() override;
-    void swap() override;
     void write_poses(double* rows) const override;
     double kinetic() const override { return system_.kinetic_energy(); }
     void save() override;
@@ -164,7 +162,7 @@ class SparseInterior : public Interior {
 
 // How fast corrections shrank in a step not long ago: the second was `rate` times the first, of size `first`.
 struct Pace {
-    double rate = INFINITY, first = 1;
+    double rate = 0, first = 1;
     int left = 0;  // steps that it still holds for
     double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
 };

@@ -71,6 +71,7 @@ class CondensedCore {
         model.interior->lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         model.interior->start();
         model.pace = {};
+        model.patience = 0;
         model.fresh = true;
         update();
     }
@@ -87,8 +88,8 @@ class CondensedCore {
     // Everything the next step depends on, as one flat array, and back.
     NumpyArray state() const {
         const Pace& pace = model.pace;
-        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.left > 0 ? pace.rate : 0,
-                                 pace.first, static_cast<double>(pace.left)};
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.rate, pace.first,
+                                 static_cast<double>(pace.left)};
         for (const Vector* each : {&model.lambda(), &model.lambda_before})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (tree) {
@@ -125,7 +126,9 @@ class CondensedCore {
 
     double balance() {
         nb::gil_scoped_release release;
-        return model.balance();
+        const double reached = model.balance();
+        update();
+        return reached;
     }
 
     double hold(const Doubles& goals) {

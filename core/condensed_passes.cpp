@@ -166,7 +166,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             for (int k = 0; k < K; ++k) now.right.row[r][k] -= held[r] * g[k];
         }
         for (int k = 0; k < K; ++k) g[k] = combined<K>(s, now.right.row, k);
-        g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 7>(half, none);
+        g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 8>(half, none);
         double d = (slopes[i] + sum(screw * Ps)) - along * taken;
         if (!(d > smallest)) {
             if (what == indefinite::refused) return false;
@@ -199,7 +199,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
 // From the root to the leaves: every coordinate's answer to each right-hand side; what acts along the first tangent's
 // motions; and, with a step, what motion answers along them.
 template <int E>
-void Passes<E>::pass_out(const Step* step, Tangent tangent) {
+void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) {
     const bool again = tangent == Tangent::again;
     Right now{}, first{};
     Eight inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
@@ -240,10 +240,11 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent) {
             for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
         }
     }
-    for (int k = 0; k < K; ++k) {
-        force_[k] = force[k];
-        unbalance_[k] = unbalance[k];
-        for (int r = 0; r < rows; ++r) inertia_[r][k] = inertia[r][k];
+    for (int r = 0; r < rows; ++r) {
+        response.force[r] = force[r / 8][r % 8];
+        response.unbalance[r] = unbalance[r / 8][r % 8];
+        for (int c = 0; step && c < rows; ++c) response.inertia(r, c) = inertia[r][c / 8][c % 8];
+        if (step) response.inertia(r, rows) = inertia[r][K - 1][6];
     }
 }
 
@@ -307,7 +308,7 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
 #define SUPPLE_PASSES(E)                                       \
     template void Passes<E>::weigh(const Step*, bool);         \
     template bool Passes<E>::pass_back(double, indefinite);    \
-    template void Passes<E>::pass_out(const Step*, Tangent);   \
+    template void Passes<E>::pass_out(const Step*, Tangent, Response&); \
     template void Passes<E>::pass_back_again(Response&);       \
     template void Passes<E>::pass_out_again(const Step*, Response&);
 SUPPLE_PASSES(1)

@@ -268,14 +268,6 @@ void SparseInterior::back() {
     system_.rate = kept_rate_;
 }
 
-void SparseInterior::swap() {
-    std::swap(system_.state, kept_);
-    lambda.swap(kept_lambda_);
-    system_.velocity.swap(kept_velocity_);
-    system_.momentum.swap(kept_momentum_);
-    system_.rate.swap(kept_rate_);
-}
-
 void SparseInterior::save() {
     saved_ = {system_.state, system_.velocity, system_.momentum, system_.rate, stepper_.history};
 }

@@ -256,12 +256,13 @@ static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own ax
 // What acts on the tips: in balance lambda, in motion what comes from outside.
 template <int E>
 void Passes<E>::act(const Step* step) {
+    for (int i : joined_)
+        if (!heavy_) std::fill_n(nodes_[i].still, 8, 0.0);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const EndEffector& tip = tips[e];
         const Tree::Shown shown = end(static_cast<int>(e));
         const Pose pose = tree_.frame(shown);
         Node& node = nodes_[shown.step];
-        if (!heavy_ && first_on_step(e)) std::fill_n(node.still, 8, 0.0);
         add_wrench(node.still, pose, lambda.segment<6>(6 * e));
         if (!step) continue;
         const Pose at = tip.world ? Pose{Mat3::Identity(), pose.p} : pose;
@@ -281,9 +282,9 @@ void Passes<E>::act(const Step* step) {
 template <int E>
 void Passes<E>::pull(const Step* step) {
     auto all = [&](Numbers& v) { return Eigen::Map<Eigen::ArrayXd>(v.data(), n_); };
-    for (int i = 0; i < n_; ++i) answer_[i] = system_.rest[axis_[i]];
+    for (int i = 0; i < n_; ++i) spring_[i] = system_.rest[axis_[i]];
     all(slope_) = all(stiffness_);
-    all(spring_) = all(stiffness_) * (all(q_) - all(answer_));
+    all(spring_) = all(stiffness_) * (all(q_) - all(spring_));
     for (int i = 0; curved_ && i < n_; ++i) {
         const int axis = axis_[i];
         const double deflection = q_[i] - system_.rest[axis];
@@ -333,7 +334,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
             pass_back(boost, downhill ? indefinite::turned : indefinite::taken);
     }
     response.negative = negative_;
-    pass_out(step, tangent);
+    pass_out(step, tangent, response);
     response.anchor.setZero();
     for (int e = 0; e < E; ++e) {  // the tips' twists per wrench, and of the step back to balance
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
@@ -349,14 +350,6 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
                 (Ad * twists(outward_first_[shown.step])).template leftCols<rows>().transpose();
     }
     if (tangent == Tangent::first) response.left = response.compliance.transpose();
-    for (int r = 0; r < rows; ++r) {
-        response.force[r] = force_[r / 8][r % 8];
-        response.unbalance[r] = unbalance_[r / 8][r % 8];
-        if (!step) continue;
-        const double* inertia = reinterpret_cast<const double*>(inertia_[r]);
-        for (int c = 0; c < rows; ++c) response.inertia(r, c) = inertia[c];
-        response.inertia(r, rows) = inertia[balance];
-    }
     return response.drift.allFinite() && response.compliance.allFinite();
 }
 
@@ -457,13 +450,6 @@ void Passes<E>::back() {
     q_ = kept_q_;
     rate_ = kept_rate_;
     lambda = kept_lambda_;
-}
-
-template <int E>
-void Passes<E>::swap() {
-    q_.swap(kept_q_);
-    rate_.swap(kept_rate_);
-    lambda.swap(kept_lambda_);
 }
 
 template <int E>

@@ -5,15 +5,14 @@
 //     sum 1/2 k dq^2 - 1/2 W^T [xi_parent, s] dq + sum over bodies 1/2 xi^T P xi
 // so from the leaves to the root each coordinate can be minimised away (dynamic programming):
 //     u = P s + n,  n = 1/2 ad(s)^T W,  d = k + s^T P s,  P <- P - u u^T / d
-// and likewise the right-hand sides: the tips' wrenches, what balance lacks and what motion lacks, side by side in the
-// lanes of vectors. A pass back, then one out, give every coordinate's answers t and every link's twists xi.
+// and likewise the right-hand sides: the tips' wrenches and what balance lacks, side by side in the lanes of
+// vectors. A pass back, then one out, give every coordinate's answers t and every link's twists xi.
 //
 // What motion answers with, sum over bodies xi^T G xi with G = M (c0/h)^2 and the stiffness of inertial forces, comes from
 // the same pass out. With Gc the sum of G over a body and all that it carries, xi = xi_before + s t, it is
 //     sum over coordinates  t (s^T Gc xi) + (xi_before^T Gc s) t
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "abreast.hpp"
@@ -59,15 +58,15 @@ class Columns {
 
 // columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
 enum { own_twist = 0, own_centre = 6, own_mass = 9, own_inertia = 10, own_count = 16 };
-enum { frame_turn = 0, frame_place = 9, frame_count = 12 };
+enum { frame_turn = 0, frame_count = 9 };
 enum { at_turn = 0, at_centre = 3, at_linear = 6, at_angular = 9, at_flight = 12, at_spin = 15, at_count = 18 };
 
 enum class indefinite { refused, taken, turned };
 
 template <int E>
 class Passes : public TreeInterior {
-    static constexpr int rows = 6 * E, K = (rows + 2 + 7) / 8;  // vectors for the right-hand sides:
-    static constexpr int balance = 8 * K - 2, motion = 8 * K - 1;  // tips' wrenches first, these lanes last
+    static constexpr int rows = 6 * E, K = (rows + 1 + 7) / 8;  // vectors for the right-hand sides:
+    static constexpr int balance = 8 * K - 2;                   // tips' wrenches first, that lane last
 
     struct alignas(64) Share {     // of one coordinate
         double half[8];            // n; then what its balance lacks, and its motion
@@ -106,7 +105,6 @@ class Passes : public TreeInterior {
     void accept(double h) override;
     void keep() override;
     void back() override;
-    void swap() override;
     void write_poses(double* out) const override;
     double kinetic() const override;
     void save() override { saved_ = flat(); }
@@ -130,15 +128,10 @@ class Passes : public TreeInterior {
         return at.act(own_.vector(own_centre, i));
     }
     void act(const Step* step);
-    bool first_on_step(std::size_t e) const {  // no earlier tip stands on the same step
-        for (std::size_t k = 0; k < e; ++k)
-            if (bodies_[tips[k].body].step == bodies_[tips[e].body].step) return false;
-        return true;
-    }
     void pull(const Step* step);
     void weigh(const Step* step, bool fresh);
     bool pass_back(double boost, indefinite what);
-    void pass_out(const Step* step, Tangent tangent);
+    void pass_out(const Step* step, Tangent tangent, Response& response);
     void pass_back_again(Response& response);
     void pass_out_again(const Step* step, Response& response);
 
@@ -148,7 +141,8 @@ class Passes : public TreeInterior {
     std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
     enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };
-    std::vector<unsigned char> kind_;  // the next step does not stand on it; others do, or a tip; it is not on the one before
+    // the next step does not stand on it; others do, or a tip; it stands on another than the one before; on the world
+    std::vector<unsigned char> kind_;
     std::vector<int> joined_;          // steps that are `joins`
     std::vector<char> plain_;          // eight steps that all carry the same wrench in balance
     int n_ = 0;
@@ -176,7 +170,6 @@ class Passes : public TreeInterior {
     std::vector<double> saved_;
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
-    Eight force_[K], unbalance_[K], inertia_[rows][K];
 };
 
 }  // namespace supple

@@ -1,7 +1,7 @@
 #include "reduced.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace supple {
 
@@ -98,6 +98,8 @@ void Links::run(const Block& block, int index) {
 
 // --- tree -----------------------------------------------------------------------------------------------------------
 
+constexpr Tree::Frame unit = {{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {}}};
+
 Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
     Rows result;
     for (int r = 0; r < 3; ++r) result.row[r] = Four{R(r, 0), R(r, 1), R(r, 2), p[r]};
@@ -122,7 +124,6 @@ void Tree::prepare() {
         motions_.push_back(motion);
         if (step.size == 1) single_axis_.push_back(step.axis);
     }
-    const Frame unit = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
     frames_.assign((steps.size() + width - 1) / width * width, unit);
     turns_.assign((single_axis_.size() + width - 1) / width * width, 0.0);
     sine_ = versine_ = turns_;
@@ -147,10 +148,9 @@ void Tree::move(const double* q) {
     // frame = frame before * local: columns, so that a chain waits for nothing but three products
     Frame at{};
     const double *sine = sine_.data(), *versine = versine_.data();
-    constexpr std::size_t block = 8;
-    Rows locals[block];
-    for (std::size_t first = 0; first < motions_.size(); first += block) {
-        const std::size_t last = std::min(first + block, motions_.size());
+    Rows locals[width];
+    for (std::size_t first = 0; first < motions_.size(); first += width) {
+        const std::size_t last = std::min(first + width, motions_.size());
         for (std::size_t i = first; i < last; ++i) {
             const Motion& motion = motions_[i];
             Rows& local = locals[i - first];
@@ -171,7 +171,7 @@ void Tree::move(const double* q) {
             const int before = motions_[i].before;
             const double* local = reinterpret_cast<const double*>(locals[i - first].row);
             if (before < 0)
-                at = {Four{1, 0, 0, 0}, Four{0, 1, 0, 0}, Four{0, 0, 1, 0}, Four{}};
+                at = unit;
             else if (before + 1 != static_cast<int>(i))
                 at = frames_[before];
             Frame next;

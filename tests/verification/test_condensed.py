@@ -262,6 +262,23 @@ def test_light_touches_converge_quadratically(tree):
     assert np.mean(np.array(counts) > 5) < 0.03
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_what_rests_on_a_stop_stays(tree):
+    b = supple.Builder("flap", gravity=(0, 0, -9.81))
+    b.link("flap", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("hinge", "world", "flap", (0, 0, 0), "y", stiffness=1.0, damping=0.1, limits=(-1.0, 0.1))
+    if not tree:
+        b.link("arm", (0, 1, 0), (1, 1, 0), mass=1.0)
+        b.hinge("other", "world", "arm", (0, 1, 0), "y", stiffness=100.0)
+        b.couple("tendon", {"hinge": 1.0, "other": -1.0}, stiffness=0.5)
+    sim = supple.ReducedSimulation(supple.condense(b.build(), ["flap"]), 1e-3)
+    assert sim._motion.core.tree == tree
+    start = sim.poses.array
+    sim.step(200)
+    np.testing.assert_allclose(sim.poses.array, start, rtol=0, atol=1e-9)
+    assert np.abs(sim.velocities).max() < 1e-9
+
+
 @pytest.mark.long
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])

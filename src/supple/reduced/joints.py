@@ -65,7 +65,7 @@ def _left_over(joints: list[Joint], displacements: Array) -> Array:
             columns[:, k] = (spatial.adjoint(spatial.inverse(reached)) @ twists[:, k, :, None])[..., 0]
             reached = spatial.exp(q[:, k, None] * twists[:, k]) @ reached
         left = spatial.log(spatial.inverse(reached) @ displacements)
-        step = (left[:, None] @ np.linalg.pinv(columns))[:, 0]
+        step = (left[:, None] @ np.linalg.pinv(columns, 1e-12))[:, 0]
         if np.abs(step).max() < 1e-10:
             break
         q += step
