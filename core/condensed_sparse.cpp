@@ -125,10 +125,11 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
         system_.evaluate(true);
     }
     if (fresh) factorise(response);
-    for (int i = 0; i < n; ++i) columns_(i, e6) = system_.residual()[i] * scales_[i];
-    if (fresh) system_.in_vain(columns_.col(e6 + 1).data());
-    system_.fronts().solve(fresh ? columns_.data() : columns_.col(e6).data(), fresh ? e6 + 2 : 1);
     const Eigen::Map<const Vector> scales(scales_.data(), n);
+    columns_.col(e6) = Eigen::Map<const Vector>(system_.residual().data(), n);
+    if (fresh) system_.in_vain(columns_.col(e6 + 1).data());
+    columns_.middleCols(e6, fresh ? 2 : 1).array().colwise() *= scales.array();
+    system_.fronts().solve(fresh ? columns_.data() : columns_.col(e6).data(), fresh ? e6 + 2 : 1);
     if (fresh) columns_.array().colwise() *= scales.array();
     else columns_.col(e6).array() *= scales.array();
     if (downhill && response.negative) leave_saddle();

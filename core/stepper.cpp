@@ -133,6 +133,11 @@ bool Stepper::solve(double h, int order, bool from_here) {
         const bool done = size < rounding || (size < last_motion && size < 0.01 * last);
         last = size;
         if (!done) continue;
+        right_.resize(x_.size());
+        if (system_.in_vain(right_.data())) {
+            system_.solve(right_.data(), x_.data(), false, false);
+            system_.relieve(x_.data(), last_motion);
+        }
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
         if (turned() > largest_turn) break;  // whole turns would go unnoticed

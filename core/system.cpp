@@ -326,12 +326,17 @@ void System::carry(double* x) const {
 }
 
 // c' x - s (mu + dmu) = 0 in place of c' x - s dmu = 0, with the softness s of the regularisation
-void System::in_vain(double* rhs) const {
+bool System::in_vain(double* rhs) const {
+    bool any = false;
     std::fill_n(rhs, unknowns(), 0.0);
+    auto put = [&](int at, double multiplier, double scale) {
+        rhs[at] = -regular_[at] * multiplier / (scale * scale);
+        any = any || rhs[at] != 0;
+    };
     for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer < 0) Eigen::Map<Vec6>(rhs + joint_start_[j]) = state.lambda[j].cwiseQuotient(scale_);
-    for (std::size_t r = 0; r < rows.size(); ++r) rhs[row_start_ + r] = state.mu[r] / regular_scale_;
-    for (int i = 0; i < unknowns(); ++i) rhs[i] *= -regular_[i];
+        for (int i = 0; i < 6 && joints[j].outer < 0; ++i) put(joint_start_[j] + i, state.lambda[j][i], scale_[i]);
+    for (std::size_t r = 0; r < rows.size(); ++r) put(row_start_ + static_cast<int>(r), state.mu[r], regular_scale_);
+    return any;
 }
 
 void System::relieve(const double* x, double most) {

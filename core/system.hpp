@@ -152,9 +152,9 @@ class System {
     // residual left is returned; without, it leaves a part in a billion, which the next Newton step takes care of.
     double solve(const double* rhs, double* x, bool transposed, bool refine) const;
     // Loops and rows that repeat one another may carry anything in vain, and Newton's steps only ever add to it. The
-    // right-hand side, for the last factors, whose solution takes away all that is not needed; and the multipliers so
-    // relieved, without undoing more of balance than a motion of `most`, rad or radii, would.
-    void in_vain(double* rhs) const;
+    // right-hand side, for the last factors, whose solution takes away all that is not needed (false: there is nothing);
+    // and the multipliers so relieved, without undoing more of balance than a motion of `most`, rad or radii, would.
+    bool in_vain(double* rhs) const;
     void relieve(const double* x, double most);
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
