@@ -237,7 +237,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         if (even) interior->lambda += lambda() - lambda_before;
     }
     double last = INFINITY;
-    const bool usual = !from_here && step.h == h;
+    bool turned = false, usual = !from_here && step.h == h;
     Tangent tangent = from_here ? Tangent::again : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
         if (!interior->respond(tangent, &step, response_)) break;
@@ -272,7 +272,15 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         else if (k == 0 && done && pace.left > 0)
             --pace.left;
         last = size;
-        if (done) return stable() ? Found::stable : Found::unstable;
+        if (!done) continue;
+        if (stable()) return Found::stable;
+        if (turned) return Found::unstable;
+        // where a branch ends the manifold has turned: along where it led at first, motion could gain energy from nothing
+        turned = true;
+        usual = false;
+        tangent = Tangent::first;
+        last = INFINITY;
+        k = -1;
     }
     interior->back();
     interior->finish(nullptr);
