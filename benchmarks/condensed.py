@@ -88,7 +88,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     mj_model, mj_data = mujoco_twin(mech)
     peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other work seldom comes between
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
-        "condensed": (100, lambda n: condensed._motion.core.step(n, True)),
+        "condensed": (200, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
         "blended": (50, lambda n: blended._motion.core.step(n, True)),
         "engine": (peer_steps, engine.step),

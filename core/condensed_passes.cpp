@@ -6,12 +6,12 @@
 
 namespace supple {
 
-// What each coordinate's joint carries, and from that what its balance and its motion lack; for a new tangent also what
+// What each coordinate's joint carries, and from that what its balance and its motion lack; if all is asked for, also what
 // motion answers with. Sums step by step, the rest eight steps at a time.
 template <int E>
-void Passes<E>::weigh(const Step* step, bool fresh) {
-    const bool all = fresh && step;
-    const int groups = all ? 3 : 0;
+template <bool all>
+void Passes<E>::weigh(const Step* step) {
+    constexpr int groups = all ? 3 : 0;
     const double rate = step ? step->c0 / step->h : 0, square = rate * rate;
     for (int i : joined_) carried_[i] = Sums{};
     const Node* const nodes = nodes_.data();
@@ -59,8 +59,7 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
         Eight half[8] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z, 0.5 * n.angular.x,
                          0.5 * n.angular.y, 0.5 * n.angular.z, spring - dot(s, holds),
                          spring + load(&drag_[block]) - dot(s, drives)};
-        transpose(half);
-        for (int l = 0; l < width; ++l) store(shares[block + l].half, half[l]);
+        spread(half, [&](int l) { return shares[block + l].half; });
         if (!all) continue;
         for (int k = 0; k < 3; ++k) transpose(weighs + 8 * k);
         const Eight mass = square * weighs[0];
@@ -78,12 +77,8 @@ void Passes<E>::weigh(const Step* step, bool fresh) {
         const Three a = push + cross(w, p) + bent.linear, b = turn - down + bent.angular;
         const Three c = turn + cross(p, v) - across;
         Eight left[8] = {a.x, a.y, a.z, b.x, b.y, b.z}, right[8] = {push.x, push.y, push.z, c.x, c.y, c.z};
-        transpose(left);
-        transpose(right);
-        for (int l = 0; l < width; ++l) {
-            store(shares[block + l].left, left[l]);
-            store(shares[block + l].right, right[l]);
-        }
+        spread(left, [&](int l) { return shares[block + l].left; });
+        spread(right, [&](int l) { return shares[block + l].right; });
     }
 }
 
@@ -126,7 +121,6 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     double* const held = u_;  // in memory, to be taken one by one
     const bool heavy = heavy_;
     for (int i = n_ - 1; i >= 0; --i) {
-        const Node& node = nodes[i];
         const unsigned char kind = kinds[i];
         if (kind & ends) {
             now = nothing;
@@ -143,7 +137,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             }
         }
         if (heavy) {  // a dead force f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]] per twist
-            const double *c = node.weighs + 1, m = node.weighs[0];
+            const double *c = nodes[i].weighs + 1, m = nodes[i].weighs[0];
             const Vec3 a = system_.gravity;
             const double x = 0.5 * m * a[0], y = 0.5 * m * a[1], z = 0.5 * m * a[2];
             const double xy = 0.5 * (c[0] * a[1] + c[1] * a[0]), xz = 0.5 * (c[0] * a[2] + c[2] * a[0]),
@@ -156,7 +150,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             now.P[5] -= Eight{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
         Share& share = shares[i];
-        const double* s = node.screw;
+        const double* s = share.screw;
         const Eight screw = load(s), half = load(share.half);
         const Eight Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
@@ -203,7 +197,6 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
     const bool again = tangent == Tangent::again;
     Right now{}, first{};
     Eight inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
-    const Node* const nodes = nodes_.data();
     Share* const shares = shares_.data();
     const double* const resists = resists_.data();
     const unsigned char* const kinds = kind_.data();
@@ -215,8 +208,8 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
             now = outward_[before_[i]];
             if (again) first = outward_first_[before_[i]];
         }
-        const double* s = nodes[i].screw;
         Share& share = shares[i];
+        const double* s = share.screw;
         alignas(64) Eight turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
             share.turns[k] = turn[k] = -(share.g[k] + combined<K>(share.part, now.row, k));
@@ -258,7 +251,7 @@ void Passes<E>::pass_back_again(Response& response) {
         const Share& share = shares_[i];
         if (kind_[i] & ends) right = Eight{};
         if (kind_[i] & joins) right += inward_[i].P[0];
-        const double arrived = share.half[lacks_balance] + sum(load(nodes_[i].screw) * right);
+        const double arrived = share.half[lacks_balance] + sum(load(share.screw) * right);
         right -= arrived * load(share.part);
         answer_[i] = share.part[over_d] * arrived;
         for (int k = 0; k < K; ++k) {
@@ -287,8 +280,8 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
             twist = outward_[before_[i]].row[0][0];
             first = outward_first_[before_[i]];
         }
-        const double* s = nodes_[i].screw;
         Share& share = shares_[i];
+        const double* s = share.screw;
         const double turn = -(answer_[i] + sum(load(share.part) * twist));
         share.turns[K - 1][6] = turn;
         twist += turn * load(s);
@@ -306,7 +299,8 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
 }
 
 #define SUPPLE_PASSES(E)                                       \
-    template void Passes<E>::weigh(const Step*, bool);         \
+    template void Passes<E>::weigh<true>(const Step*);         \
+    template void Passes<E>::weigh<false>(const Step*);        \
     template bool Passes<E>::pass_back(double, indefinite);    \
     template void Passes<E>::pass_out(const Step*, Tangent, Response&); \
     template void Passes<E>::pass_back_again(Response&);       \

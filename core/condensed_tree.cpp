@@ -215,13 +215,13 @@ void Passes<E>::look(const Step* step) {
         Eight moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
         const Three first = mass * centre;
         Eight weighs[8] = {mass, first.x, first.y, first.z, p.x, p.y, p.z};
-        spread(screw, i, [](Node& node) { return node.screw; });
-        spread(moving, i, [](Node& node) { return node.moving; });
-        spread(weighs, i, [](Node& node) { return node.weighs; });
+        spread(screw, [&](int l) { return shares_[i + l].screw; });
+        spread(moving, [&](int l) { return nodes_[i + l].moving; });
+        spread(weighs, [&](int l) { return nodes_[i + l].weighs; });
         if (heavy_) {
             const Three turning = cross(centre, weight);
             Eight still[8] = {weight.x, weight.y, weight.z, turning.x, turning.y, turning.z};
-            spread(still, i, [](Node& node) { return node.still; });
+            spread(still, [&](int l) { return nodes_[i + l].still; });
         }
         if (!step) continue;
         // R I R^T + m (c.c - c c^T), c p^T - p.c
@@ -232,17 +232,9 @@ void Passes<E>::look(const Step* step) {
                            centre.x * p.x - pc,              centre.x * p.y};
         Eight third[8] = {centre.x * p.z,      centre.y * p.x, centre.y * p.y - pc, centre.y * p.z,
                           centre.z * p.x,      centre.z * p.y, centre.z * p.z - pc};
-        spread(second, i, [](Node& node) { return node.weighs + 8; });
-        spread(third, i, [](Node& node) { return node.weighs + 16; });
+        spread(second, [&](int l) { return nodes_[i + l].weighs + 8; });
+        spread(third, [&](int l) { return nodes_[i + l].weighs + 16; });
     }
-}
-
-// Eight steps' columns of eight numbers, each to its own node.
-template <int E>
-template <class To>
-SUPPLE_INLINE void Passes<E>::spread(Eight* columns, int i, To to) {
-    transpose(columns);
-    for (int l = 0; l < width; ++l) store(to(nodes_[i + l]), columns[l]);
 }
 
 static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own axes, to the world's at its origin
@@ -315,7 +307,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     look<true>(step);
     act(step);
     pull(step);
-    weigh(step, tangent != Tangent::kept);
+    step && tangent != Tangent::kept ? weigh<true>(step) : weigh<false>(step);
     if (tangent == Tangent::first) {
         first_there_ = false;
     } else if (!first_there_) {

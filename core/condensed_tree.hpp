@@ -23,9 +23,8 @@ namespace supple {
 
 // What the passes need of one step, world axes
 struct alignas(64) Node {
-    double screw[8];
-    double still[8];   // wrench that acts on it in balance,
-    double moving[8];  // and in motion, less the rate of momentum
+    double moving[8];  // wrench that acts on it in motion, less the rate of momentum,
+    double still[8];   // and in balance
     double weighs[24]; // m, m c, inertial force p; inertia about the origin (xx, yy, zz, xy, xz, yz), c p^T - p.c
 };
 
@@ -69,6 +68,7 @@ class Passes : public TreeInterior {
     static constexpr int balance = 8 * K - 2;                   // tips' wrenches first, that lane last
 
     struct alignas(64) Share {     // of one coordinate
+        double screw[8];           // s
         double half[8];            // n; then what its balance lacks, and its motion
         double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
         double part[8];            // u / d; then 1 / d
@@ -121,15 +121,19 @@ class Passes : public TreeInterior {
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
     template <bool nodes>
     void look(const Step* step);
-    template <class To>
-    void spread(Eight* columns, int i, To to);
+    template <class To>  // eight steps' columns of eight numbers, each to its own place
+    SUPPLE_INLINE static void spread(Eight* columns, To to) {
+        transpose(columns);
+        for (int l = 0; l < width; ++l) store(to(l), columns[l]);
+    }
     Vec3 centre(int i) const {  // of mass
         const Pose at = tree_.frame({i, Pose{}});
         return at.act(own_.vector(own_centre, i));
     }
     void act(const Step* step);
     void pull(const Step* step);
-    void weigh(const Step* step, bool fresh);
+    template <bool all>
+    void weigh(const Step* step);
     bool pass_back(double boost, indefinite what);
     void pass_out(const Step* step, Tangent tangent, Response& response);
     void pass_back_again(Response& response);
