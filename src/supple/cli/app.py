@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -299,7 +299,7 @@ def view(
         if source in SCENES:
             subject: Mechanism | SceneModels = SceneModels(source)
         else:
-            subject = _opened(source, keyframe, springs, damping)
+            subject = _opened(source, keyframe, springs, damping, SCENES)
         show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
 
 
@@ -348,10 +348,12 @@ def demo(picture: Picture = Path("supple-demo.png")) -> None:
 # helpers
 
 
-def _opened(source: str, keyframe: str | None, springs: float | None, damping: float | None) -> Mechanism:
+def _opened(
+    source: str, keyframe: str | None, springs: float | None, damping: float | None, scenes: Collection[str] = ()
+) -> Mechanism:
     if springs is None and damping is not None:
         raise typer.BadParameter("--damping belongs to --springs STIFFNESS; give that too")
-    mech = open_mechanism(source, keyframe)
+    mech = open_mechanism(source, keyframe, scenes)
     return mech if springs is None else mech.with_springs(springs, damping or 0.0)
 
 
