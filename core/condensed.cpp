@@ -7,6 +7,7 @@ namespace supple {
 
 namespace {
 constexpr int newton_limit = 20;      // iterations of a time step before it is divided
+constexpr int eager_steps = 5;        // after which stops that let go and are met again in turns are come to by halves
 constexpr double small_motion = 1e-4; // below which the tangent of before still serves
 constexpr int static_limit = 40, relax_limit = 400;
 constexpr int line_search = 6;        // halvings of a motion that does not lead down
@@ -104,10 +105,23 @@ bool Condensed::step() {
         return true;
     }
     bool done = divide(h, 1);
-    for (int k = 0; !done && k < 10 && !stands() && relax(); ++k)  // the branch of stable states ended
-        done = advance(end - time) || divide(end - time, 1);
+    for (int k = 0; !done && k < 10 && fall(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
     if (time != before) fresh = true;  // substeps leave no even history
     return done;
+}
+
+// The branch of stable states ended: here, or ahead of a state that still stands. False: the state is put back.
+bool Condensed::fall(double ahead) {
+    if (!stands()) return relax();
+    const Vector held = lambda();
+    interior->save();
+    interior->predict(ahead, 0);
+    if (relax()) return true;
+    interior->restore();
+    interior->lambda = held;
+    interior->finish(nullptr);
+    interior->restore();
+    return false;
 }
 
 // The end of a step, not accepted yet.
@@ -261,7 +275,9 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         }
         factors_.compute(projected_);
         mu_ = factors_.solve(mu_).eval();
+        interior->eager = k < eager_steps;
         const double size = apply(INFINITY);
+        interior->eager = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
         // the next correction would be as small as this, with a rate of size / last, or that of a step before

@@ -68,6 +68,7 @@ class Interior {
     std::vector<EndEffector> tips;
     Vector lambda;   // (6e,) wrenches that hold the tips, in their own axes
     Vector anchor;   // (6e,) stiffness A
+    bool eager = false;     // at touched stops, Newton's step is taken in the torque
     bool downhill = false;  // the tips are anchored `stiffer`, and the step back to balance leads down, off saddles too
 
     virtual void start() = 0;  // at rest in the system's state
@@ -213,6 +214,7 @@ class Condensed : public Participant {
     bool stable();
     bool stands();
     bool relax();
+    bool fall(double ahead);
     double drawn(const std::vector<Pose>& goals);
     bool settle(const std::function<double()>& aim, int limit);
     double aim_at(const std::vector<Pose>& goals);

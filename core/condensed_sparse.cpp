@@ -219,7 +219,7 @@ double SparseInterior::move(const Vector& mu, double largest, double& alpha) {
     std::vector<double>& q = system_.state.q;
     for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r] = system_.rows[r].of.value(q);
     system_.retract(system_.state, x_.data(), alpha);
-    for (std::size_t r = 0; r < rows_.size() && !downhill; ++r) {  // downhill, motions are taken back
+    for (std::size_t r = 0; r < rows_.size() && eager; ++r) {
         const Row& row = system_.rows[r];
         if (row.stop == 0) continue;
         const double value = row.of.value(q), more = row.pushed_to(rows_[r], value) - value;

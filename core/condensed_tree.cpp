@@ -364,7 +364,7 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
     const double size = (Eigen::Map<const Eigen::ArrayXd>(scale_.data(), n_) * answer.abs()).maxCoeff();
     alpha = std::min(1.0, largest / size);
     move_on(alpha);
-    for (std::size_t r = 0; r < system_.rows.size() && !downhill; ++r) {  // downhill, motions are taken back
+    for (std::size_t r = 0; r < system_.rows.size() && eager; ++r) {
         const int i = step_of_[system_.rows[r].of.axes[0]];
         q_[i] = system_.rows[r].pushed_to(q_[i] - alpha * answer_[i], q_[i]);
     }
