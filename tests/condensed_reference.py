@@ -1,13 +1,11 @@
 """What tests of condensed models share: mechanisms, random wrenches of a wanted reach, and comparisons."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 
 import supple
 
-ROBOTS = Path(__file__).parents[2] / "shared/robots"
 LIBRARY = {
     "helix": (supple.library.helix(50), ["tip"]),
     "ladder": (supple.library.ladder(), ["tip"]),
@@ -24,12 +22,12 @@ ROBOT_FILES = {
 }
 
 
-def robot(name):
-    """A robot of ../shared/robots and its end effectors; the hand's joints get springs."""
+def robot(robots, name):
+    """A robot of that folder and its end effectors; the hand's joints get springs."""
     file, tips = ROBOT_FILES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.ImportWarning)
-        mech = supple.load(ROBOTS / file)
+        mech = supple.load(robots / file)
     return (mech.with_springs(1.0, 0.05) if name == "shadow_hand" else mech), tips
 
 

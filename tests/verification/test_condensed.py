@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import supple
-from condensed_reference import LIBRARY, ROBOT_FILES, ROBOTS, apart, displacement, robot, wrenches_reaching
+from condensed_reference import LIBRARY, ROBOT_FILES, apart, displacement, robot, wrenches_reaching
 from supple import spatial
 
 
@@ -212,10 +212,8 @@ def test_jerks_leave_it_in_one_piece(name, dt):
 
 @pytest.mark.parametrize("name", ROBOT_FILES)
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_robots_are_jerked(name, dt):
-    if not ROBOTS.exists():
-        pytest.skip("no shared/robots beside the project")
-    mech, tips = robot(name)
+def test_robots_are_jerked(robots, name, dt):
+    mech, tips = robot(robots, name)
     in_one_piece(*jerk(mech, tips, dt, 200, REACH), 1e3)
 
 

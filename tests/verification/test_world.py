@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from small_mechanisms import satellite
 from supple import spatial
 from supple.mechanism import Body, Shape
 from supple.world import solid
@@ -226,17 +227,6 @@ def test_a_collision_keeps_the_momentum_of_both():
 
 
 # a base that moves
-
-
-def satellite() -> supple.Mechanism:
-    b = supple.Builder("satellite", gravity=(0, 0, 0))
-    b.body("hull", spatial.exp(np.array([0.1, 0.2, 0.3, 0.2, -0.1, 0.4])), 5.0, inertia=(1, 2, 2.5), centre=(0.1, 0, 0))
-    b.free("float", "world", "hull")
-    for i in range(4):
-        b.link(f"boom{i}", (0.5 + 0.4 * i, 0, 0), (0.9 + 0.4 * i, 0, 0), mass=0.5)
-        parent = f"boom{i - 1}" if i else "hull"
-        b.hinge(f"hinge{i}", parent, f"boom{i}", (0.5 + 0.4 * i, 0, 0), "yz"[i % 2], stiffness=40.0, damping=0.2)
-    return b.build()
 
 
 def whole_momentum(sim: supple.Simulation | supple.ReducedSimulation) -> np.ndarray:
