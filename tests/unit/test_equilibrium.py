@@ -302,6 +302,31 @@ def test_a_motor_carries_the_load():
     assert eq.held["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
 
 
+def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
+    b = supple.Builder("elbow")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("elbow", "world", "rod", at=(0, 0, 0), axis="y", limits=(-0.5, 0.5))
+    b.motor("elbow", "elbow")
+    mech = b.build()
+    assert supple.equilibrium(mech).held == pytest.approx({"elbow": -9.81 / 2})
+    sim = supple.Simulation(mech, 1e-3)
+    sim.step()
+    assert sim.held == pytest.approx({"elbow": -9.81 / 2})
+    with pytest.raises(supple.MechanismError, match=r"motor 'elbow' holds 'elbow' at 0.6, outside its limits -0.5"):
+        supple.equilibrium(mech, targets={"elbow": 0.6})
+
+
+def test_a_motor_named_like_another_joint_that_leans_on_its_stop():
+    b = supple.Builder("names")
+    b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.link("lower", (1, 0, 0), (2, 0, 0), mass=1.0)
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y")
+    b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", limits=(-0.5, 0.0))
+    b.motor("elbow", "shoulder")
+    held = supple.equilibrium(b.build()).held
+    assert held == pytest.approx({"elbow": -9.81 * 2, "elbow.limit": -9.81 / 2})
+
+
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
 def test_a_motor_follows_its_curve(method):
     sim = supple.Simulation(driven(), 2e-3, method, motors={"drive": lambda t: 0.5 * (1 - np.cos(3 * t))})

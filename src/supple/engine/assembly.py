@@ -97,9 +97,14 @@ class Equations:
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
 
     def held(self, multipliers: Array) -> dict[str, float]:
-        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N."""
-        names = [*self.row, *self.limit_names]
-        return {n: -float(m) for n, m in zip(names, multipliers, strict=True) if m != 0 or n in self.row}
+        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N. The limit of
+        'elbow' goes by that name, or by 'elbow.limit' where a motor or coupling has it."""
+        rows = len(self.row)
+        result = {name: -float(m) for name, m in zip(self.row, multipliers[:rows], strict=True)}
+        for name, m in zip(self.limit_names, multipliers[rows:], strict=True):
+            if m != 0:
+                result[f"{name}.limit" if name in self.row else name] = -float(m)
+        return result
 
     def at_reference(self) -> tuple[Array, dict[str, float]]:
         """Rest positions and targets that are satisfied in the reference pose."""

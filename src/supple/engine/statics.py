@@ -122,6 +122,7 @@ def equilibrium(
     for name, value in (targets or {}).items():
         eqs.set_target(name, value)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
+    _check_motors(mech, goal.targets)
     solver = _Solver(eqs)
     if start is None:
         begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
@@ -148,6 +149,18 @@ def checked_equilibrium(value: object, mech: Mechanism, what: str) -> Equilibriu
     if value.mechanism is not mech and value.mechanism != mech:
         raise MechanismError(f"`{what}` is an equilibrium of '{value.mechanism.name}', not of this '{mech.name}'")
     return value
+
+
+def _check_motors(mech: Mechanism, targets: Mapping[str, float]) -> None:
+    """A motor and the limits of its coordinate cannot both have their way."""
+    for motor in mech.motors:
+        joint, aim = mech.joint(motor.coordinate), targets[motor.name]
+        lower, upper = joint.limits[joint.axes.index(motor.coordinate)]
+        if not lower - CLOSED <= aim <= upper + CLOSED:
+            raise MechanismError(
+                f"motor '{motor.name}' holds '{motor.coordinate}' at {aim:g}, outside its limits {lower:g} ... "
+                f"{upper:g}; move the motor inside or widen the limits"
+            )
 
 
 class _Solver:
