@@ -71,6 +71,30 @@ def test_parts_that_nothing_holds_are_named():
     assert supple.reduce(loose.with_springs(stiffness=3.0), ["tip"]).rank == 3
 
 
+def test_what_floats_only_in_part():
+    """A hand and its object in one file: with the object as the base the hand would fall along."""
+    b = supple.Builder("scene")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
+    b.link("ball", (1, 0, 0), (1, 0, 0.1), mass=1.0)
+    b.free("loose", "world", "ball")
+    with pytest.raises(supple.MechanismError, match="'ball' of 'scene' floats, .* by 'pivot'"):
+        supple.reduce(b.build(), ["arm"])
+    b.fixed("weld", "arm", "ball")  # closes a loop: nothing floats any more
+    model = supple.reduce(b.build(), ["ball"])
+    assert (model.free_base, model.rank) == (None, 1)
+
+
+def test_what_floats_on_a_link_of_its_own():
+    b = supple.Builder("drone")
+    b.body("origin", np.eye(4))
+    b.body("hull", np.eye(4), mass=1.0, inertia=(1, 1, 1))
+    b.fixed("stand", "world", "origin")
+    b.free("fly", "origin", "hull")
+    with pytest.raises(supple.MechanismError, match="'hull' of 'drone' floats on 'origin'; .* from the world itself"):
+        supple.reduce(b.build(), ["hull"])
+
+
 def test_equilibria_that_are_none():
     mech = arm()
     eq = supple.equilibrium(mech)
