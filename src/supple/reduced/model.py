@@ -233,8 +233,8 @@ def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:
     joint = mech.joints[free[0]]
     if WORLD not in (joint.parent, joint.child):
         raise MechanismError(
-            f"'{joint.child}' of '{mech.name}' floats on '{joint.parent}'; let it float from the world itself (in a URDF "
-            "file, call that link 'world')"
+            f"'{joint.child}' of '{mech.name}' floats on '{joint.parent}'; let it float from the world itself (in a "
+            "URDF file, call that link 'world')"
         )
     base = joint.child if joint.parent == WORLD else joint.parent
     held = [other.name for other in mech.joints if WORLD in (other.parent, other.child) and other is not joint]
