@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -501,6 +503,17 @@ def test_a_step_of_several_turns_is_divided():
         energy.append(sim.energy.total)
     assert (np.diff(energy) < 0).all()
     assert sim.coordinates["axle"][0] == pytest.approx(100 * np.sin(np.sqrt(10) * 0.5) / np.sqrt(10), rel=0.1)
+
+
+def test_a_thread_that_still_holds_one_at_the_end_says_nothing():
+    """As those of a page do after Ctrl-C; nanobind would list every function as leaked."""
+    program = """
+import threading, time, supple
+sim = supple.Simulation(supple.library.ladder(rungs=1), 1e-3)
+threading.Thread(target=lambda held: time.sleep(60), args=(sim,), daemon=True).start()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("seed", range(30))
