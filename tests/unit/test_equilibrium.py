@@ -68,6 +68,11 @@ def test_bad_targets(targets, text):
         supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
 
 
+def test_targets_that_are_no_mapping():
+    with pytest.raises(supple.MechanismError, match="targets are given as"):
+        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
+
+
 def test_target_of_a_joint_without_spring():
     with pytest.raises(supple.MechanismError, match="'hinge' has no spring"):
         supple.equilibrium(pendulum(), targets={"hinge": 0.3})
@@ -509,7 +514,18 @@ def test_symmetric_rails_carry_alike():
     assert np.linalg.norm(left[:3] + right[:3]) == pytest.approx(np.hypot(40, 20), abs=1e-8)
 
 
-@pytest.mark.parametrize("call", [supple.equilibrium, lambda m: supple.Simulation(m, 1e-3), supple.modes])
+@pytest.mark.parametrize(
+    "call",
+    [
+        supple.equilibrium,
+        lambda m: supple.Simulation(m, 1e-3),
+        supple.modes,
+        supple.kinematics,
+        supple.mass_matrix,
+        lambda m: supple.jacobian(m, "tip"),
+        lambda m: supple.reduce(m, ["tip"]),
+    ],
+)
 def test_a_file_name_is_no_mechanism(call):
     with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'; .*supple.load"):
         call("arm.urdf")

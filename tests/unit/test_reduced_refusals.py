@@ -141,7 +141,10 @@ def test_steps_that_are_none(dt):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), dt)
 
 
-@pytest.mark.parametrize("options", [{"reconstruction": "magic"}, {"threads": 0}, {"corrections": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"reconstruction": "magic"}, {"threads": 0}, {"threads": 1.5}, {"corrections": -1}, {"corrections": "many"}],
+)
 def test_simulations_that_make_no_sense(options):
     with pytest.raises(supple.MechanismError, match=next(iter(options))):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 1e-3, **options)
@@ -155,6 +158,8 @@ def test_a_simulation_needs_a_reduced_model():
 @pytest.mark.parametrize(
     ("act", "words"),
     [
+        (lambda sim: sim.restore(supple.Simulation(arm(), 1e-3).save()), "another model"),
+        (lambda sim: sim.restore(supple.ReducedSimulation(supple.condense(arm(), "tip"), 1e-3).save()), "another"),
         (lambda sim: sim.apply("upper", np.zeros(6)), "not an end effector"),
         (lambda sim: sim.apply("uper", np.zeros(6)), "did you mean"),
         (lambda sim: sim.apply("tip", [0, 0, np.nan, 0, 0, 0]), "tip"),

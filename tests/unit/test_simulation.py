@@ -33,7 +33,15 @@ def test_bad_arguments_of_a_simulation():
         supple.Simulation(mech, 1e-3, q=[0, 0])
     with pytest.raises(supple.MechanismError, match="rates of 'pendulum' must be finite"):
         supple.Simulation(mech, 1e-3, rates=[np.nan])
+    with pytest.raises(supple.MechanismError, match="`at` and `q` both say where"):
+        supple.Simulation(mech, 1e-3, at=supple.equilibrium(mech), q=[0.1])
+    with pytest.raises(supple.MechanismError, match="motors are given as"):
+        supple.Simulation(mech, 1e-3, motors=[np.sin])
     sim = supple.Simulation(mech, 1e-3)
+    with pytest.raises(supple.MechanismError, match="named 'rodd'; did you mean 'rod'"):
+        sim.pull("rodd", None)
+    with pytest.raises(supple.MechanismError, match="saved by a simulation of another"):
+        sim.restore(None)
     with pytest.raises(supple.MechanismError, match="0 or more"):
         sim.step(-1)
     with pytest.raises(supple.MechanismError, match="the point to pull to must be finite"):

@@ -115,6 +115,10 @@ def test_what_a_world_refuses(resting):
         resting.force_on("bx")
     with pytest.raises(supple.MechanismError, match="made of Shape and HeightField, got str"):
         resting.ground("floor")  # type: ignore[arg-type]
+    with pytest.raises(supple.MechanismError, match="rotation of 'crate' must have shape 3x3, got 4x4"):
+        solid("crate", "box", (1, 1, 1), 1.0, rotation=np.eye(4))
+    with pytest.raises(supple.MechanismError, match="seconds must be a positive number of seconds, got nan"):
+        supple.scenes.trampoline().run(np.nan)
     for wrong in ({"dt": 0.0}, {"compliance": -1.0}, {"correction": 0.0}, {"gravity": (0, 0)}, {"dt": np.nan}):
         with pytest.raises(supple.MechanismError):
             supple.World(**wrong)

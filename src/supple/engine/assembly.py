@@ -13,6 +13,7 @@ from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
+from supple.mechanism.mechanism import check_mechanism as check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
@@ -130,12 +131,6 @@ class Equations:
             raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
         assert index is not None
         return index
-
-
-def check_mechanism(mech: object) -> None:
-    """Raises for what is no Mechanism: a file's name, say."""
-    if not isinstance(mech, Mechanism):
-        raise MechanismError(f"a Mechanism is needed, got {mech!r:.60}; read a file with supple.load(...)")
 
 
 def equations(mech: Mechanism) -> Equations:
