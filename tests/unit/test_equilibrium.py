@@ -89,6 +89,15 @@ def test_target_of_a_joint_with_several_axes():
     np.testing.assert_allclose(eq.coordinates["socket"], [0, 0.3, 0], atol=1e-10)
 
 
+def test_what_is_found_cannot_be_changed():
+    mech = pendulum(stiffness=10.0)
+    eq = supple.equilibrium(mech)
+    model, found = supple.reduce(mech, ["end"]), supple.modes(mech)
+    for held in (eq.coordinates["hinge"], eq.reactions["hinge"], eq.state[0], model.mass, found.frequencies):
+        with pytest.raises(ValueError, match="read-only"):
+            held += 1.0
+
+
 def test_start_and_at_of_another_mechanism():
     eq = supple.equilibrium(pendulum(stiffness=1.0))
     other = pendulum(stiffness=2.0)

@@ -14,7 +14,7 @@ from supple.engine.linear import Linear, check_held, null_space
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, lock
 
 LAST_MOTION = 1e-9
 """Newton's last step, rad (lengths over the radius): what it leaves is its square."""
@@ -79,6 +79,9 @@ class Equilibrium:
     """Loads, gravity and set-points, as far as they were applied."""
     state: tuple[Array, Array, Array] = field(repr=False)
     """Coordinates of every joint, multipliers of joints and rows: where a later solve starts."""
+
+    def __post_init__(self) -> None:
+        lock((self.state, self.coordinates, self.reactions))  # which share memory: what is found stays as it is
 
     @property
     def loads(self) -> tuple[Load, ...]:

@@ -17,7 +17,7 @@ from supple.engine.linear import Linear, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
     from supple.reduced.motion import Motion
@@ -96,6 +96,9 @@ class ReducedModel(Model):
     """The equilibrium the model was made at; None for the reference pose, taken as held."""
     free_base: str | None = None
     """Name of the base if nothing holds it."""
+
+    def __post_init__(self) -> None:
+        lock(tuple(vars(self).values()))
 
     @cached_property
     def end_effector_poses(self) -> Array:
@@ -240,7 +243,7 @@ def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:
     held = [other.name for other in mech.joints if WORLD in (other.parent, other.child) and other is not joint]
     if held:
         raise MechanismError(
-            f"'{base}' of '{mech.name}' floats, but not all of it does: the world holds other parts by {listed(held)}; "
+            f"'{base}' floats in '{mech.name}', but the world holds other parts of it by {listed(held)}; "
             f"reduce a mechanism without '{base}', or without those (a supple.World takes both)"
         )
     at = joint.pose_parent @ joint.displacement(joint.reference)
