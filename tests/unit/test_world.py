@@ -90,6 +90,20 @@ def test_a_full_and_a_reduced_mechanism_touch_each_other():
     assert lever[1] == pytest.approx(50.0 * lower.coordinates["hinge"][0], rel=1e-5)
 
 
+def test_forces_on_things_of_any_name():
+    """A colon in a mechanism's name, and a floor that is called like what lies on it."""
+    b = supple.Builder("left:leg")
+    ball = Shape("sphere", (0.1,), np.eye(4))
+    b.body("foot", spatial.translation([0, 0, 0.1]), 1.0, inertia=(1, 1, 1), shapes=(ball,))
+    b.free("fall", "world", "foot")
+    world = supple.World()
+    world.add(supple.Simulation(b.build(), 1e-3))
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4), name="left:leg"))
+    world.step(10)
+    for name in ("left:leg", "left:leg:foot"):
+        assert world.force_on(name) == pytest.approx([0, 0, 9.81], abs=1e-6)
+
+
 def test_what_a_world_refuses(resting):
     with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
         resting.add(arm())
