@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
 from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.session import Session
@@ -369,6 +370,12 @@ def test_end_effectors_are_guessed():
 def test_bad_sessions_are_refused(options, text):
     with pytest.raises(supple.MechanismError, match=text):
         Session(supple.library.ladder(rungs=3), **options)
+
+
+@pytest.mark.parametrize("call", [Session, lambda name: draw(name, path="arm.png")])
+def test_a_file_name_is_no_mechanism(call):
+    with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'"):
+        call("arm.urdf")
 
 
 def test_a_bad_speed_is_refused(session):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.viewer import surfaces
 from supple.viewer.solids import (
@@ -56,6 +57,7 @@ def draw(
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
+    check_mechanism(mech)
     shape = _poses(mech, poses)
     scene = Scene(view)
     if ghost is not None:
