@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
+import pickle
 import warnings
 import zipfile
 
@@ -340,6 +342,18 @@ def test_a_state_of_another_model_is_refused():
 
 def y_model() -> supple.ReducedModel:
     return supple.reduce(*pulls.made("y"))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_models_that_were_used_are_copied(again):
+    """For other processes; what they keep of the core is made anew there."""
+    models = helix(3)
+    many = supple.blend(models)
+    moving(many)
+    supple.ReducedSimulation(models[0], 1e-3, reconstruction="joints").step()
+    assert models[0].linear is not None
+    np.testing.assert_array_equal(again(models[0]).stiffness, models[0].stiffness)
+    np.testing.assert_array_equal(moving(again(many)).poses.array, moving(many).poses.array)
 
 
 def test_files_of_something_else(tmp_path):

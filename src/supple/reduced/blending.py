@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
@@ -57,6 +57,14 @@ def blend(models: Iterable[ReducedModel], *, power: float = 4.0, support: str = 
     return many
 
 
+def _blended(
+    models: Iterable[ReducedModel], power: float, support: str, exploration: Exploration | None
+) -> BlendedModel:
+    many = blend(models, power=power, support=support)
+    many.exploration = exploration
+    return many
+
+
 @dataclass(frozen=True)
 class Blend:
     """A blended model at certain poses of its end effectors; twists and wrenches in their own axes."""
@@ -104,6 +112,10 @@ class BlendedModel(Model):
         self._motions: WeakSet[BlendedMotion] = WeakSet()
         self._equations = equations(self.mechanism)
         self.add(first)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: its models, blended anew."""
+        return _blended, (self.models, self.power, self.support, self.exploration)
 
     @property
     def acting(self) -> dict[str, tuple[Array, bool]]:

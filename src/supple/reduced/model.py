@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -99,6 +99,10 @@ class ReducedModel(Model):
 
     def __post_init__(self) -> None:
         lock(tuple(vars(self).values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copy: without the core's equations, which `linear` makes again."""
+        return {name: value for name, value in vars(self).items() if name != "linear"}
 
     @cached_property
     def end_effector_poses(self) -> Array:
