@@ -58,7 +58,7 @@ class Columns {
 // columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
 enum { own_twist = 0, own_centre = 6, own_mass = 9, own_inertia = 10, own_count = 16 };
 enum { frame_turn = 0, frame_count = 9 };
-enum { at_turn = 0, at_centre = 3, at_linear = 6, at_angular = 9, at_flight = 12, at_spin = 15, at_count = 18 };
+enum { at_turn = 0, at_centre = 3, at_angular = 6, at_flight = 9, at_spin = 12, at_count = 15 };
 
 enum class indefinite { refused, taken, turned };
 
@@ -119,6 +119,14 @@ class Passes : public TreeInterior {
         return {body.step, body.fixed * tips[e].on_body};
     }
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
+    SUPPLE_INLINE Three rate(const Step& step, const Three& now, int of, int i) const {  // of eight steps from i on
+        const Three two = step.c0 * now + step.c1 * past_.three(of, i);
+        return (1 / step.h) * (step.c2 == 0 ? two : two + step.c2 * old_.three(of, i));
+    }
+    struct Motion {  // of eight links: turn and velocities, angular momenta, and the rates of momenta
+        Three turn, flight, spin, angular, force, torque;
+    };
+    Motion motion(const Step& step, int i, const Turn& R, const Three& centre, const Eight& mass, const Turn& M) const;
     template <bool nodes>
     void look(const Step* step);
     template <class To>  // eight steps' columns of eight numbers, each to its own place
