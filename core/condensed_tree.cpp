@@ -26,10 +26,10 @@ Passes<E>::Passes(const System& system) : system_(system) {
             step.axis = n_;
             step.fixed = at.fixed;
             step.twist[0] = backwards ? Vec6(-system.twists[axis]) : system.twists[axis];
-            tree_.steps.push_back(step);
             before_.push_back(at.step);
             axis_.push_back(axis);
-            at = {n_++, Pose{}};
+            at = tree_.add(step);
+            ++n_;
         }
         bodies_[b] = {at.step, at.fixed * (backwards ? joint.pose_parent : joint.pose_child).inverse()};
     }
@@ -48,8 +48,10 @@ Passes<E>::Passes(const System& system) : system_(system) {
     first_.resize(n_);
     outward_first_.resize(n_);
     carried_.resize(n_);
-    for (int i = 0; i < n_; ++i)
-        for (int k = 0; k < 6; ++k) own_[own_twist + k][i] = tree_.steps[i].twist[0][k];
+    for (int i = 0; i < n_; ++i) {
+        own_[own_slide][i] = tree_.steps[i].twist[0][2];
+        own_[own_turn][i] = tree_.steps[i].twist[0][5];
+    }
     for (int b = 0; b < system.bodies(); ++b) {
         const Tree::Shown& at = bodies_[b];
         if (at.step >= 0)
@@ -61,7 +63,7 @@ Passes<E>::Passes(const System& system) : system_(system) {
         each->assign(n_, 0.0);
     for (auto* each : {&spring_, &drag_, &answer_}) each->assign(own_.stride(), 0.0);
     for (int i = 0; i < n_; ++i)  // a slide's motion is measured in radii
-        scale_.push_back(tree_.steps[i].twist[0].template tail<3>().isZero(0) ? 1 / system.length_scale : 1.0);
+        scale_.push_back(own_[own_turn][i] == 0 ? 1 / system.length_scale : 1.0);
     heavy_ = !system.gravity.isZero(0);
     for (int axis : axis_) {
         stiffness_.push_back(system.stiffness[axis]);
@@ -184,8 +186,8 @@ void Passes<E>::look(const Step* step) {
             frame_.set(frame_turn + 3, i, R.y);
             frame_.set(frame_turn + 6, i, R.z);
         }
-        const Three about = R * own_.three(own_twist + 3, i);
-        const Three along = R * own_.three(own_twist, i) + cross(place, about);
+        const Three about = own_.at(own_turn, i) * R.z;
+        const Three along = own_.at(own_slide, i) * R.z + cross(place, about);
         const Three centre = R * own_.three(own_centre, i) + place;
         const Eight mass = own_.at(own_mass, i);
         const Three diagonal = own_.three(own_inertia, i), off = own_.three(own_inertia + 3, i);

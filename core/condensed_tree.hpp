@@ -56,7 +56,7 @@ class Columns {
 };
 
 // columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
-enum { own_twist = 0, own_centre = 6, own_mass = 9, own_inertia = 10, own_count = 16 };
+enum { own_slide = 0, own_turn = 1, own_centre = 2, own_mass = 5, own_inertia = 6, own_count = 12 };
 enum { frame_turn = 0, frame_count = 9 };
 enum { at_turn = 0, at_centre = 3, at_angular = 6, at_flight = 9, at_spin = 12, at_count = 15 };
 
