@@ -369,6 +369,18 @@ def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
     assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-5
 
 
+def test_a_handle_out_of_reach_in_a_world():
+    """Jerked by 600 N in steps of 10 ms, which must be divided there too."""
+    mech = planar_chain(6, 0.3)
+    sim, world = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-2), supple.World()
+    world.add(sim)
+    sim.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
+    world.step(400)
+    assert sim._motion.core.divisions > 0
+    assert sim.time == pytest.approx(world.time)
+    assert sim.poses["tip"][:3, 3] == pytest.approx([0.5, 0, 0], abs=1e-4)
+
+
 def test_the_ladder_at_rest_is_hard_along_itself():
     mech, tips = LIBRARY["ladder"]
     sim = supple.ReducedSimulation(supple.condense(mech, tips), 2e-3)
