@@ -57,6 +57,22 @@ def test_statics_are_those_of_the_engine(name):
     compare_statics(name, 3)
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
+    """Its weight is a negative spring: Newton's method from the limit, where a stop does not push yet, leads upright."""
+    b = supple.Builder("lid", gravity=(0, 0, -9.81))
+    b.link("lid", (0, 0, 0), (0.2, 0, 1.0), mass=1.0)
+    b.hinge("hinge", "world", "lid", (0, 0, 0), "y", stiffness=0.1, damping=0.1, limits=(-1.5, 0.0))
+    if not tree:
+        b.couple("latch", {"hinge": 1.0}, stiffness=0.1)
+    model = supple.condense(b.build(), ["lid"])
+    sim = supple.ReducedSimulation(model, 1e-3)
+    assert sim._motion.core.tree == tree
+    assert 0 < sim.coordinates["hinge"][0] < 2e-3
+    sim.step(200)
+    assert 0 < sim.coordinates["hinge"][0] < 2e-3
+
+
 @pytest.mark.long
 @models()
 def test_statics_are_those_of_the_engine_for_200_wrenches(name):

@@ -259,7 +259,7 @@ class CondensedMotion:
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         if self._solver.eqs.limit_names:
-            self.core.balance()  # limits give way a little
+            self.core.give_way(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
 
     def set_targets(self, targets: dict[str, float]) -> None:
