@@ -318,6 +318,32 @@ def test_jerks_lead_where_the_engine_goes():
     assert apart(sim.poses.array, full.poses.array, mech.radius) < 0.1
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_a_switch_is_thrown_while_it_stands_on_its_stop(tree):
+    """A bistable spring holds a lever on its stop until a heavy wheel, turning on a soft spring on the lever, winds that up to
+    0.2 N m. Then its branch of stable states ends at once, just ahead of a state that stands: no step is short enough."""
+    curve = supple.mechanism.Curve((-1.0, 2.0), (3.2, -5.8))
+    b = supple.Builder("switch", gravity=(0, 0, 0))
+    b.body("lever", np.eye(4), mass=0.01, centre=(0.05, 0, 0), inertia=(1e-4, 1e-4, 1e-4))
+    b.hinge("pivot", "world", "lever", (0, 0, 0), "z", curves=(curve,), damping=0.01, limits=(0.0, 1.0))
+    b.body("wheel", np.eye(4), mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.hinge("axle", "lever", "wheel", (0, 0, 0), "z", stiffness=1.0, damping=0.01)
+    if not tree:
+        b.couple("lash", {"pivot": 1.0}, stiffness=1e-3)
+    mech = b.build()
+    sim, full = supple.ReducedSimulation(supple.condense(mech, ["wheel"]), 1e-2), supple.Simulation(mech, 1e-2)
+    assert sim._motion.core.tree == tree
+    for each in (sim, full):
+        each.apply("wheel", [0, 0, 0, 0, 0, 1.0])
+    while sim.coordinates["pivot"][0] < 0.5:
+        wound = sim.coordinates["axle"][0]
+        sim.step()
+    assert wound == pytest.approx(0.2, abs=0.02)
+    assert sim._motion.core.divisions > 0
+    full.step(round(sim.time / 1e-2))
+    assert apart(sim.poses["wheel"], full.poses["wheel"], 1.0) < 0.025  # its way in a step
+
+
 def planar_chain(links, bend):
     """Hinges about y along x, each bent by `bend` rad at rest: a stretched chain if that is zero."""
     b = supple.Builder("chain", gravity=(0, 0, 0))
