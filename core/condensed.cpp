@@ -96,7 +96,6 @@ double Condensed::apply(double largest) {
 
 bool Condensed::step() {
     ++steps;
-    const double end = time + h, before = time;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     const Found found = attempt(whole);
     if (found != Found::nothing) {
@@ -104,7 +103,13 @@ bool Condensed::step() {
         look_after(found);
         return true;
     }
-    bool done = divide(h, 1);
+    return in_parts(h);
+}
+
+// A step, or a part of one, that is not found as a whole.
+bool Condensed::in_parts(double whole) {
+    const double end = time + whole, before = time;
+    bool done = divide(whole, 1);
     for (int k = 0; !done && k < 10 && fall(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
     if (time != before) fresh = true;  // substeps leave no even history
     return done;
@@ -114,13 +119,13 @@ bool Condensed::step() {
 bool Condensed::fall(double ahead) {
     if (!stands()) return relax();
     const Vector held = lambda();
-    interior->save();
+    interior->save(Interior::ahead);
     interior->predict(ahead, 0);
     if (relax()) return true;
-    interior->restore();
+    interior->restore(Interior::ahead);
     interior->lambda = held;
     interior->finish(nullptr);
-    interior->restore();
+    interior->restore(Interior::ahead);
     return false;
 }
 

@@ -90,8 +90,9 @@ class Interior {
     virtual void back() = 0;                  // and goes back to it
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
     virtual double kinetic() const = 0;       // energy after a step, J
-    virtual void save() = 0;                  // everything the next step depends on but `lambda`,
-    virtual void restore() = 0;               // and back
+    enum Moment { begun, ahead };             // of a step
+    virtual void save(Moment) = 0;            // everything the next step depends on but `lambda`,
+    virtual void restore(Moment) = 0;         // and back
 };
 
 inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
@@ -126,8 +127,8 @@ class SparseInterior : public Interior {
     void back() override;
     void write_poses(double* rows) const override;
     double kinetic() const override { return system_.kinetic_energy(); }
-    void save() override;
-    void restore() override;
+    void save(Moment moment) override;
+    void restore(Moment moment) override;
 
    private:
     void act(bool outside);
@@ -158,7 +159,7 @@ class SparseInterior : public Interior {
         std::vector<Vec6> velocity, momentum;
         std::vector<double> rate;
         History history;
-    } saved_;
+    } saved_[2];           // by their moments
 };
 
 // How fast corrections shrank in a step not long ago: the second was `rate` times the first, of size `first`.
@@ -209,6 +210,7 @@ class Condensed : public Participant {
     Found attempt(const Step& step);
     bool advance(double h);
     void accept(const Step& step);
+    bool in_parts(double whole);
     bool divide(double h, int depth);
     void look_after(Found found);
     bool stable();
@@ -238,6 +240,7 @@ class Condensed : public Participant {
         Pace pace;
     } start_;                         // of a step in a World
     bool begun_ = false;
+    double last_ = 0;                 // part of it, s: h, or less where it had to be divided
     Found found_ = Found::nothing;
     Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };

@@ -269,16 +269,17 @@ void SparseInterior::back() {
     system_.rate = kept_rate_;
 }
 
-void SparseInterior::save() {
-    saved_ = {system_.state, system_.velocity, system_.momentum, system_.rate, stepper_.history};
+void SparseInterior::save(Moment moment) {
+    saved_[moment] = {system_.state, system_.velocity, system_.momentum, system_.rate, stepper_.history};
 }
 
-void SparseInterior::restore() {
-    system_.state = saved_.state;
-    system_.velocity = saved_.velocity;
-    system_.momentum = saved_.momentum;
-    system_.rate = saved_.rate;
-    stepper_.history = saved_.history;
+void SparseInterior::restore(Moment moment) {
+    const auto& saved = saved_[moment];
+    system_.state = saved.state;
+    system_.velocity = saved.velocity;
+    system_.momentum = saved.momentum;
+    system_.rate = saved.rate;
+    stepper_.history = saved.history;
 }
 
 void SparseInterior::write_poses(double* rows) const {

@@ -107,8 +107,8 @@ class Passes : public TreeInterior {
     void back() override;
     void write_poses(double* out) const override;
     double kinetic() const override;
-    void save() override { saved_ = flat(); }
-    void restore() override { set_flat(saved_.data()); }
+    void save(Moment moment) override { saved_[moment] = flat(); }
+    void restore(Moment moment) override { set_flat(saved_[moment].data()); }
     void tell(System& system) const override;
     std::vector<double> flat() const override;
     void set_flat(const double* values) override;
@@ -179,7 +179,7 @@ class Passes : public TreeInterior {
     Numbers stiffness_, damping_, armature_;
     bool curved_ = false;
     Numbers spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_;
-    std::vector<double> saved_;
+    std::vector<double> saved_[2];  // by their moments
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
 };

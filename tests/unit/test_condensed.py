@@ -90,11 +90,32 @@ def test_a_simulation_has_the_linear_model_of_where_it_is():
     sim.set_target(mech.joints[3].name, 0.1)
     sim.step(100)
     here = sim.linear()
-    assert apart(here.rest_poses.array, sim.poses.array, 1.0) < 1e-9
+    assert apart(here.rest_poses.array, sim.poses.array, 1.0) < 1e-7  # as a step's last correction
     full = supple.equilibrium(mech, {"tip": here.wrenches}, frame="body", targets={mech.joints[3].name: 0.1})
     assert apart(full.poses.array, sim.poses.array, mech.radius) < 1e-7
     with pytest.raises(supple.MechanismError, match="condensed models"):
         supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).linear()
+
+
+@pytest.mark.parametrize("tree", [True, False])
+def test_the_linear_model_on_a_stop_holds_its_limit(tree):
+    b = supple.Builder("finger", gravity=(0, 0, 0))
+    for i, (parent, name) in enumerate((("world", "link"), ("link", "tip"))):
+        b.link(name, (0.1 * i, 0, 0), (0.1 * i + 0.1, 0, 0), mass=0.1)
+        b.hinge(f"joint_{i}", parent, name, (0.1 * i, 0, 0), "y", stiffness=1.0, damping=0.05, limits=(-0.3, 0.3 + i))
+    if not tree:
+        b.couple("tendon", {"joint_0": 1.0, "joint_1": -1.0}, stiffness=0.1)
+    mech = b.build()
+    sim = supple.ReducedSimulation(supple.condense(mech, "tip"), 1e-2)
+    assert sim._motion.core.tree == tree
+    sim.set_target("joint_1", 0.2)
+    sim.apply("tip", [0, 0, -6.0, 0, 0, 0])
+    sim.step(500)
+    assert sim.coordinates["joint_0"][0] > 0.3
+    here = sim.linear()
+    assert here.rank == 1
+    assert here.at.coordinates["joint_0"][0] == pytest.approx(0.3, abs=1e-12)
+    assert here.at.coordinates["joint_1"][0] == pytest.approx(sim.coordinates["joint_1"][0], abs=1e-3)
 
 
 def test_what_a_step_without_a_solution_says(model):

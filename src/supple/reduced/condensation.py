@@ -130,6 +130,8 @@ class CondensedModel(Model):
         solver = self._solver_at_rest
         if start is not None and start.model is not self:
             raise MechanismError("`start` is a pose of another model")
+        acting = self.rest.acting if start is None else start.acting
+        solver.eqs.set_targets(acting.rest, acting.targets)
         solver.place(*((self.rest.state, np.zeros(6 * len(self.end_effectors))) if start is None else
                        (start.state, start.wrenches)))  # fmt: skip
         return solver
@@ -257,7 +259,7 @@ class CondensedMotion:
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         if self._solver.eqs.limit_names:
-            self.core.balance()  # limits give way a little
+            self.core.give_way(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
 
     def set_targets(self, targets: dict[str, float]) -> None:
@@ -272,8 +274,10 @@ class CondensedMotion:
 
     @property
     def pose(self) -> CondensedPose:
-        """The present state as one of statics, with the wrenches that hold it."""
-        return self._solver.pose()
+        """The present state as one of statics, with the wrenches that hold it: limits that gave way are exact again."""
+        here = self._solver.pose()
+        wrenches = dict(zip(self.model.end_effectors, here.wrenches.reshape(-1, 6), strict=True))
+        return self.model.under(wrenches, frame="body", start=here)
 
     @property
     def tips(self) -> tuple[Array, Array]:
