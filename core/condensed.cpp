@@ -97,13 +97,44 @@ double Condensed::apply(double largest) {
 bool Condensed::step() {
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
-    const Found found = attempt(whole);
-    if (found != Found::nothing) {
-        accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
-        look_after(found);
-        return true;
+    Found found = solve(whole, false);
+    if (!taken(found)) {
+        interior->back();
+        remember();
+        found = again(whole, found);
     }
-    return in_parts(h);
+    if (found == Found::nothing) {
+        const bool done = in_parts(h);
+        if (!done) abandon();
+        return done;
+    }
+    accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
+    look_after(found);
+    return true;
+}
+
+// The start of a step, from which it may be abandoned.
+void Condensed::remember() {
+    start_.lambda = lambda();
+    start_.lambda_before = lambda_before;
+    start_.time = time;
+    start_.fresh = fresh;
+    start_.patience = patience;
+    start_.pace = pace;
+    interior->save(Interior::begun);
+}
+
+void Condensed::abandon() {
+    begun_ = false;
+    interior->restore(Interior::begun);
+    interior->lambda = start_.lambda;
+    lambda_before = start_.lambda_before;
+    time = start_.time;
+    fresh = start_.fresh;
+    patience = start_.patience;
+    pace = start_.pace;
+    interior->finish(nullptr);
+    interior->restore(Interior::begun);
 }
 
 // A step, or a part of one, that is not found as a whole.
@@ -129,11 +160,13 @@ bool Condensed::fall(double ahead) {
     return false;
 }
 
-// The end of a step, not accepted yet.
-Condensed::Found Condensed::attempt(const Step& step) {
-    const Found found = solve(step, false);
-    if (found == Found::stable || (found == Found::unstable && patience > 0)) return found;
-    if (found == Found::unstable) interior->back();  // to its start
+bool Condensed::taken(Found found) const {
+    return found == Found::stable || (found == Found::unstable && patience > 0);
+}
+
+// Once more to the end of a step, from its start, after `found` was not taken.
+Condensed::Found Condensed::again(const Step& step, Found found) {
+    interior->back();
     const bool fell = !stands() && relax();  // set-points that moved, say, had left it unbalanced
     return found == Found::nothing && !fell ? found : solve(fell ? euler(step.h) : step, false);
 }

@@ -184,7 +184,7 @@ class Condensed : public Participant {
 
     void prepare();                   // once the tips are known
     void drop_anchors(double linear, double angular);  // once the interior stands in balance; N/m and N m/rad to try
-    bool step();                      // false: failed at every size; the state is that of the last good step
+    bool step();                      // false: failed at every size; the state is as it was
     // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
     // steps that adapt. Returns the fraction reached, 1 if all is well.
     double balance();
@@ -207,7 +207,9 @@ class Condensed : public Participant {
    private:
     enum class Found { nothing, unstable, stable };
     Found solve(const Step& step, bool from_here);
-    Found attempt(const Step& step);
+    bool taken(Found found) const;
+    Found again(const Step& step, Found found);
+    void remember();
     bool advance(double h);
     void accept(const Step& step);
     bool in_parts(double whole);
@@ -238,7 +240,7 @@ class Condensed : public Participant {
         bool fresh = true;
         int patience = 0;
         Pace pace;
-    } start_;                         // of a step in a World
+    } start_;                         // of a step
     bool begun_ = false;
     double last_ = 0;                 // part of it, s: h, or less where it had to be divided
     Found found_ = Found::nothing;

@@ -11,25 +11,22 @@ constexpr double shortest = 1e-3;  // last part of a step, over h
 bool Condensed::begin() {
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
-    start_.lambda = lambda();
-    start_.lambda_before = lambda_before;
-    start_.time = time;
-    start_.fresh = fresh;
-    start_.patience = patience;
-    start_.pace = pace;
-    interior->save(Interior::begun);
+    remember();
     ++steps;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
         const Step step = euler(last_);
-        found_ = last_ == h || in_parts(h - last_) ? attempt(step) : Found::nothing;
-        begun_ = found_ != Found::nothing;
+        if (last_ == h || in_parts(h - last_)) {
+            found_ = solve(step, false);
+            if (!taken(found_)) found_ = again(step, found_);
+            begun_ = found_ != Found::nothing;
+        }
         if (begun_) {
             interior->finish(&step);
-            break;
+            return true;
         }
         abandon();
     }
-    return begun_;
+    return false;
 }
 
 Vec6 Condensed::drift(int i) const {
@@ -79,19 +76,6 @@ bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limi
     if (last_ != h) fresh = true;  // parts leave no even history
     look_after(found_);
     return true;
-}
-
-void Condensed::abandon() {
-    begun_ = false;
-    interior->restore(Interior::begun);
-    interior->lambda = start_.lambda;
-    lambda_before = start_.lambda_before;
-    time = start_.time;
-    fresh = start_.fresh;
-    patience = start_.patience;
-    pace = start_.pace;
-    interior->finish(nullptr);
-    interior->restore(Interior::begun);
 }
 
 }  // namespace supple
