@@ -279,7 +279,7 @@ def test_what_rests_on_a_stop_stays(tree):
 
 @pytest.mark.parametrize("tree", [True, False])
 def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
-    """Its weight is a negative spring: from the limit, where a stop does not push yet, Newton's method leads upright."""
+    """Its weight is a negative spring: from the limit, where a stop does not push yet, Newton led it upright."""
     b = supple.Builder("lid", gravity=(0, 0, -9.81))
     b.link("lid", (0, 0, 0), (0.2, 0, 1.0), mass=1.0)
     b.hinge("hinge", "world", "lid", (0, 0, 0), "y", stiffness=0.1, damping=0.1, limits=(-1.5, 0.0))
