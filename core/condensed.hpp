@@ -209,7 +209,8 @@ class Condensed : public Participant {
     Found solve(const Step& step, bool from_here);
     Found attempt(const Step& step);
     bool advance(double h);
-    void accept(const Step& step);
+    bool accept(const Step& step);
+    void put_back();
     bool in_parts(double whole);
     bool divide(double h, int depth);
     void look_after(Found found);

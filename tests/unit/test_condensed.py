@@ -150,6 +150,32 @@ def test_what_a_step_without_a_solution_says(model):
     sim.step(5)
 
 
+def test_motors_that_fight_each_other_are_refused():
+    """The loop between them cannot close; it must not be left open instead."""
+    b = supple.Builder("square", gravity=(0, 0, 0))
+    corners = {"crank": ((0, 0, 0), (0, 0, 1)), "rocker": ((1, 0, 0), (1, 0, 1)), "coupler": ((0, 0, 1), (1, 0, 1))}
+    for name, ends in corners.items():
+        b.link(name, *ends, mass=1.0)
+    hinges = {"a": ("world", "crank"), "b": ("world", "rocker"), "c": ("crank", "coupler"), "d": ("rocker", "coupler")}
+    for (name, ends), at in zip(hinges.items(), ((0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)), strict=True):
+        b.hinge(name, *ends, at, "y")
+    b.link("flag", (1, 0, 1), (2, 0, 1), mass=1.0)
+    b.hinge("mast", "coupler", "flag", (1, 0, 1), "y", stiffness=10.0, damping=0.1)
+    b.motor("drive", "a")
+    b.motor("other drive", "b")
+    sim = supple.ReducedSimulation(supple.condense(b.build(), ["flag"]), 1e-2)
+    sim.set_targets({"drive": 0.1, "other drive": 0.1})
+    sim.step(2)
+    before = sim.poses.array.copy()
+    sim.set_target("drive", 0.0)
+    with pytest.raises(supple.ConvergenceError, match="no motion"):
+        sim.step()
+    assert np.array_equal(sim.poses.array, before)
+    sim.set_target("other drive", 0.0)
+    sim.step(2)
+    assert sim.separation.total < 1e-9
+
+
 def test_gravity_counts_unless_it_is_left_out():
     mech = supple.library.robot_arm(gravity=(0, 0, -9.81))
     heavy, light = supple.condense(mech, "tip"), supple.condense(mech, "tip", gravity=False)
