@@ -18,6 +18,7 @@ constexpr double surely = 0.1;        // of that, where the rate of convergence 
 constexpr int trusted = 8;            // which it is for so many
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
+constexpr double apart = 1e-6;        // a step that leaves loops or motors as far from closed as this had no solution
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad or radii
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
@@ -98,19 +99,20 @@ bool Condensed::step() {
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     Found found = solve(whole, false);
-    if (!taken(found)) {
+    bool done = taken(found) && accept(whole);
+    if (!done) {
         interior->back();
         remember();
         found = again(whole, found);
+        done = found != Found::nothing && accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
     }
-    if (found == Found::nothing) {
-        const bool done = in_parts(h);
-        if (!done) abandon();
-        return done;
+    if (done) {
+        look_after(found);
+        return true;
     }
-    accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
-    look_after(found);
-    return true;
+    done = in_parts(h);
+    if (!done) abandon();
+    return done;
 }
 
 // The start of a step, from which it may be abandoned.
@@ -238,9 +240,7 @@ bool Condensed::relax() {
     }
     interior->downhill = false;
     if (!found) {
-        interior->back();
-        interior->finish(nullptr);
-        interior->back();
+        put_back();
         return false;
     }
     interior->keep();
@@ -263,18 +263,26 @@ bool Condensed::divide(double whole, int depth) {
     return true;
 }
 
-bool Condensed::advance(double h_now) {
-    if (solve(euler(h_now), false) == Found::nothing) return false;
-    accept(euler(h_now));
-    return true;
-}
+bool Condensed::advance(double h_now) { return solve(euler(h_now), false) != Found::nothing && accept(euler(h_now)); }
 
-void Condensed::accept(const Step& step) {
+// False: motors that fight each other leave loops open; the state is put back.
+bool Condensed::accept(const Step& step) {
     interior->finish(&step);
+    if (interior->gap() > apart) {
+        put_back();
+        return false;
+    }
     interior->accept(step.h);
     lambda_before = before_;
     time += step.h;
     fresh = false;
+    return true;
+}
+
+void Condensed::put_back() {
+    interior->back();
+    interior->finish(nullptr);
+    interior->back();
 }
 
 // To the end of a step, from where the rates lead or from here. If nothing is found, the state is put back.
@@ -336,9 +344,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         last = INFINITY;
         k = -1;
     }
-    interior->back();
-    interior->finish(nullptr);
-    interior->back();
+    put_back();
     return Found::nothing;
 }
 

@@ -211,7 +211,8 @@ class Condensed : public Participant {
     Found again(const Step& step, Found found);
     void remember();
     bool advance(double h);
-    void accept(const Step& step);
+    bool accept(const Step& step);
+    void put_back();
     bool in_parts(double whole);
     bool divide(double h, int depth);
     void look_after(Found found);

@@ -66,7 +66,7 @@ bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limi
         touched = true;
     }
     if (touched) found_ = solve(euler(last_), true);
-    if (found_ != Found::nothing) accept(euler(last_));
+    if (found_ != Found::nothing && !accept(euler(last_))) found_ = Found::nothing;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     if (found_ == Found::nothing) {
         abandon();

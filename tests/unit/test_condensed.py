@@ -50,6 +50,8 @@ def test_restored_states_go_on_to_the_same_bits(name, method):
     sim.restore(saved)
     sim.step(30)
     assert np.array_equal(sim.poses.array, once)
+    with pytest.raises(supple.MechanismError, match="another model"):
+        sim.restore(supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).save())
     sim.reset()
     assert sim.time == 0
     assert apart(sim.poses.array, sim.model.rest.poses.array, 1.0) < 1e-12
@@ -66,6 +68,23 @@ def test_files(model, tmp_path):
     supple.reduce(*ARM).save(path)
     with pytest.raises(supple.MechanismError, match="not a condensed model"):
         type(model).load(path)
+
+
+@pytest.mark.parametrize("part", ["poses", "at_q", "at_gravity", "at_rest", "header"])
+def test_damaged_files(model, part, tmp_path):
+    path = tmp_path / "arm.npz"
+    model.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    if part == "header":
+        text = arrays[part].tobytes().decode().replace('"targets": {}', '"targets": {"nothing": 1.0}')
+        damaged = [np.frombuffer(text.encode(), dtype=np.uint8)]
+    else:
+        damaged = [arrays[part][:-1], np.full_like(arrays[part], np.nan), np.array(1.0)]
+    for each in damaged:
+        np.savez(path, **(arrays | {part: each}))
+        with pytest.raises(supple.MechanismError, match="is damaged"):
+            type(model).load(path)
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -132,6 +151,32 @@ def test_what_a_step_without_a_solution_says(model):
         each.apply("tip", np.zeros(6))
         each.step(5)
     assert np.array_equal(sim.poses.array, other.poses.array)
+
+
+def test_motors_that_fight_each_other_are_refused():
+    """The loop between them cannot close; it must not be left open instead."""
+    b = supple.Builder("square", gravity=(0, 0, 0))
+    corners = {"crank": ((0, 0, 0), (0, 0, 1)), "rocker": ((1, 0, 0), (1, 0, 1)), "coupler": ((0, 0, 1), (1, 0, 1))}
+    for name, ends in corners.items():
+        b.link(name, *ends, mass=1.0)
+    hinges = {"a": ("world", "crank"), "b": ("world", "rocker"), "c": ("crank", "coupler"), "d": ("rocker", "coupler")}
+    for (name, ends), at in zip(hinges.items(), ((0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)), strict=True):
+        b.hinge(name, *ends, at, "y")
+    b.link("flag", (1, 0, 1), (2, 0, 1), mass=1.0)
+    b.hinge("mast", "coupler", "flag", (1, 0, 1), "y", stiffness=10.0, damping=0.1)
+    b.motor("drive", "a")
+    b.motor("other drive", "b")
+    sim = supple.ReducedSimulation(supple.condense(b.build(), ["flag"]), 1e-2)
+    sim.set_targets({"drive": 0.1, "other drive": 0.1})
+    sim.step(2)
+    before = sim.poses.array.copy()
+    sim.set_target("drive", 0.0)
+    with pytest.raises(supple.ConvergenceError, match="no motion"):
+        sim.step()
+    assert np.array_equal(sim.poses.array, before)
+    sim.set_target("other drive", 0.0)
+    sim.step(2)
+    assert sim.separation.total < 1e-9
 
 
 def test_gravity_counts_unless_it_is_left_out():
@@ -212,6 +257,11 @@ def test_poses_out_of_reach(model):
         model.at({"tip": 2 * np.eye(4)})
     with pytest.raises(supple.MechanismError, match="pose is needed"):
         model.at({})
+    for bad in (None, [np.eye(4)]):
+        with pytest.raises(supple.MechanismError, match="poses are given as"):
+            model.at(bad)
+    with pytest.raises(supple.MechanismError, match="pose of this model"):
+        model.at({"tip": model.end_effector_poses[0]}, start=model.rest)
     # and it still works afterwards
     assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
 
