@@ -317,7 +317,7 @@ void System::fill_row(int r, bool tangent) {
     const double stiff = penalty * regular_scale_, mu = state.mu[r];
     double torque = 0, slope = 0, energy = 0;
     if (row.stop != 0) row.push(value, torque, slope, energy);
-    if (row.stop != 0) {
+    if (row.stop != 0 || (released && !row.equality)) {
         active_[r] = 0;
         row_error_[r] = 0;
     } else if (row.equality) {

@@ -2,6 +2,9 @@
 #include "module.hpp"
 
 NB_MODULE(SUPPLE_MODULE, module) {
+#ifdef NDEBUG  // what a thread of the viewer still holds as the program ends is no news to a user
+    nanobind::set_leak_warnings(false);
+#endif
     bind_world(module);  // first: the others hand out participants
     bind_blended(module);
     bind_condensed(module);

@@ -1,6 +1,9 @@
 #include "stepper.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "reduced.hpp"
 
 namespace supple {
 
@@ -209,28 +212,75 @@ Vec6 Stepper::drift(int b) const {
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
 
+void Stepper::limits(std::vector<Limit>& out) const {
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
+        const Row& row = system_.rows[r];
+        if (row.equality) continue;
+        const double from = row.of.value(history.q), rate = (row.of.value(system_.state.q) - from) / h_;
+        near_limits(r, from, rate, row.lower, row.upper, h_, out);
+    }
+}
+
 // A force f moves the points by J K^-1 J^T f with the step's factorised tangent K; as velocities per impulse, over h^2.
-void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
-    const int n = 3 * static_cast<int>(touches.size());
+// With limits near, K is that of the step without any, and what they pushed in it is taken off the free velocities.
+void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                      double* response) {
+    const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    if (touches.empty()) {  // begin() has kept the limits
+        all.setIdentity();
+        std::fill_n(free, n, 0.0);
+        return;
+    }
+    const Step step{h_, 1.0, -1.0, 0.0};
+    if (!limits.empty()) {
+        system_.released = true;
+        system_.evaluate(true, &step, &history);
+        system_.factorise();
+        system_.released = false;
+    }
     auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
     right_.assign(system_.unknowns(), 0.0);
-    for (int j = 0; j < n; ++j) {
+    auto answer = [&](int column) {
+        system_.solve(right_.data(), x_.data(), false, false);
+        for (int i = 0; i < k; ++i) {
+            const Eigen::Map<const Vec6> twist(x_.data() + 6 * touches[i].frame);
+            const Vec3 moved = twist.head<3>() + twist.tail<3>().cross(local(touches[i]));
+            const Vec3 seen = system_.state.H[touches[i].frame].R * moved / (h_ * h_);
+            all.block<3, 1>(3 * i, column) = touches[i].axes.transpose() * seen;
+        }
+        for (int i = 3 * k; i < n; ++i) {
+            const Combination& of = system_.rows[limits[i - 3 * k].row].of;
+            double turned = 0;
+            for (std::size_t a = 0; a < of.axes.size(); ++a) turned += of.coefficients[a] * x_[system_.axis_row(of.axes[a])];
+            all(i, column) = limits[i - 3 * k].sign * turned / (h_ * h_);
+        }
+    };
+    for (int j = 0; j < 3 * k; ++j) {
         const Touch& touch = touches[j / 3];
         const Pose& H = system_.state.H[touch.frame];
         const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
         free[j] = along.dot(H.act(at) - touch.point) / h_;
         Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
         load = stack(f, at.cross(f));
-        system_.solve(right_.data(), x_.data(), false, false);
+        answer(j);
         load.setZero();
-        for (std::size_t i = 0; i < touches.size(); ++i) {
-            const Eigen::Map<const Vec6> twist(x_.data() + 6 * touches[i].frame);
-            const Vec3 moved = twist.head<3>() + twist.tail<3>().cross(local(touches[i]));
-            const Vec3 seen = system_.state.H[touches[i].frame].R * moved / (h_ * h_);
-            all.block<3, 1>(3 * i, j) = touches[i].axes.transpose() * seen;
-        }
     }
+    for (int j = 3 * k; j < n; ++j) {
+        const Limit& limit = limits[j - 3 * k];
+        const Combination& of = system_.rows[limit.row].of;
+        free[j] = limit.sign * (of.value(system_.state.q) - of.value(history.q)) / h_;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
+        answer(j);
+        for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
+    }
+    if (limits.empty()) return;
+    for (int j = 3 * k; j < n; ++j) {
+        const Limit& limit = limits[j - 3 * k];
+        const double pushed = -limit.sign * system_.state.mu[limit.row] * h_;
+        if (pushed > 0) Eigen::Map<Eigen::VectorXd>(free, n) -= pushed * all.col(j);
+    }
+    system_.evaluate(false, &step, &history);
 }
 
 bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {

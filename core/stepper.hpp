@@ -24,11 +24,13 @@ class Stepper : public Participant {
     History history;
     long long iterations = 0, factorisations = 0;
 
-    // in a World: every body is a frame; steps of backward Euler, limits by the system's own rows
+    // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, since what
+    // touches may press a coordinate onto one or off it; the step itself keeps them by the system's own rows.
     int frames() const override { return system_.bodies(); }
     Pose frame(int i) const override { return history.H[i]; }
     Vec6 drift(int i) const override;
     bool begin() override;
+    void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;

@@ -117,6 +117,7 @@ class System {
     std::vector<double> rest;
     std::vector<Load> loads;
     std::vector<Handle> handles;
+    bool released = false;  // limits neither push nor hold
 
     State state;
 

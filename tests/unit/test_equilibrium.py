@@ -68,6 +68,11 @@ def test_bad_targets(targets, text):
         supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
 
 
+def test_targets_that_are_no_mapping():
+    with pytest.raises(supple.MechanismError, match="targets are given as"):
+        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
+
+
 def test_target_of_a_joint_without_spring():
     with pytest.raises(supple.MechanismError, match="'hinge' has no spring"):
         supple.equilibrium(pendulum(), targets={"hinge": 0.3})
@@ -82,6 +87,15 @@ def test_target_of_a_joint_with_several_axes():
         supple.equilibrium(mech, targets={"socket": 0.3})
     eq = supple.equilibrium(mech, targets={"socket.1": 0.3})
     np.testing.assert_allclose(eq.coordinates["socket"], [0, 0.3, 0], atol=1e-10)
+
+
+def test_what_is_found_cannot_be_changed():
+    mech = pendulum(stiffness=10.0)
+    eq = supple.equilibrium(mech)
+    model, found = supple.reduce(mech, ["end"]), supple.modes(mech)
+    for held in (eq.coordinates["hinge"], eq.reactions["hinge"], eq.state[0], model.mass, found.frequencies):
+        with pytest.raises(ValueError, match="read-only"):
+            held += 1.0
 
 
 def test_start_and_at_of_another_mechanism():
@@ -302,6 +316,31 @@ def test_a_motor_carries_the_load():
     assert eq.held["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
 
 
+def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
+    b = supple.Builder("elbow")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("elbow", "world", "rod", at=(0, 0, 0), axis="y", limits=(-0.5, 0.5))
+    b.motor("elbow", "elbow")
+    mech = b.build()
+    assert supple.equilibrium(mech).held == pytest.approx({"elbow": -9.81 / 2})
+    sim = supple.Simulation(mech, 1e-3)
+    sim.step()
+    assert sim.held == pytest.approx({"elbow": -9.81 / 2})
+    with pytest.raises(supple.MechanismError, match=r"motor 'elbow' holds 'elbow' at 0.6, outside its limits -0.5"):
+        supple.equilibrium(mech, targets={"elbow": 0.6})
+
+
+def test_a_motor_named_like_another_joint_that_leans_on_its_stop():
+    b = supple.Builder("names")
+    b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.link("lower", (1, 0, 0), (2, 0, 0), mass=1.0)
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y")
+    b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", limits=(-0.5, 0.0))
+    b.motor("elbow", "shoulder")
+    held = supple.equilibrium(b.build()).held
+    assert held == pytest.approx({"elbow": -9.81 * 2, "elbow.limit": -9.81 / 2})
+
+
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
 def test_a_motor_follows_its_curve(method):
     sim = supple.Simulation(driven(), 2e-3, method, motors={"drive": lambda t: 0.5 * (1 - np.cos(3 * t))})
@@ -484,7 +523,18 @@ def test_symmetric_rails_carry_alike():
     assert np.linalg.norm(left[:3] + right[:3]) == pytest.approx(np.hypot(40, 20), abs=1e-8)
 
 
-@pytest.mark.parametrize("call", [supple.equilibrium, lambda m: supple.Simulation(m, 1e-3), supple.modes])
+@pytest.mark.parametrize(
+    "call",
+    [
+        supple.equilibrium,
+        lambda m: supple.Simulation(m, 1e-3),
+        supple.modes,
+        supple.kinematics,
+        supple.mass_matrix,
+        lambda m: supple.jacobian(m, "tip"),
+        lambda m: supple.reduce(m, ["tip"]),
+    ],
+)
 def test_a_file_name_is_no_mechanism(call):
     with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'; .*supple.load"):
         call("arm.urdf")

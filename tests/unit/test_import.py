@@ -160,6 +160,14 @@ def test_urdf(tmp_path: Path) -> None:
     assert "actuator force limit of joint 'shoulder'" in reported(mech)
 
 
+def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
+    others = '<transmission name="t"/><gazebo/><gazebo reference="base"/></robot>'
+    text = URDF.replace("<dynamics", '<calibration rising="0"/><dynamics').replace("</robot>", others)
+    found = reported(load_quietly(write(tmp_path, text, "arm.urdf")))
+    for what in ("1 <transmission>: not", "2 <gazebo>: not", "1 <calibration>: not", "1 velocity limits: not"):
+        assert what in found
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "text"),
     [

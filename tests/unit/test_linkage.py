@@ -320,6 +320,8 @@ def test_other_bad_arguments_leave_the_state_alone():
     for call in bad:
         with pytest.raises(supple.MechanismError):
             call()
+    with pytest.raises(supple.MechanismError, match="budget must be a positive"):
+        chain.accelerate(budget=-1)
     chain.error = -1.0
     with pytest.raises(supple.MechanismError, match="error must be"):
         chain.step(1e-3)

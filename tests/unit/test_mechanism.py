@@ -69,8 +69,11 @@ def test_unheld():
     assert held.joint("a").stiffness == [50.0]
     one = mech.with_springs(50.0, joints=["d"])
     assert [float(j.stiffness[0]) for j in one.joints] == [0, 0, 0, 50]
+    assert mech.with_springs(50.0, joints="d") == one
     with pytest.raises(supple.MechanismError, match="-1"):
         mech.with_springs(-1.0)
+    with pytest.raises(supple.MechanismError, match="stiffness must be numbers, got 'stiff'"):
+        mech.with_springs("stiff")
     with pytest.raises(supple.MechanismError, match="'e'"):
         mech.with_springs(1.0, joints=["e"])
 

@@ -32,6 +32,15 @@ def test_a_ghost_adds_the_second_shape(tmp_path):
     assert two > 1.2 * one
 
 
+@pytest.mark.filterwarnings("error")
+def test_names_are_written_as_they_are(tmp_path):
+    r"""No formulas between dollars, no warning of letters that the font does not have."""
+    b = supple.Builder(r"for 5 $ or \frac{ $")
+    b.link("机械臂 $x", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "机械臂 $x", at=(0, 0, 0), axis="y")
+    draw(b.build(), path=tmp_path / "m.png", labels=["机械臂 $x"])
+
+
 def test_every_joint_kind_and_shape_is_drawn(tmp_path):
     b = supple.Builder("zoo")
     tetra = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]])

@@ -71,6 +71,30 @@ def test_parts_that_nothing_holds_are_named():
     assert supple.reduce(loose.with_springs(stiffness=3.0), ["tip"]).rank == 3
 
 
+def test_what_floats_only_in_part():
+    """A hand and its object in one file: with the object as the base the hand would fall along."""
+    b = supple.Builder("scene")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
+    b.link("ball", (1, 0, 0), (1, 0, 0.1), mass=1.0)
+    b.free("loose", "world", "ball")
+    with pytest.raises(supple.MechanismError, match=r"'ball' floats in 'scene', .* by 'pivot'"):
+        supple.reduce(b.build(), ["arm"])
+    b.fixed("weld", "arm", "ball")  # closes a loop: nothing floats any more
+    model = supple.reduce(b.build(), ["ball"])
+    assert (model.free_base, model.rank) == (None, 1)
+
+
+def test_what_floats_on_a_link_of_its_own():
+    b = supple.Builder("drone")
+    b.body("origin", np.eye(4))
+    b.body("hull", np.eye(4), mass=1.0, inertia=(1, 1, 1))
+    b.fixed("stand", "world", "origin")
+    b.free("fly", "origin", "hull")
+    with pytest.raises(supple.MechanismError, match=r"'hull' of 'drone' floats on 'origin'; .* from the world itself"):
+        supple.reduce(b.build(), ["hull"])
+
+
 def test_equilibria_that_are_none():
     mech = arm()
     eq = supple.equilibrium(mech)
@@ -117,7 +141,10 @@ def test_steps_that_are_none(dt):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), dt)
 
 
-@pytest.mark.parametrize("options", [{"reconstruction": "magic"}, {"threads": 0}, {"corrections": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"reconstruction": "magic"}, {"threads": 0}, {"threads": 1.5}, {"corrections": -1}, {"corrections": "many"}],
+)
 def test_simulations_that_make_no_sense(options):
     with pytest.raises(supple.MechanismError, match=next(iter(options))):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 1e-3, **options)
@@ -131,6 +158,8 @@ def test_a_simulation_needs_a_reduced_model():
 @pytest.mark.parametrize(
     ("act", "words"),
     [
+        (lambda sim: sim.restore(supple.Simulation(arm(), 1e-3).save()), "another model"),
+        (lambda sim: sim.restore(supple.ReducedSimulation(supple.condense(arm(), "tip"), 1e-3).save()), "another"),
         (lambda sim: sim.apply("upper", np.zeros(6)), "not an end effector"),
         (lambda sim: sim.apply("uper", np.zeros(6)), "did you mean"),
         (lambda sim: sim.apply("tip", [0, 0, np.nan, 0, 0, 0]), "tip"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +33,15 @@ def test_bad_arguments_of_a_simulation():
         supple.Simulation(mech, 1e-3, q=[0, 0])
     with pytest.raises(supple.MechanismError, match="rates of 'pendulum' must be finite"):
         supple.Simulation(mech, 1e-3, rates=[np.nan])
+    with pytest.raises(supple.MechanismError, match="`at` and `q` both say where"):
+        supple.Simulation(mech, 1e-3, at=supple.equilibrium(mech), q=[0.1])
+    with pytest.raises(supple.MechanismError, match="motors are given as"):
+        supple.Simulation(mech, 1e-3, motors=[np.sin])
     sim = supple.Simulation(mech, 1e-3)
+    with pytest.raises(supple.MechanismError, match="named 'rodd'; did you mean 'rod'"):
+        sim.pull("rodd", None)
+    with pytest.raises(supple.MechanismError, match="saved by a simulation of another"):
+        sim.restore(None)
     with pytest.raises(supple.MechanismError, match="0 or more"):
         sim.step(-1)
     with pytest.raises(supple.MechanismError, match="the point to pull to must be finite"):
@@ -501,6 +511,17 @@ def test_a_step_of_several_turns_is_divided():
         energy.append(sim.energy.total)
     assert (np.diff(energy) < 0).all()
     assert sim.coordinates["axle"][0] == pytest.approx(100 * np.sin(np.sqrt(10) * 0.5) / np.sqrt(10), rel=0.1)
+
+
+def test_a_thread_that_still_holds_one_at_the_end_says_nothing():
+    """As those of a page do after Ctrl-C; nanobind would list every function as leaked."""
+    program = """
+import threading, time, supple
+sim = supple.Simulation(supple.library.ladder(rungs=1), 1e-3)
+threading.Thread(target=lambda held: time.sleep(60), args=(sim,), daemon=True).start()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
 from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.session import Session
@@ -322,6 +323,23 @@ def test_objects_of_a_scene_are_pulled():
         Session(SceneModels("hand"), ["palm"])
 
 
+def test_objects_that_lie_about_are_moved_by_the_engine():
+    """They fall (a world has contact), and whatever is beside them is shown."""
+    b = supple.Builder("table")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
+    b.site("grip", "arm", at=(0, 0, 1))
+    b.body("frame", np.eye(4))
+    b.fixed("stand", "world", "frame")
+    for name in ("ball", "cube"):
+        b.body(name, np.eye(4), mass=1.0, inertia=(1, 1, 1))
+        b.free(f"loose {name}", "frame", name)
+    session = Session(b.build(), ["grip"])
+    session.step(10)
+    assert session.method == "engine"
+    assert session.frame.time > 0
+
+
 def test_end_effectors_are_guessed():
     assert likely_end_effectors(supple.library.y()) == ("left_tip", "right_tip")
     b = supple.Builder("fork")
@@ -352,6 +370,12 @@ def test_end_effectors_are_guessed():
 def test_bad_sessions_are_refused(options, text):
     with pytest.raises(supple.MechanismError, match=text):
         Session(supple.library.ladder(rungs=3), **options)
+
+
+@pytest.mark.parametrize("call", [Session, lambda name: draw(name, path="arm.png")])
+def test_a_file_name_is_no_mechanism(call):
+    with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'"):
+        call("arm.urdf")
 
 
 def test_a_bad_speed_is_refused(session):

@@ -90,6 +90,20 @@ def test_a_full_and_a_reduced_mechanism_touch_each_other():
     assert lever[1] == pytest.approx(50.0 * lower.coordinates["hinge"][0], rel=1e-5)
 
 
+def test_forces_on_things_of_any_name():
+    """A colon in a mechanism's name, and a floor that is called like what lies on it."""
+    b = supple.Builder("left:leg")
+    ball = Shape("sphere", (0.1,), np.eye(4))
+    b.body("foot", spatial.translation([0, 0, 0.1]), 1.0, inertia=(1, 1, 1), shapes=(ball,))
+    b.free("fall", "world", "foot")
+    world = supple.World()
+    world.add(supple.Simulation(b.build(), 1e-3))
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4), name="left:leg"))
+    world.step(10)
+    for name in ("left:leg", "left:leg:foot"):
+        assert world.force_on(name) == pytest.approx([0, 0, 9.81], abs=1e-6)
+
+
 def test_what_a_world_refuses(resting):
     with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
         resting.add(arm())
@@ -115,6 +129,10 @@ def test_what_a_world_refuses(resting):
         resting.force_on("bx")
     with pytest.raises(supple.MechanismError, match="made of Shape and HeightField, got str"):
         resting.ground("floor")  # type: ignore[arg-type]
+    with pytest.raises(supple.MechanismError, match="rotation of 'crate' must have shape 3x3, got 4x4"):
+        solid("crate", "box", (1, 1, 1), 1.0, rotation=np.eye(4))
+    with pytest.raises(supple.MechanismError, match="seconds must be a positive number of seconds, got nan"):
+        supple.scenes.trampoline().run(np.nan)
     for wrong in ({"dt": 0.0}, {"compliance": -1.0}, {"correction": 0.0}, {"gravity": (0, 0)}, {"dt": np.nan}):
         with pytest.raises(supple.MechanismError):
             supple.World(**wrong)
@@ -360,6 +378,28 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
     sim.apply("upper", np.zeros(6))
     world.step(3000)
     assert abs(sim.coordinates["hinge"][0]) < 1e-3
+
+
+def test_a_finger_that_leans_on_its_stop_grips():
+    """Only what it grips presses the knuckle onto its stop, off which a spring pulls it. The block was to hang by
+    friction as if the knuckle gave way, and slid."""
+    b = supple.Builder("finger", gravity=(0, 0, 0))
+    at = spatial.translation([0.3, 0, 0.3])
+    tip = Shape("sphere", (0.02,), spatial.translation([-0.1, 0, -0.1]))
+    b.body("slider", at, mass=0.5, inertia=(1e-3,) * 3)
+    b.body("pad", at, mass=0.05, centre=(-0.1, 0, -0.1), inertia=(1e-5,) * 3, shapes=(tip,))
+    b.slide("drive", "world", "slider", at[:3, 3], "x", stiffness=2000.0, damping=20.0, rest=-0.03)
+    b.hinge("knuckle", "slider", "pad", at[:3, 3], "y", stiffness=1.0, damping=1e-3, rest=0.5, limits=(0.0, 1.0))
+    sim = supple.Simulation(b.build(), 1e-3)
+    world = supple.World()
+    world.add(sim)
+    world.ground(Shape("plane", (0, 0, 1), spatial.pose(spatial.so3_exp([0, np.pi / 2, 0]), [0, 0, 0]), name="wall"))
+    world.add(solid("block", "box", (0.08, 0.05, 0.05), mass=0.1, at=(0.08, 0, 0.2)))
+    world.step(500)
+    height = world.pose("block")[2, 3]
+    world.step(500)
+    assert sim.held["knuckle"] > 0.5
+    assert world.pose("block")[2, 3] == pytest.approx(height, abs=1e-4)
 
 
 def test_limits_follow_set_points():

@@ -140,6 +140,8 @@ def run(
         loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
         targets = {name: value for name, (value,) in words.untied("--target", target)}
         files = out or [Path("supple-run.png")]
+        if time is None and (motions := [path for path in files if path.suffix.lower() in MOTIONS]):
+            raise supple.MechanismError(f"'{motions[0]}' holds a motion: give its length, with --time SECONDS")
         for path in files:
             check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
         task = solve.Task(_opened(source, keyframe, springs, damping), loads, frame, targets)
@@ -225,7 +227,7 @@ def explore(
             _print_json(found)
         else:
             tables.show_exploration(found)
-            typer.echo(f"\nThe models are in {out}.")
+            typer.echo(f"\nThe models are in {out}: supple.reduced.BlendedModel.load('{out}') reads them.")
         if not found["met"]:
             raise supple.MechanismError(
                 f"only {found['within']:.0%} of the points are within {max_error:g}; raise --budget or --max-error, "
@@ -297,6 +299,8 @@ def view(
     with _plain_errors():
         warnings.simplefilter("ignore", supple.RangeWarning)  # the page says it
         if source in SCENES:
+            if keyframe is not None or springs is not None or damping is not None:
+                raise typer.BadParameter(f"--keyframe, --springs, --damping are for mechanisms; '{source}' is a scene")
             subject: Mechanism | SceneModels = SceneModels(source)
         else:
             subject = _opened(source, keyframe, springs, damping, SCENES)
@@ -328,10 +332,11 @@ def replay(
             return
         if out.suffix.lower() in MOTIONS:
             _keep(kept, out)
+            typer.echo(_what_is_in(out))
         else:
             last = kept.at(float(kept.times[-1]))
             draw(kept.mechanism, last, path=out, ghost=kept.at(float(kept.times[0])), title=kept.mechanism.name)
-        typer.echo(_what_is_in(out))
+            typer.echo(f"The picture is in {out}: where it began pale, where it ended solid.")
 
 
 @app.command()

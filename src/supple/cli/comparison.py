@@ -21,8 +21,7 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
 from supple.reduced.joints import separation
-from supple.reduced.model import held_base
-from supple.viewer.methods import METHODS, Models
+from supple.viewer.methods import METHODS, Models, loose_bodies
 
 DT = 2e-3
 """s, of every method's steps."""
@@ -104,11 +103,10 @@ def compare(
     for name in wrenches or {}:
         if name not in models.end_effectors:
             raise MechanismError(f"the force on '{name}' needs --end-effector {name}: reduced models are pulled there")
-    base = held_base(mech)[1]
-    if base is not None:
+    if loose := loose_bodies(mech):
         raise MechanismError(
-            f"'{base}' of '{mech.name}' floats free, so there is no equilibrium to compare at; give a file without it, "
-            "or without its free joint"
+            f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare at; give a file without "
+            "it, or without its free joint"
         )
     if models.rest is None:
         raise MechanismError(

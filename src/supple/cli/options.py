@@ -41,10 +41,10 @@ Targets = Annotated[
 ]
 Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
 Springs = Annotated[
-    float | None, typer.Option("--springs", metavar="STIFFNESS", help="Spring what nothing holds, N m/rad")
+    float | None, typer.Option("--springs", metavar="STIFFNESS", help="Spring what nothing holds, N m/rad or N/m")
 ]
 Damping = Annotated[
-    float | None, typer.Option("--damping", metavar="DAMPING", help="Of those springs, N m s/rad (none)")
+    float | None, typer.Option("--damping", metavar="DAMPING", help="Of those springs, N m s/rad or N s/m (none)")
 ]
 EndEffectors = Annotated[
     list[str] | None,

@@ -84,6 +84,8 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
     mech, error = task.mechanism, None
     if not np.isfinite(duration) or duration <= 0:
         raise MechanismError(f"--time must be a positive number of seconds, got {duration:g}")
+    if dt > duration:
+        raise MechanismError(f"a step of {dt:g} s (--dt) is longer than the simulation of {duration:g} s (--time)")
     start = perf_counter()
     sim = supple.Simulation(mech, dt, method)
     for name, wrench in task.wrenches.items():

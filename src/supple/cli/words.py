@@ -8,6 +8,7 @@ typer sees them, and untied in the command.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,7 +61,7 @@ def untied(option: str, values: Iterable[str] | None) -> list[tuple[str, list[fl
 
 def one_line(error: Exception) -> str:
     """What went wrong, and the remedy as an option rather than a call."""
-    return " ".join(str(error).replace("mech.with_springs(stiffness=...)", "--springs 50").split())
+    return " ".join(re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error)).split())
 
 
 def _number(where: str, word: str) -> float:

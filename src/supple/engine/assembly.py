@@ -13,6 +13,7 @@ from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
+from supple.mechanism.mechanism import check_mechanism as check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
@@ -97,9 +98,14 @@ class Equations:
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
 
     def held(self, multipliers: Array) -> dict[str, float]:
-        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N."""
-        names = [*self.row, *self.limit_names]
-        return {n: -float(m) for n, m in zip(names, multipliers, strict=True) if m != 0 or n in self.row}
+        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N. The limit of
+        'elbow' goes by that name, or by 'elbow.limit' where a motor or coupling has it."""
+        rows = len(self.row)
+        result = {name: -float(m) for name, m in zip(self.row, multipliers[:rows], strict=True)}
+        for name, m in zip(self.limit_names, multipliers[rows:], strict=True):
+            if m != 0:
+                result[f"{name}.limit" if name in self.row else name] = -float(m)
+        return result
 
     def at_reference(self) -> tuple[Array, dict[str, float]]:
         """Rest positions and targets that are satisfied in the reference pose."""
@@ -125,12 +131,6 @@ class Equations:
             raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
         assert index is not None
         return index
-
-
-def check_mechanism(mech: object) -> None:
-    """Raises for what is no Mechanism: a file's name, say."""
-    if not isinstance(mech, Mechanism):
-        raise MechanismError(f"a Mechanism is needed, got {mech!r:.60}; read a file with supple.load(...)")
 
 
 def equations(mech: Mechanism) -> Equations:

@@ -92,6 +92,8 @@ class Simulation:
         self._eqs: Equations = equations(mech)
         check_inertia(mech)
         self._core = self._eqs.core
+        if motors is not None and not isinstance(motors, Mapping):
+            raise MechanismError("motors are given as {name: function of time (s)}")
         self._motors = dict(motors or {})
         names = [motor.name for motor in mech.motors]
         for name in self._motors:
@@ -105,6 +107,8 @@ class Simulation:
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
         mech, eqs, core = self.mechanism, self._eqs, self._core
         state = eqs.zero_state()
+        if at is not None and q is not None:
+            raise MechanismError("`at` and `q` both say where the simulation starts; give one of them")
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
             at.acting.on(eqs)
@@ -175,10 +179,10 @@ class Simulation:
         Call it again to move the point; `point=None` lets go. By default the spring is as stiff as moves the
         mechanism's whole mass at two hertz, critically damped.
         """
+        frame, pose_body_frame = self.mechanism.frame(body)
         if point is None:
             self._handles.pop(body, None)
         else:
-            frame, pose_body_frame = self.mechanism.frame(body)
             if frame < 0:
                 raise MechanismError(f"'{body}' is fixed to the world; it cannot be pulled")
             k, d = handle_spring(self.mechanism, stiffness, damping)
@@ -306,7 +310,7 @@ class Simulation:
 
     def restore(self, saved: SavedState) -> None:
         """Back to a saved state, with the loads, handles and targets of then."""
-        if len(saved.history) != len(self._core.history()):
+        if not isinstance(saved, SavedState) or len(saved.history) != len(self._core.history()):
             raise MechanismError("this state was saved by a simulation of another mechanism")
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._push()
@@ -373,11 +377,11 @@ def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | Non
     return k, float(d)
 
 
-def positive_seconds(dt: object) -> float:
-    """A time step, or a clear error."""
-    if not isinstance(dt, int | float | np.number) or not 0 < dt < np.inf:
-        raise MechanismError(f"dt must be a positive number of seconds, got {dt!r}")
-    return float(dt)
+def positive_seconds(value: object, what: str = "dt") -> float:
+    """A time step or another time, or a clear error."""
+    if not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise MechanismError(f"{what} must be a positive number of seconds, got {value!r}")
+    return float(value)
 
 
 def check_count(n: object) -> None:

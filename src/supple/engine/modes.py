@@ -10,7 +10,7 @@ import numpy as np
 from supple.engine.linear import evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
     from supple.engine.statics import Equilibrium
@@ -27,6 +27,9 @@ class Modes:
     """(m, axes): coordinates of every joint, in the order of `mech.joints`, scaled to unit modal mass."""
     twists: Array
     """(m, bodies, 6): twists of the bodies, each in its own frame."""
+
+    def __post_init__(self) -> None:
+        lock((self.frequencies, self.shapes, self.twists))
 
 
 def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = None) -> Modes:

@@ -14,7 +14,7 @@ from supple.engine.linear import Linear, check_held, null_space
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, lock
 
 LAST_MOTION = 1e-9
 """Newton's last step, rad (lengths over the radius): what it leaves is its square."""
@@ -80,6 +80,9 @@ class Equilibrium:
     state: tuple[Array, Array, Array] = field(repr=False)
     """Coordinates of every joint, multipliers of joints and rows: where a later solve starts."""
 
+    def __post_init__(self) -> None:
+        lock((self.state, self.coordinates, self.reactions))  # which share memory: what is found stays as it is
+
     @property
     def loads(self) -> tuple[Load, ...]:
         """What acts on the bodies."""
@@ -119,9 +122,12 @@ def equilibrium(
     """
     eqs = equations(mech)
     acting = tuple(loads(mech, wrenches, frame))
+    if targets is not None and not isinstance(targets, Mapping):
+        raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
     for name, value in (targets or {}).items():
         eqs.set_target(name, value)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
+    _check_motors(mech, goal.targets)
     solver = _Solver(eqs)
     if start is None:
         begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
@@ -148,6 +154,18 @@ def checked_equilibrium(value: object, mech: Mechanism, what: str) -> Equilibriu
     if value.mechanism is not mech and value.mechanism != mech:
         raise MechanismError(f"`{what}` is an equilibrium of '{value.mechanism.name}', not of this '{mech.name}'")
     return value
+
+
+def _check_motors(mech: Mechanism, targets: Mapping[str, float]) -> None:
+    """A motor and the limits of its coordinate cannot both have their way."""
+    for motor in mech.motors:
+        joint, aim = mech.joint(motor.coordinate), targets[motor.name]
+        lower, upper = joint.limits[joint.axes.index(motor.coordinate)]
+        if not lower - CLOSED <= aim <= upper + CLOSED:
+            raise MechanismError(
+                f"motor '{motor.name}' holds '{motor.coordinate}' at {aim:g}, outside its limits {lower:g} ... "
+                f"{upper:g}; move the motor inside or widen the limits"
+            )
 
 
 class _Solver:

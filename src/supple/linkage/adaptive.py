@@ -172,7 +172,7 @@ class AdaptiveLinkage:
         return self._advance(0.0, budget, None)
 
     def _advance(self, dt: float, budget: float | None, loop_dt: float | None) -> LinkageStep:
-        seconds = np.inf if budget is None else positive_seconds(budget)
+        seconds = np.inf if budget is None else positive_seconds(budget, "budget")
         error = _checked_error(self.error)
         gap = 0.0
         if self._closures is not None and self._closures.any and loop_dt is not None:

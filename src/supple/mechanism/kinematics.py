@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.mechanism import Mechanism, check_mechanism
 from supple.mechanism.poses import Poses
 from supple.mechanism.record import Array, array
 
@@ -53,6 +53,7 @@ class Kinematics:
 
 def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
     """Forward kinematics at q (dof,), in the order of `mech.coordinates`; by default the reference."""
+    check_mechanism(mech)
     topology = mech.topology
     q = mech.reference if q is None else array(q, (topology.dof,), f"q of '{mech.name}' ({topology.dof} coordinates)")
     across = _across(mech, [q[topology.columns[j]] for j in topology.tree])
@@ -131,8 +132,8 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
     composite-rigid-body algorithm). Everything is taken about the mechanism's own centre, so that a
     mechanism far from the origin loses no digits.
     """
-    topology = mech.topology
     state = kinematics(mech, q)
+    topology = mech.topology
     middle = spatial.translation(state.poses.array[:, :3, 3].mean(axis=0))
     to_middle = spatial.adjoint(spatial.inverse(middle))
     screws = state.screws @ to_middle.T

@@ -206,7 +206,7 @@ class Mechanism(Record):
     # changed copies
 
     def with_springs(
-        self, stiffness: float, damping: float = 0.0, joints: Iterable[str] | None = None
+        self, stiffness: float, damping: float = 0.0, joints: Iterable[str] | str | None = None
     ) -> Mechanism:
         """A copy with springs (and dampers) on what nothing holds, relaxed at the reference position.
 
@@ -214,12 +214,12 @@ class Mechanism(Record):
         Coordinates that a spring, a motor, a loop or a rigid coupling holds stay as they are, and so does a
         free base. `joints` names joints or coordinates instead: those get the spring whatever holds them.
         """
-        if not (np.isfinite(stiffness) and np.isfinite(damping) and stiffness >= 0 and damping >= 0):
+        if array(stiffness, (), "stiffness") < 0 or array(damping, (), "damping") < 0:
             raise MechanismError(f"stiffness and damping must be finite and not negative, got {stiffness}, {damping}")
         if joints is None:
             chosen = {name for name in self.unheld if self.joint(name).kind != "free"}
         else:
-            axes = set(axis_names(self))
+            axes, joints = set(axis_names(self)), [joints] if isinstance(joints, str) else joints
             chosen = {a for n in joints for a in ([n] if n in axes else self.joint(n).axes)}
 
         def sprung(joint: Joint) -> Joint:
@@ -266,3 +266,9 @@ class Mechanism(Record):
     def __repr__(self) -> str:
         loops = len(self.topology.loops)
         return f"Mechanism('{self.name}': {len(self.bodies)} bodies, {len(self.joints)} joints, {loops} loops)"
+
+
+def check_mechanism(mech: object) -> None:
+    """Raises for what is no Mechanism: a file's name, say."""
+    if not isinstance(mech, Mechanism):
+        raise MechanismError(f"a Mechanism is needed, got {mech!r:.60}; read a file with supple.load(...)")

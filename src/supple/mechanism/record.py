@@ -30,6 +30,15 @@ class Record:
             object.__setattr__(self, name, value)
 
 
+def lock(value: Any) -> None:
+    """Makes an array read-only, or every array in a tuple or dictionary."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            lock(part)
+
+
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
         return isinstance(b, np.ndarray) and a.shape == b.shape and np.array_equal(a, b)

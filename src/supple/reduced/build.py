@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple.engine import Equilibrium
-from supple.engine.assembly import turned
+from supple.engine.assembly import check_mechanism, turned
 from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
@@ -109,6 +109,7 @@ def _checked(
     tolerance: float,
 ) -> list[str]:
     """The end effectors' names, or an error for the first argument that is wrong."""
+    check_mechanism(mech)
     names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors or ())
     if not names:
         raise MechanismError("name at least one end effector (a body or site)")

@@ -107,17 +107,18 @@ def opened(
     arrays = _read(where, what)
     try:
         header = json.loads(arrays["header"].tobytes().decode())
-        if header["format"] != wanted:
-            raise ValueError("another format")
-        version = int(header["version"])
+        found, version = str(header["format"]), int(header["version"])
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
-        raise MechanismError(f"{where} is not a {what}; write one with model.save(...)") from None
+        found, version = "", 0
+    if found != wanted:
+        other = f" but a {found.removeprefix('supple-').replace('-', ' ')}" if found.startswith("supple-") else ""
+        raise MechanismError(f"{where} is not a {what}{other}; make one with {maker}")
     if version > VERSION:
         raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
     try:
         yield mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where), header, arrays
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise MechanismError(f"{where} is damaged ({error}); make the model again with {maker}") from None
+        raise MechanismError(f"{where} is damaged ({error}); make it again with {maker}") from None
 
 
 def _read(where: str, what: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
 from supple.engine.linear import Linear, linearised
-from supple.errors import MechanismError
+from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
     from supple.reduced.motion import Motion
@@ -96,6 +96,9 @@ class ReducedModel(Model):
     """The equilibrium the model was made at; None for the reference pose, taken as held."""
     free_base: str | None = None
     """Name of the base if nothing holds it."""
+
+    def __post_init__(self) -> None:
+        lock(tuple(vars(self).values()))
 
     @cached_property
     def end_effector_poses(self) -> Array:
@@ -218,20 +221,32 @@ class ReducedModel(Model):
 
 
 def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:
-    """The mechanism with its free base fixed where it stands, and the base's name; itself and None without one."""
-    free = [i for i in mech.topology.tree if mech.joints[i].kind == "free" and WORLD in _ends(mech.joints[i])]
+    """The mechanism with its free base fixed where it stands, and the base's name; itself and None without one.
+
+    A free joint whose body is welded or otherwise held is none. What floats only in part, such as the loose object
+    in the file of a hand, cannot be told as one base and is refused.
+    """
+    free = [i for i in mech.topology.tree if mech.joints[i].kind == "free"]
+    free = [i for i in free if set(mech.joints[i].axes) <= set(mech.unheld)]
     if not free:
         return mech, None
     if len(free) > 1:
         names = ", ".join(f"'{mech.joints[i].name}'" for i in free)
         raise MechanismError(f"'{mech.name}' floats in several pieces (free joints {names}); reduce one at a time")
     joint = mech.joints[free[0]]
+    if WORLD not in (joint.parent, joint.child):
+        raise MechanismError(
+            f"'{joint.child}' of '{mech.name}' floats on '{joint.parent}'; let it float from the world itself (in a "
+            "URDF file, call that link 'world')"
+        )
+    base = joint.child if joint.parent == WORLD else joint.parent
+    held = [other.name for other in mech.joints if WORLD in (other.parent, other.child) and other is not joint]
+    if held:
+        raise MechanismError(
+            f"'{base}' floats in '{mech.name}', but the world holds other parts of it by {listed(held)}; "
+            f"reduce a mechanism without '{base}', or without those (a supple.World takes both)"
+        )
     at = joint.pose_parent @ joint.displacement(joint.reference)
     fixed = Joint(joint.name, joint.parent, joint.child, at, joint.pose_child)
     joints = tuple(fixed if i == free[0] else other for i, other in enumerate(mech.joints))
-    base = joint.child if joint.parent == WORLD else joint.parent
     return replace(mech, joints=joints, keyframes=()), base
-
-
-def _ends(joint: Joint) -> tuple[str, str]:
-    return joint.parent, joint.child

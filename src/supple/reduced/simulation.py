@@ -68,8 +68,9 @@ class ReducedSimulation:
         dt = positive_seconds(dt)
         if reconstruction not in RECONSTRUCTIONS:
             raise MechanismError(f"reconstruction is one of {RECONSTRUCTIONS}, got {reconstruction!r}")
-        if threads < 1 or corrections < 0:
-            raise MechanismError("threads must be at least 1, corrections not negative")
+        for what, value, least in (("threads", threads, 1), ("corrections", corrections, 0)):
+            if not isinstance(value, int | np.integer) or value < least:
+                raise MechanismError(f"{what} must be a whole number, {least} or more, got {value!r}")
         self.model, self.dt, self.reconstruction = model, dt, reconstruction
         self.mechanism = model.mechanism
         self._options = dt, reconstruction, corrections, threads
@@ -277,6 +278,8 @@ class ReducedSimulation:
 
     def restore(self, saved: ReducedState) -> None:
         """Back to a saved state, with the loads, handles and targets of then."""
+        if not isinstance(saved, ReducedState) or len(saved.state) != len(self._motion.state):
+            raise MechanismError("this state was saved by a simulation of another model")
         self._motion.set_state(saved.state, saved.time)
         self._act(saved)
 

@@ -12,7 +12,6 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.poses import find
 from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, condense, reduce
-from supple.reduced.model import held_base
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.scenery import SceneMotion
 
@@ -39,7 +38,7 @@ class Models:
     @cached_property
     def rest(self) -> Equilibrium | None:
         """Where every method starts, under gravity alone; none (the reference pose) where there is no equilibrium."""
-        if held_base(self.mechanism)[1] is not None:
+        if loose_bodies(self.mechanism):
             return None
         try:
             return equilibrium(self.mechanism, progress=lambda fraction: None)
@@ -94,11 +93,17 @@ METHODS = {
 }
 
 
+def loose_bodies(mech: Mechanism) -> list[str]:
+    """Bodies on free joints that nothing holds: a floating base, or objects that lie about."""
+    free = [joint for joint in mech.joints if joint.kind == "free"]
+    return [joint.child for joint in free if not set(joint.axes).isdisjoint(mech.unheld)]
+
+
 def likely_method(mech: Mechanism) -> str:
     """What a user sees first: the fastest method that fits."""
     if not mech.unheld:
         return "linear"
-    fits = not (mech.topology.loops or mech.motors or mech.couplings)
+    fits = not (mech.topology.loops or mech.motors or mech.couplings) and all(body.mass > 0 for body in mech.bodies)
     return "adaptive" if fits else "engine"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from os import PathLike
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.viewer import surfaces
 from supple.viewer.solids import (
@@ -55,6 +57,7 @@ def draw(
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
+    check_mechanism(mech)
     shape = _poses(mech, poses)
     scene = Scene(view)
     if ghost is not None:
@@ -197,11 +200,13 @@ def _render(
     solids = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25, zorder=2)
     axes.add_collection(solids)
     line = {"arrowstyle": "-", "color": INK, "lw": 0.8, "shrinkB": 0}
-    style = {"ha": "center", "va": "center", "color": INK, "fontsize": 10, "zorder": 4}
+    style = {"ha": "center", "va": "center", "color": INK, "fontsize": 10, "zorder": 4, "parse_math": False}
     for name, text in texts.items():
         axes.annotate(name, ends[name], text, arrowprops=line, **style)
     _words(figure, mech, title, spacing)
-    figure.savefig(path)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font does not have
+        figure.savefig(path)
 
 
 def _beside(at: Array, low: Array, high: Array, inch: float) -> Array:
@@ -241,7 +246,8 @@ def _words(figure: Any, mech: Mechanism, title: str, spacing: float) -> None:
     counts = ((bodies, "body", "bodies"), (joints, "joint", "joints"), (loops, "loop", "loops"))
     sizes = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
     left = 0.14 / width
-    figure.text(left, 1 - 0.25 / height, title, fontsize=13, fontweight="bold", color=INK, va="center")
+    bold = {"fontsize": 13, "fontweight": "bold", "color": INK, "va": "center", "parse_math": False}
+    figure.text(left, 1 - 0.25 / height, title, **bold)
     under = f"{', '.join(sizes)}; grid {spacing:g} m"
     figure.text(left, 1 - 0.48 / height, under, fontsize=9, color="#5a6270", va="center")
     kinds = Counter(joint.kind for joint in mech.joints if joint.kind in COLOURS)

@@ -79,7 +79,7 @@ class Recording:
     @staticmethod
     def load(path: str | PathLike[str]) -> Recording:
         """Reads what `save` wrote; anything else raises `MechanismError`."""
-        with opened(path, FORMAT, "recording", "supple run ... --record") as (mech, header, arrays):
+        with opened(path, FORMAT, "recording", "supple run ... --time 2 -o run.npz") as (mech, header, arrays):
             names = tuple(str(name) for name in header["end_effectors"])
             for name in names:
                 mech.frame(name)

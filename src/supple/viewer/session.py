@@ -17,6 +17,7 @@ from supple.engine import Simulation
 from supple.engine.dynamics import handle_spring
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.reduced import BlendedModel, ReducedSimulation, explore
 from supple.reduced.simulation import RANGE
@@ -65,6 +66,8 @@ class Session:
         method: str | None = None,
         dt: float = 2e-3,
     ) -> None:
+        if not isinstance(subject, SceneModels):
+            check_mechanism(subject)
         self.mechanism, self.dt = (subject if isinstance(subject, Mechanism) else subject.mechanism), dt
         self.messages: deque[Message] = deque(maxlen=40)
         self.targets: dict[str, Array] = {}

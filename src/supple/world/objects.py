@@ -25,9 +25,8 @@ def solid(
     (3,), turned by `rotation` (3, 3); `friction` is its sliding coefficient."""
     mass = float(array(mass, (), f"mass of '{name}'"))
     shape = Shape(kind, size, np.eye(4), name=name, friction=(friction, 0.0, 0.0))  # type: ignore[arg-type]
-    pose = spatial.pose(
-        np.eye(3) if rotation is None else np.asarray(rotation, dtype=float), array(at, (3,), f"place of '{name}'")
-    )
+    turn = array(np.eye(3) if rotation is None else rotation, (3, 3), f"rotation of '{name}'")
+    pose = spatial.pose(turn, array(at, (3,), f"place of '{name}'"))
     return Body(name, pose, mass, inertia=mass * moments(kind, shape.size), shapes=(shape,))
 
 

@@ -78,6 +78,9 @@ class World:
         self._made: Any = None
         self._solids: list[Solid] = []
         self._owners: list[str] = []
+        """Of each solid: an object, "mechanism:body" or a shape of the ground."""
+        self._parties: list[str] = []
+        """And the object or mechanism it belongs to; none for the ground."""
         self._objects: dict[str, Any] = {}
         self.bodies: dict[str, Body] = {}
         """The free objects as they were put in, by name."""
@@ -201,6 +204,7 @@ class World:
         )
         self._solids.append(each)
         self._owners.append(owner)
+        self._parties.append(self._participants[participant] if participant >= 0 else "")
         self._core.set_narrow(General(self._solids))
 
     def _name(self, name: str) -> str:
@@ -320,11 +324,12 @@ class World:
         if name not in self._owners and name not in self._participants:
             known = list(dict.fromkeys([*self._participants, *self._owners]))
             find(known, name, "object, mechanism or ground in this world")
+        parties = self._parties if name in self._participants else self._owners
         total = np.zeros(3)
-        for contact in self.contacts:
-            for who, sign in ((contact.first, 1.0), (contact.second, -1.0)):
-                if who == name or who.partition(":")[0] == name:
-                    total += sign * contact.force
+        for row in self._core.contacts():
+            for side, sign in ((int(row[0]), 1.0), (int(row[1]), -1.0)):
+                if parties[side] == name:
+                    total += sign * row[9:12]
         return total
 
     @property

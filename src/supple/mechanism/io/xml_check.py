@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -25,6 +26,7 @@ COUNTS = {"nsample", "maxhullvert", "dim", "actdim"}
 TEXT = {"name", "class", "childclass", "model", "file", "filename", "data", "prefix"}
 """Attributes in which nan or inf is a word."""
 MESHES = {".stl", ".obj", ".msh"}
+URDF_PARTS = ("link", "joint", "material", "mujoco")
 TEXTURE_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 
 
@@ -238,7 +240,8 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
     if any(":" in e.tag and e.tag.split(":")[0] == "xacro" for e in root.walk()):
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
     compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
-    root.children = [e for e in root.children if e.tag in ("link", "joint", "material", "mujoco")]
+    _left_out(root, notes)
+    root.children = [e for e in root.children if e.tag in URDF_PARTS]
     _names(root)
     _settings(root)
     for part in root.walk():
@@ -250,6 +253,17 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
             owner.children = [shape for shape in owner.children if not _unreadable(owner, shape, notes)]
         if part.tag == "mesh" and "filename" in part.attributes:
             part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).absolute())
+
+
+def _left_out(root: Element, notes: list[ImportNote]) -> None:
+    """Notes what URDF files say to controllers and other simulators."""
+    counts = Counter(part.tag for part in root.children if part.tag not in URDF_PARTS)
+    joints = [part for e in root.children if e.tag == "joint" for part in e.children]
+    counts.update(part.tag for part in joints if part.tag in ("calibration", "safety_controller"))
+    notes += [ImportNote(f"{count} <{tag}>", "not imported; it is for other programs") for tag, count in counts.items()]
+    fast = sum(part.tag == "limit" and "velocity" in part.attributes for part in joints)
+    if fast:
+        notes.append(ImportNote(f"{fast} velocity limits", "not imported; nothing limits the speed of joints"))
 
 
 def _names(root: Element) -> None:

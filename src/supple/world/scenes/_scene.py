@@ -9,6 +9,7 @@ from os import PathLike
 import numpy as np
 
 from supple.engine import Simulation
+from supple.engine.dynamics import positive_seconds
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
@@ -74,7 +75,7 @@ class Scene:
 
     def run(self, seconds: float, progress: Callable[[float], None] | None = None) -> None:
         """Steers and steps; `progress` is called with the fraction done."""
-        left = steps = round(seconds / self.world.dt)
+        left = steps = round(positive_seconds(seconds, "seconds") / self.world.dt)
         while left > 0:
             if progress is not None:
                 progress(1 - left / steps)
