@@ -96,8 +96,8 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         before, fixed = shown[int(topology.parent[b])]
         fixed = fixed @ near
         for first, twists in _blocks(joint, backwards):
-            step = before, starts[j] + first, np.ascontiguousarray(fixed), np.ascontiguousarray(twists)
-            before, fixed = core.add_step(*step)
+            here, along = np.ascontiguousarray(fixed), np.ascontiguousarray(twists)
+            before, fixed = core.add_step(before, starts[j] + first, here, along)
         shown[b] = before, fixed @ spatial.inverse(far)
     for b in range(len(mech.bodies)):
         core.add_shown(shown[b], False)
