@@ -139,11 +139,15 @@ void Condensed::abandon() {
     interior->restore(Interior::begun);
 }
 
-// A step, or a part of one, that is not found as a whole.
+// A step, or a part of one, that is not found as a whole. Motors that jump take their way in parts too.
 bool Condensed::in_parts(double whole) {
     const double end = time + whole, before = time;
+    parted_ = time;
+    whole_ = whole;
+    interior->set_out();
     bool done = divide(whole, 1);
     for (int k = 0; !done && k < 10 && fall(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
+    interior->drive(1);
     if (time != before) fresh = true;  // substeps leave no even history
     return done;
 }
@@ -263,7 +267,10 @@ bool Condensed::divide(double whole, int depth) {
     return true;
 }
 
-bool Condensed::advance(double h_now) { return solve(euler(h_now), false) != Found::nothing && accept(euler(h_now)); }
+bool Condensed::advance(double h_now) {
+    interior->drive((time + h_now - parted_) / whole_);
+    return solve(euler(h_now), false) != Found::nothing && accept(euler(h_now));
+}
 
 // False: motors that fight each other leave loops open; the state is put back.
 bool Condensed::accept(const Step& step) {

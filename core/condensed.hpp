@@ -86,6 +86,8 @@ class Interior {
     virtual void predict(double h, double trend) = 0;  // moves on with the present rates and `trend` of their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // the present state as the end of a step
+    virtual void set_out() {}                 // motors and rigid couplings that have been set elsewhere go there
+    virtual void drive(double) {}             // from where they stand: by such a part of the way
     virtual void keep() = 0;                  // remembers the state,
     virtual void back() = 0;                  // and goes back to it
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
@@ -123,6 +125,8 @@ class SparseInterior : public Interior {
     void predict(double h, double trend) override;
     void finish(const Step* step) override;
     void accept(double h) override { stepper_.accept(h); }
+    void set_out() override;
+    void drive(double part) override;
     void keep() override;
     void back() override;
     void write_poses(double* rows) const override;
@@ -150,6 +154,11 @@ class SparseInterior : public Interior {
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
     bool exact_ = false;   // elements hold the tangent of motion
+    struct Way {
+        int row;
+        double from, to;
+    };
+    std::vector<Way> ways_;  // of motors
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
@@ -245,6 +254,7 @@ class Condensed : public Participant {
     bool begun_ = false;
     double last_ = 0;                 // part of it, s: h, or less where it had to be divided
     Found found_ = Found::nothing;
+    double parted_ = 0, whole_ = 1;   // when a step in parts began and how long it is, s
     Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };
 

@@ -9,6 +9,7 @@ namespace supple {
 
 namespace {
 constexpr double unseen = 1e-7;  // motion, rad or radii: as a step's last correction
+constexpr double set_elsewhere = 1e-6;  // rad or m from where a motor stands
 }
 
 SparseInterior::SparseInterior(System& system, Stepper& stepper) : system_(system), stepper_(stepper) {
@@ -237,6 +238,22 @@ void SparseInterior::predict(double h, double trend) {
         x_[system_.axis_row(axis)] = h * (rate + trend * (rate - stepper_.history.rate_before[axis]));
     }
     system_.retract(system_.state, x_.data(), 1.0);
+}
+
+void SparseInterior::set_out() {
+    ways_.clear();
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
+        const Row& row = system_.rows[r];
+        const double stands = row.of.value(system_.state.q);
+        if (row.equality && std::abs(row.lower - stands) > set_elsewhere) ways_.push_back({static_cast<int>(r), stands, row.lower});
+    }
+}
+
+void SparseInterior::drive(double part) {
+    for (const Way& way : ways_) {
+        Row& row = system_.rows[way.row];
+        row.lower = row.upper = part < 1 ? way.from + part * (way.to - way.from) : way.to;
+    }
 }
 
 void SparseInterior::finish(const Step* step) {

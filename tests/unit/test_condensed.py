@@ -5,6 +5,7 @@ import pytest
 
 import supple
 from condensed_reference import LIBRARY, apart
+from small_mechanisms import driven
 from supple import spatial
 
 ARM = LIBRARY["robot_arm"]
@@ -151,6 +152,20 @@ def test_what_a_step_without_a_solution_says(model):
         each.apply("tip", np.zeros(6))
         each.step(5)
     assert np.array_equal(sim.poses.array, other.poses.array)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1e-1])
+@pytest.mark.parametrize("turn", [0.3, 1.0, -2.0])
+def test_motors_that_are_set_elsewhere_go_there_in_one_step(turn, dt):
+    """The elbow turns further than the motor does, for the forearm lags behind."""
+    mech = driven()
+    sim = supple.ReducedSimulation(supple.condense(mech, ["lower"]), dt)
+    sim.set_target("drive", turn)
+    sim.step()
+    assert sim.coordinates["shoulder"][0] == pytest.approx(turn, abs=1e-9)
+    sim.step(round(20 / dt))
+    full = supple.equilibrium(mech, targets={"drive": turn})
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-6
 
 
 def test_motors_that_fight_each_other_are_refused():
