@@ -168,6 +168,17 @@ def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
         assert what in found
 
 
+@pytest.mark.parametrize("limits", ['lower="0" upper="0"', 'lower="2" upper="-1"', ""])
+def test_what_a_urdf_leaves_open_is_reported(tmp_path: Path, limits: str) -> None:
+    box = '<collision><geometry><box size="0.1 0.2 0.5"/></geometry></collision>'
+    text = URDF.replace('lower="-1" upper="2"', limits).replace(f'"upper">{INERTIAL}', f'"upper">{box}')
+    mech = load_quietly(write(tmp_path, text, "arm.urdf"))
+    assert mech.body("upper").mass == pytest.approx(10.0)
+    assert "link 'upper': has no <inertial>; its collision shapes weigh" in reported(mech)
+    np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-np.inf, np.inf]])
+    assert "limits of joint 'shoulder': lower is not below upper" in reported(mech)
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "text"),
     [

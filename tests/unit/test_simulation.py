@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -511,6 +512,35 @@ def test_a_step_of_several_turns_is_divided():
         energy.append(sim.energy.total)
     assert (np.diff(energy) < 0).all()
     assert sim.coordinates["axle"][0] == pytest.approx(100 * np.sin(np.sqrt(10) * 0.5) / np.sqrt(10), rel=0.1)
+
+
+@pytest.mark.parametrize("level", ["engine", "reduced", "world"])
+def test_a_long_run_is_interrupted(level):
+    """Ctrl-C, here a timer, is heard before all steps are done; the state is that of some good step."""
+
+    def press(*_):
+        raise KeyboardInterrupt
+
+    mech = pendulum(stiffness=10.0)
+    full = supple.Simulation(mech, 1e-3)
+    sim, n = full, 200_000
+    if level == "reduced":
+        sim, n = supple.ReducedSimulation(supple.reduce(mech, ["end"]), 1e-3), 20_000_000
+    if level == "world":
+        sim = supple.World()
+        sim.add(full)
+    before = signal.signal(signal.SIGALRM, press)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            sim.step(n)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    reached = sim.time
+    assert 0 < reached < 0.9 * n * 1e-3
+    sim.step(2)
+    assert sim.time == pytest.approx(reached + 2e-3)
 
 
 def test_a_thread_that_still_holds_one_at_the_end_says_nothing():

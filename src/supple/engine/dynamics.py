@@ -22,6 +22,8 @@ from supple.mechanism.record import Array, array
 METHODS = {"euler": 1, "bdf2": 2}
 NOTICEABLE = 0.02
 """Change of a motor's curve within one step, rad or m, from which on it is looked at for a jump."""
+STEPS_AT_ONCE = 256
+"""In the core, after which Ctrl-C is heard."""
 GAPING = 1e-6
 """Gap of a loop, m or rad, or distance of a motor from its coordinate, that a simulation may start with."""
 
@@ -218,18 +220,22 @@ class Simulation:
         however small; the state stays at the last good step."""
         check_count(n)
         driven, targets = self._targets(n)
-        done = self._core.step(driven, targets, n)
-        self.reached(targets, done)
-        if done < n:
-            raise ConvergenceError(
-                f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
-                "violent there (a limit or motor that fights another, a force that is too large); the state is that "
-                "of the last good step",
-                time=self.time,
-            )
+        for first in range(0, n, STEPS_AT_ONCE):
+            ahead = targets[first : first + STEPS_AT_ONCE]
+            done = self._core.step(driven, ahead, len(ahead))
+            self.reached(ahead, done)
+            if done < len(ahead):
+                raise ConvergenceError(
+                    f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
+                    "violent there (a limit or motor that fights another, a force that is too large); the state is "
+                    "that of the last good step",
+                    time=self.time,
+                )
 
     def _targets(self, n: int) -> tuple[list[int], Array]:
         """Rows of the motors with a function of time, and what these prescribe (n, rows) at the ends of n steps."""
+        if not self._motors:
+            return [], np.zeros((n, 0))
         driven = [self._eqs.row[name] for name in self._motors]
         times = list(accumulate([self.time, *[self.dt] * n]))  # as the core adds them up, so that every split agrees
         targets = np.zeros((n, len(driven)))

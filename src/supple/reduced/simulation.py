@@ -28,6 +28,8 @@ from supple.reduced.motion import RECONSTRUCTIONS
 RANGE = 0.15
 """Summed separation over the radius beyond which a linear model is out of its range."""
 BASES = ("coupled", "decoupled")
+STEPS_AT_ONCE = 4096
+"""In the core, after which Ctrl-C is heard."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,10 @@ class ReducedSimulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
-        if self._motion.core.step(n, False) < n:
-            raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+        for first in range(0, n, STEPS_AT_ONCE):
+            count = min(STEPS_AT_ONCE, n - first)
+            if self._motion.core.step(count, False) < count:
+                raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
 
     def linear(self) -> ReducedModel:
         """The linear model where the end effectors are now, of a simulation of a condensed model."""

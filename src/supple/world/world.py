@@ -13,7 +13,7 @@ from supple import _core, spatial
 from supple.contact.general import General
 from supple.contact.solids import Solid, solid
 from supple.engine import Simulation
-from supple.engine.dynamics import check_count, positive_seconds
+from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import WORLD, Body, Mesh, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
@@ -251,9 +251,14 @@ class World:
         if self._new != len(self._solids) or self._origin is None:
             self._check_start()
         plans = [sim.plan(n) for sim in self._full]
-        done, why = self._core.step(n)
-        for sim, plan in zip(self._full, plans, strict=True):
-            sim.reached(plan, done)
+        done, why = 0, 0
+        try:
+            while done < n and not why:
+                count, why = self._core.step(min(STEPS_AT_ONCE, n - done))
+                done += count
+        finally:
+            for sim, plan in zip(self._full, plans, strict=True):
+                sim.reached(plan, done)
         if done < n:
             culprit = self._core.culprit
             who = f"'{self._participants[culprit]}' " if culprit >= 0 else ""

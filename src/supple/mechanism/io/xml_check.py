@@ -241,6 +241,7 @@ def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
     compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
     _left_out(root, notes)
+    _assumed(root, notes)
     root.children = [e for e in root.children if e.tag in URDF_PARTS]
     _names(root)
     _settings(root)
@@ -264,6 +265,24 @@ def _left_out(root: Element, notes: list[ImportNote]) -> None:
     fast = sum(part.tag == "limit" and "velocity" in part.attributes for part in joints)
     if fast:
         notes.append(ImportNote(f"{fast} velocity limits", "not imported; nothing limits the speed of joints"))
+
+
+def _assumed(root: Element, notes: list[ImportNote]) -> None:
+    """Notes what MuJoCo takes for granted where a URDF file says nothing, or nothing that can be."""
+    for part in root.children:
+        tags = {child.tag: child for child in part.children}
+        if part.tag == "link" and "collision" in tags and "inertial" not in tags:
+            notes.append(ImportNote(str(part), "has no <inertial>; its collision shapes weigh as much as water"))
+        if part.tag == "joint" and part.attributes.get("type") in ("revolute", "prismatic") and _limitless(tags):
+            notes.append(ImportNote(f"limits of {part}", "lower is not below upper; it moves without limits"))
+
+
+def _limitless(tags: dict[str, Element]) -> bool:
+    given = tags["limit"].attributes if "limit" in tags else {}
+    try:
+        return float(given.get("lower", 0)) >= float(given.get("upper", 0))
+    except ValueError:
+        return False  # refused later
 
 
 def _names(root: Element) -> None:
