@@ -21,19 +21,25 @@ from typing import Any
 
 
 def parse_args(
-    description: str | None = None, parts: Sequence[str] = (), steps: int | None = None
+    description: str | None = None,
+    parts: Sequence[str] = (),
+    steps: int | None = None,
+    seconds: int | None = None,
+    out: str | None = None,
 ) -> argparse.Namespace:
-    """The options that all benchmarks take; with `parts` also `--only`, some of these; with `steps` also `--long`, that
-    many unless it says how many."""
+    """The options that all benchmarks take; with `parts` also `--only`, some of these; with `steps` or `seconds` also
+    `--long`, that many unless it says how many; with `out` also `--out FOLDER`, for what that says."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
     if parts:
         parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="these parts of it")
-    if steps is not None:
-        parser.add_argument(
-            "--long", type=int, nargs="?", const=steps, metavar="STEPS", help=f"the long run, {steps:,} steps each"
-        )
+    for unit, count in (("steps", steps), ("seconds", seconds)):
+        if count is not None:
+            text = f"the long run, {count:,} {unit}"
+            parser.add_argument("--long", type=int, nargs="?", const=count, metavar=unit.upper(), help=text)
+    if out:
+        parser.add_argument("--out", type=Path, metavar="FOLDER", help=out)
     return parser.parse_args()
 
 

@@ -7,7 +7,6 @@ First natural frequency of models without added modes, with three masses: consis
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 import supple
-from _report import Report
+from _report import Report, parse_args
 from supple.mechanism import Mechanism
 
 MODES = 12
@@ -27,11 +26,7 @@ INK, RED, BLUE, GREEN = "#2b2f36", "#d1495b", "#2e86ab", "#3a9e4f"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="finish within a minute")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="plot the step responses there")
-    args = parser.parse_args()
+    args = parse_args(__doc__, out="plot the step responses there")
     report = Report("natural frequencies of reduced models", args)
     frequencies(report)
     responses(report, 1.0 if args.quick else 4.0, args.out)

@@ -8,7 +8,6 @@ separation.csv, separation.json and separation.png.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from scipy.optimize import root
 
 import supple
-from _report import Report
+from _report import Report, parse_args
 from supple import spatial
 from supple.mechanism import Mechanism
 
@@ -47,11 +46,7 @@ class Point:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="finish within a minute")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write data and plot there")
-    args = parser.parse_args()
+    args = parse_args(__doc__, out="write data and plot there")
     report = Report("separation of joints, one linear model", args)
     steps = np.linspace(0, 1.2, 13 if args.quick else 49)[1:]
     curves: dict[str, list[list[Point]]] = {}

@@ -2,12 +2,11 @@
 
 A chain of 400 links and, where the robots are beside the project, the Shadow hand of 26 bodies with its meshes, dragged
 about by a script. The browser is a bare client of the page's protocol, so that drawing costs nothing; with
-`--soak SECONDS` it drags, on and on, and the growth of memory is measured (`--only-soak`: nothing else).
+`--long` it drags instead, on and on, and the growth of memory is measured.
 """
 
 import asyncio
 import resource
-import sys
 import threading
 import warnings
 from contextlib import suppress
@@ -174,15 +173,12 @@ def rates(report: Report, seconds: float) -> None:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    long = float(sys.argv.pop(sys.argv.index("--soak") + 1)) if "--soak" in sys.argv else 0.0
-    alone = "--only-soak" in sys.argv
-    sys.argv = [word for word in sys.argv if word not in ("--soak", "--only-soak")]
-    args = parse_args(__doc__)
+    args = parse_args(__doc__, seconds=3600)
     report = Report("viewer", args)
-    if not alone:
+    if args.long is None:
         rates(report, 4.0 if args.quick else 15.0)
-    if long:
-        soak(report, long)
+    else:
+        soak(report, args.long)
     report.finish()
 
 

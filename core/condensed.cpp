@@ -18,6 +18,7 @@ constexpr double surely = 0.1;        // of that, where the rate of convergence 
 constexpr int trusted = 8;            // which it is for so many
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
+constexpr double apart = 1e-6;        // a step that leaves loops or motors as far from closed as this had no solution
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad or radii
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
@@ -96,16 +97,57 @@ double Condensed::apply(double largest) {
 
 bool Condensed::step() {
     ++steps;
-    const double end = time + h, before = time;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
-    const Found found = attempt(whole);
-    if (found != Found::nothing) {
-        accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
+    Found found = solve(whole, false);
+    bool done = taken(found) && accept(whole);
+    if (!done) {
+        interior->back();
+        remember();
+        found = again(whole, found);
+        done = found != Found::nothing && accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
+    }
+    if (done) {
         look_after(found);
         return true;
     }
-    bool done = divide(h, 1);
+    done = in_parts(h);
+    if (!done) abandon();
+    return done;
+}
+
+// The start of a step, from which it may be abandoned.
+void Condensed::remember() {
+    start_.lambda = lambda();
+    start_.lambda_before = lambda_before;
+    start_.time = time;
+    start_.fresh = fresh;
+    start_.patience = patience;
+    start_.pace = pace;
+    interior->save(Interior::begun);
+}
+
+void Condensed::abandon() {
+    begun_ = false;
+    interior->restore(Interior::begun);
+    interior->lambda = start_.lambda;
+    lambda_before = start_.lambda_before;
+    time = start_.time;
+    fresh = start_.fresh;
+    patience = start_.patience;
+    pace = start_.pace;
+    interior->finish(nullptr);
+    interior->restore(Interior::begun);
+}
+
+// A step, or a part of one, that is not found as a whole. Motors that jump take their way in parts too.
+bool Condensed::in_parts(double whole) {
+    const double end = time + whole, before = time;
+    parted_ = time;
+    whole_ = whole;
+    interior->set_out();
+    bool done = divide(whole, 1);
     for (int k = 0; !done && k < 10 && fall(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
+    interior->drive(1);
     if (time != before) fresh = true;  // substeps leave no even history
     return done;
 }
@@ -114,21 +156,23 @@ bool Condensed::step() {
 bool Condensed::fall(double ahead) {
     if (!stands()) return relax();
     const Vector held = lambda();
-    interior->save();
+    interior->save(Interior::ahead);
     interior->predict(ahead, 0);
     if (relax()) return true;
-    interior->restore();
+    interior->restore(Interior::ahead);
     interior->lambda = held;
     interior->finish(nullptr);
-    interior->restore();
+    interior->restore(Interior::ahead);
     return false;
 }
 
-// The end of a step, not accepted yet.
-Condensed::Found Condensed::attempt(const Step& step) {
-    const Found found = solve(step, false);
-    if (found == Found::stable || (found == Found::unstable && patience > 0)) return found;
-    if (found == Found::unstable) interior->back();  // to its start
+bool Condensed::taken(Found found) const {
+    return found == Found::stable || (found == Found::unstable && patience > 0);
+}
+
+// Once more to the end of a step, from its start, after `found` was not taken.
+Condensed::Found Condensed::again(const Step& step, Found found) {
+    interior->back();
     const bool fell = !stands() && relax();  // set-points that moved, say, had left it unbalanced
     return found == Found::nothing && !fell ? found : solve(fell ? euler(step.h) : step, false);
 }
@@ -200,9 +244,7 @@ bool Condensed::relax() {
     }
     interior->downhill = false;
     if (!found) {
-        interior->back();
-        interior->finish(nullptr);
-        interior->back();
+        put_back();
         return false;
     }
     interior->keep();
@@ -226,17 +268,28 @@ bool Condensed::divide(double whole, int depth) {
 }
 
 bool Condensed::advance(double h_now) {
-    if (solve(euler(h_now), false) == Found::nothing) return false;
-    accept(euler(h_now));
-    return true;
+    interior->drive((time + h_now - parted_) / whole_);
+    return solve(euler(h_now), false) != Found::nothing && accept(euler(h_now));
 }
 
-void Condensed::accept(const Step& step) {
+// False: motors that fight each other leave loops open; the state is put back.
+bool Condensed::accept(const Step& step) {
     interior->finish(&step);
+    if (interior->gap() > apart) {
+        put_back();
+        return false;
+    }
     interior->accept(step.h);
     lambda_before = before_;
     time += step.h;
     fresh = false;
+    return true;
+}
+
+void Condensed::put_back() {
+    interior->back();
+    interior->finish(nullptr);
+    interior->back();
 }
 
 // To the end of a step, from where the rates lead or from here. If nothing is found, the state is put back.
@@ -298,9 +351,7 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         last = INFINITY;
         k = -1;
     }
-    interior->back();
-    interior->finish(nullptr);
-    interior->back();
+    put_back();
     return Found::nothing;
 }
 

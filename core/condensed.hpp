@@ -86,12 +86,15 @@ class Interior {
     virtual void predict(double h, double trend) = 0;  // moves on with the present rates and `trend` of their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // the present state as the end of a step
+    virtual void set_out() {}                 // motors and rigid couplings that have been set elsewhere go there
+    virtual void drive(double) {}             // from where they stand: by such a part of the way
     virtual void keep() = 0;                  // remembers the state,
     virtual void back() = 0;                  // and goes back to it
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
     virtual double kinetic() const = 0;       // energy after a step, J
-    virtual void save() = 0;                  // everything the next step depends on but `lambda`,
-    virtual void restore() = 0;               // and back
+    enum Moment { begun, ahead };             // of a step
+    virtual void save(Moment) = 0;            // everything the next step depends on but `lambda`,
+    virtual void restore(Moment) = 0;         // and back
 };
 
 inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
@@ -122,12 +125,14 @@ class SparseInterior : public Interior {
     void predict(double h, double trend) override;
     void finish(const Step* step) override;
     void accept(double h) override { stepper_.accept(h); }
+    void set_out() override;
+    void drive(double part) override;
     void keep() override;
     void back() override;
     void write_poses(double* rows) const override;
     double kinetic() const override { return system_.kinetic_energy(); }
-    void save() override;
-    void restore() override;
+    void save(Moment moment) override;
+    void restore(Moment moment) override;
 
    private:
     void act(bool outside);
@@ -149,6 +154,11 @@ class SparseInterior : public Interior {
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
     bool exact_ = false;   // elements hold the tangent of motion
+    struct Way {
+        int row;
+        double from, to;
+    };
+    std::vector<Way> ways_;  // of motors
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
@@ -158,7 +168,7 @@ class SparseInterior : public Interior {
         std::vector<Vec6> velocity, momentum;
         std::vector<double> rate;
         History history;
-    } saved_;
+    } saved_[2];           // by their moments
 };
 
 // How fast corrections shrank in a step not long ago: the second was `rate` times the first, of size `first`.
@@ -183,7 +193,7 @@ class Condensed : public Participant {
 
     void prepare();                   // once the tips are known
     void drop_anchors(double linear, double angular);  // once the interior stands in balance; N/m and N m/rad to try
-    bool step();                      // false: failed at every size; the state is that of the last good step
+    bool step();                      // false: failed at every size; the state is as it was
     // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
     // steps that adapt. Returns the fraction reached, 1 if all is well.
     double balance();
@@ -206,9 +216,13 @@ class Condensed : public Participant {
    private:
     enum class Found { nothing, unstable, stable };
     Found solve(const Step& step, bool from_here);
-    Found attempt(const Step& step);
+    bool taken(Found found) const;
+    Found again(const Step& step, Found found);
+    void remember();
     bool advance(double h);
-    void accept(const Step& step);
+    bool accept(const Step& step);
+    void put_back();
+    bool in_parts(double whole);
     bool divide(double h, int depth);
     void look_after(Found found);
     bool stable();
@@ -236,9 +250,11 @@ class Condensed : public Participant {
         bool fresh = true;
         int patience = 0;
         Pace pace;
-    } start_;                         // of a step in a World
+    } start_;                         // of a step
     bool begun_ = false;
+    double last_ = 0;                 // part of it, s: h, or less where it had to be divided
     Found found_ = Found::nothing;
+    double parted_ = 0, whole_ = 1;   // when a step in parts began and how long it is, s
     Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };
 

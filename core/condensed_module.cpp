@@ -131,6 +131,32 @@ class CondensedCore {
         return reached;
     }
 
+    // From the equilibrium that it was made at: limits give way a little to what they carry (mu). Should that lead off one of
+    // them (a lid that leans on it, beyond upright, is pushed by its weight as if by a negative spring), it starts as deep in
+    // its stop as that takes.
+    void give_way(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        balance();
+        tell();
+        bool left = false;
+        std::vector<double> deeper = doubles(q);
+        for (std::size_t r = 0; r < engine.system.rows.size(); ++r) {
+            const Row& row = engine.system.rows[r];
+            if (row.stop == 0 || mu.data()[r] == 0) continue;
+            double torque, slope, energy, square = 0;
+            row.push(row.of.value(engine.system.state.q), torque, slope, energy);
+            left = left || !(torque * mu.data()[r] > 0);
+            const double more = std::copysign(row.deep(std::abs(mu.data()[r]) / row.stop), mu.data()[r]);
+            for (double c : row.of.coefficients) square += c * c;
+            for (std::size_t i = 0; i < row.of.axes.size(); ++i) deeper[row.of.axes[i]] += more / square * row.of.coefficients[i];
+        }
+        if (!left) return;
+        engine.set_state(q, lambda, mu);
+        engine.system.state.q = deeper;
+        model.interior->lambda.setZero();
+        model.interior->start();
+        balance();
+    }
+
     double hold(const Doubles& goals) {
         expect(goals, 16 * model.interior->tips.size());
         std::vector<Pose> at;
@@ -153,6 +179,7 @@ void bind_condensed(nb::module_& module) {
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
         .def("balance", &CondensedCore::balance)
+        .def("give_way", &CondensedCore::give_way)
         .def("hold", &CondensedCore::hold)
         .def("compliance",
              [](CondensedCore& c) {

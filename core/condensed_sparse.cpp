@@ -9,6 +9,7 @@ namespace supple {
 
 namespace {
 constexpr double unseen = 1e-7;  // motion, rad or radii: as a step's last correction
+constexpr double set_elsewhere = 1e-6;  // rad or m from where a motor stands
 }
 
 SparseInterior::SparseInterior(System& system, Stepper& stepper) : system_(system), stepper_(stepper) {
@@ -239,6 +240,22 @@ void SparseInterior::predict(double h, double trend) {
     system_.retract(system_.state, x_.data(), 1.0);
 }
 
+void SparseInterior::set_out() {
+    ways_.clear();
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
+        const Row& row = system_.rows[r];
+        const double stands = row.of.value(system_.state.q);
+        if (row.equality && std::abs(row.lower - stands) > set_elsewhere) ways_.push_back({static_cast<int>(r), stands, row.lower});
+    }
+}
+
+void SparseInterior::drive(double part) {
+    for (const Way& way : ways_) {
+        Row& row = system_.rows[way.row];
+        row.lower = row.upper = part < 1 ? way.from + part * (way.to - way.from) : way.to;
+    }
+}
+
 void SparseInterior::finish(const Step* step) {
     if (step) {
         system_.relieve(columns_.rightCols(1).data(), unseen);
@@ -269,16 +286,17 @@ void SparseInterior::back() {
     system_.rate = kept_rate_;
 }
 
-void SparseInterior::save() {
-    saved_ = {system_.state, system_.velocity, system_.momentum, system_.rate, stepper_.history};
+void SparseInterior::save(Moment moment) {
+    saved_[moment] = {system_.state, system_.velocity, system_.momentum, system_.rate, stepper_.history};
 }
 
-void SparseInterior::restore() {
-    system_.state = saved_.state;
-    system_.velocity = saved_.velocity;
-    system_.momentum = saved_.momentum;
-    system_.rate = saved_.rate;
-    stepper_.history = saved_.history;
+void SparseInterior::restore(Moment moment) {
+    const auto& saved = saved_[moment];
+    system_.state = saved.state;
+    system_.velocity = saved.velocity;
+    system_.momentum = saved.momentum;
+    system_.rate = saved.rate;
+    stepper_.history = saved.history;
 }
 
 void SparseInterior::write_poses(double* rows) const {

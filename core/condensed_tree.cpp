@@ -26,10 +26,10 @@ Passes<E>::Passes(const System& system) : system_(system) {
             step.axis = n_;
             step.fixed = at.fixed;
             step.twist[0] = backwards ? Vec6(-system.twists[axis]) : system.twists[axis];
-            tree_.steps.push_back(step);
             before_.push_back(at.step);
             axis_.push_back(axis);
-            at = {n_++, Pose{}};
+            at = tree_.add(step);
+            ++n_;
         }
         bodies_[b] = {at.step, at.fixed * (backwards ? joint.pose_parent : joint.pose_child).inverse()};
     }
@@ -48,8 +48,10 @@ Passes<E>::Passes(const System& system) : system_(system) {
     first_.resize(n_);
     outward_first_.resize(n_);
     carried_.resize(n_);
-    for (int i = 0; i < n_; ++i)
-        for (int k = 0; k < 6; ++k) own_[own_twist + k][i] = tree_.steps[i].twist[0][k];
+    for (int i = 0; i < n_; ++i) {
+        own_[own_slide][i] = tree_.steps[i].twist[0][2];
+        own_[own_turn][i] = tree_.steps[i].twist[0][5];
+    }
     for (int b = 0; b < system.bodies(); ++b) {
         const Tree::Shown& at = bodies_[b];
         if (at.step >= 0)
@@ -61,7 +63,7 @@ Passes<E>::Passes(const System& system) : system_(system) {
         each->assign(n_, 0.0);
     for (auto* each : {&spring_, &drag_, &answer_}) each->assign(own_.stride(), 0.0);
     for (int i = 0; i < n_; ++i)  // a slide's motion is measured in radii
-        scale_.push_back(tree_.steps[i].twist[0].template tail<3>().isZero(0) ? 1 / system.length_scale : 1.0);
+        scale_.push_back(own_[own_turn][i] == 0 ? 1 / system.length_scale : 1.0);
     heavy_ = !system.gravity.isZero(0);
     for (int axis : axis_) {
         stiffness_.push_back(system.stiffness[axis]);
@@ -128,7 +130,39 @@ void Passes<E>::restart() {
     spin_past_ = spin_old_ = spin_;
 }
 
-// Frames, screws, wrenches that act on links and, with a step, their momenta as the engine has them (System::apply).
+// Eight links on their way to frames R and centres of mass, M = R I, as the engine has them (System::apply).
+template <int E>
+SUPPLE_INLINE typename Passes<E>::Motion Passes<E>::motion(const Step& step, int i, const Turn& R, const Three& centre,
+                                                           const Eight& mass, const Turn& M) const {
+    const double over = 1 / step.h, c0 = step.c0, c2 = step.c2;
+    const Turn Rn = past_frame_.turn(i);
+    const Eight near = trace(Rn, R);
+    Three x = short_log(Rn, R);
+    const Three turned = past_.three(at_turn, i);
+    Three spin = c0 * x;
+    if (c2 != 0) {  // Jr(x) x_0 = x_0 - b x x x_0 + c x x (x x x_0)
+        const Eight t = dot(x, x);
+        const Eight b = 0.5 + t * (-1.0 / 24 + t * (1.0 / 720 + t * (-1.0 / 40320 + t * (1.0 / 3628800))));
+        const Eight c = 1.0 / 6 + t * (-1.0 / 120 + t * (1.0 / 5040 + t * (-1.0 / 362880 + t / 39916800.0)));
+        const Three once = cross(x, turned), twice = cross(x, once);
+        spin = spin + (-c2) * (turned + (-b) * once + c * twice);
+    }
+    spin = over * spin;
+    if (!(-largest(-near) > 2.98))  // far turns one by one
+        for (int l = 0; l < width && i + l < n_; ++l) {
+            if (near[l] > 2.98) continue;
+            Mat3 now, then;
+            now << get(R.x, l), get(R.y, l), get(R.z, l);
+            then << get(Rn.x, l), get(Rn.y, l), get(Rn.z, l);
+            const Vec3 turn = so3_log(then.transpose() * now);
+            put(x, l, turn);
+            put(spin, l, Vec3(over * (c0 * turn - c2 * (so3_right_jacobian(turn) * past_.vector(at_turn, i + l)))));
+        }
+    const Three flight = rate(step, centre, at_centre, i), angular = M * spin;
+    return {x, flight, spin, angular, mass * rate(step, flight, at_flight, i), rate(step, angular, at_angular, i)};
+}
+
+// Frames, screws, wrenches that act on links and, with a step, their motion.
 template <int E>
 template <bool nodes>
 void Passes<E>::look(const Step* step) {
@@ -152,8 +186,8 @@ void Passes<E>::look(const Step* step) {
             frame_.set(frame_turn + 3, i, R.y);
             frame_.set(frame_turn + 6, i, R.z);
         }
-        const Three about = R * own_.three(own_twist + 3, i);
-        const Three along = R * own_.three(own_twist, i) + cross(place, about);
+        const Three about = own_.at(own_turn, i) * R.z;
+        const Three along = own_.at(own_slide, i) * R.z + cross(place, about);
         const Three centre = R * own_.three(own_centre, i) + place;
         const Eight mass = own_.at(own_mass, i);
         const Three diagonal = own_.three(own_inertia, i), off = own_.three(own_inertia + 3, i);
@@ -162,53 +196,21 @@ void Passes<E>::look(const Step* step) {
         Three force = weight;
         Three torque = {};
         if (step) {
-            const double over = 1 / step->h, c0 = step->c0, c1 = step->c1, c2 = step->c2;
-            auto change = [&](const Three& now, int of) {
-                const Three two = c0 * now + c1 * past_.three(of, i);
-                return c2 == 0 ? two : two + c2 * old_.three(of, i);
-            };
-            const Three flight = over * change(centre, at_centre);
-            const Turn Rn = past_frame_.turn(i);
-            const Eight near = trace(Rn, R);
-            Three x = short_log(Rn, R);
-            const Three turned = past_.three(at_turn, i);
-            Three spin = c0 * x;
-            if (c2 != 0) {  // Jr(x) x_0 = x_0 - b x x x_0 + c x x (x x x_0)
-                const Eight t = dot(x, x);
-                const Eight b = 0.5 + t * (-1.0 / 24 + t * (1.0 / 720 + t * (-1.0 / 40320 + t * (1.0 / 3628800))));
-                const Eight c = 1.0 / 6 + t * (-1.0 / 120 + t * (1.0 / 5040 + t * (-1.0 / 362880 + t / 39916800.0)));
-                const Three once = cross(x, turned), twice = cross(x, once);
-                spin = spin + (-c2) * (turned + (-b) * once + c * twice);
-            }
-            spin = over * spin;
-            if (!(-largest(-near) > 2.98))  // far turns one by one
-                for (int l = 0; l < width && i + l < n_; ++l) {
-                    if (near[l] > 2.98) continue;
-                    Mat3 now, then;
-                    now << get(R.x, l), get(R.y, l), get(R.z, l);
-                    then << get(Rn.x, l), get(Rn.y, l), get(Rn.z, l);
-                    const Vec3 turn = so3_log(then.transpose() * now);
-                    const Vec3 rate = over * (c0 * turn - c2 * (so3_right_jacobian(turn) * past_.vector(at_turn, i + l)));
-                    put(x, l, turn);
-                    put(spin, l, rate);
-                }
-            const Three linear = mass * flight;
-            const Three angular = M * spin;
-            force = force + (-over) * change(linear, at_linear);
-            torque = (-over) * change(angular, at_angular);
+            const Motion moves = motion(*step, i, R, centre, mass, M);
+            force = force - moves.force;
+            torque = moves.torque;
             if (last || held) {
-                now_.set(at_flight, i, flight);
-                now_.set(at_spin, i, spin);
+                now_.set(at_flight, i, moves.flight);
+                now_.set(at_spin, i, moves.spin);
             }
             if (last) {
-                now_.set(at_turn, i, x);
+                now_.set(at_turn, i, moves.turn);
                 now_.set(at_centre, i, centre);
-                now_.set(at_linear, i, linear);
-                now_.set(at_angular, i, angular);
+                now_.set(at_angular, i, moves.angular);
             }
         }
         if (!nodes) continue;
-        const Three moment = torque + cross(centre, force), p = force - weight;
+        const Three moment = cross(centre, force) - torque, p = force - weight;
         screws_.set(0, i, along);
         screws_.set(3, i, about);
         Eight screw[8] = {along.x, along.y, along.z, about.x, about.y, about.z};
@@ -397,7 +399,7 @@ double Passes<E>::kinetic() const {
     for (int i = 0; i < n_; ++i) {
         Mat3 R;
         for (int c = 0; c < 3; ++c) R.col(c) = past_frame_.vector(3 * c, i);
-        sum += 0.5 * (past_.vector(at_linear, i).dot(past_.vector(at_flight, i)) +
+        sum += 0.5 * (own_[own_mass][i] * past_.vector(at_flight, i).squaredNorm() +
                       past_.vector(at_angular, i).dot(R * past_.vector(at_spin, i)) + spin_past_[i] * rate_[i]);
     }
     return sum;

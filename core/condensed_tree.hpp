@@ -56,9 +56,9 @@ class Columns {
 };
 
 // columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
-enum { own_twist = 0, own_centre = 6, own_mass = 9, own_inertia = 10, own_count = 16 };
+enum { own_slide = 0, own_turn = 1, own_centre = 2, own_mass = 5, own_inertia = 6, own_count = 12 };
 enum { frame_turn = 0, frame_count = 9 };
-enum { at_turn = 0, at_centre = 3, at_linear = 6, at_angular = 9, at_flight = 12, at_spin = 15, at_count = 18 };
+enum { at_turn = 0, at_centre = 3, at_angular = 6, at_flight = 9, at_spin = 12, at_count = 15 };
 
 enum class indefinite { refused, taken, turned };
 
@@ -107,8 +107,8 @@ class Passes : public TreeInterior {
     void back() override;
     void write_poses(double* out) const override;
     double kinetic() const override;
-    void save() override { saved_ = flat(); }
-    void restore() override { set_flat(saved_.data()); }
+    void save(Moment moment) override { saved_[moment] = flat(); }
+    void restore(Moment moment) override { set_flat(saved_[moment].data()); }
     void tell(System& system) const override;
     std::vector<double> flat() const override;
     void set_flat(const double* values) override;
@@ -119,6 +119,14 @@ class Passes : public TreeInterior {
         return {body.step, body.fixed * tips[e].on_body};
     }
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
+    SUPPLE_INLINE Three rate(const Step& step, const Three& now, int of, int i) const {  // of eight steps from i on
+        const Three two = step.c0 * now + step.c1 * past_.three(of, i);
+        return (1 / step.h) * (step.c2 == 0 ? two : two + step.c2 * old_.three(of, i));
+    }
+    struct Motion {  // of eight links: turn and velocities, angular momenta, and the rates of momenta
+        Three turn, flight, spin, angular, force, torque;
+    };
+    Motion motion(const Step& step, int i, const Turn& R, const Three& centre, const Eight& mass, const Turn& M) const;
     template <bool nodes>
     void look(const Step* step);
     template <class To>  // eight steps' columns of eight numbers, each to its own place
@@ -171,7 +179,7 @@ class Passes : public TreeInterior {
     Numbers stiffness_, damping_, armature_;
     bool curved_ = false;
     Numbers spring_, slope_, drag_, resists_, scale_, kept_q_, kept_rate_, answer_;
-    std::vector<double> saved_;
+    std::vector<double> saved_[2];  // by their moments
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
 };

@@ -3,25 +3,30 @@
 
 namespace supple {
 
+namespace {
+constexpr double shortest = 1e-3;  // last part of a step, over h
+}  // namespace
+
+// Where a step must be divided, contacts push in its last part only, which is as long as it can be.
 bool Condensed::begin() {
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
-    start_.lambda = lambda();
-    start_.lambda_before = lambda_before;
-    start_.time = time;
-    start_.fresh = fresh;
-    start_.patience = patience;
-    start_.pace = pace;
-    interior->save();
+    remember();
     ++steps;
-    const Step step = euler(h);
-    found_ = attempt(step);
-    begun_ = found_ != Found::nothing;
-    if (begun_)
-        interior->finish(&step);
-    else
+    for (last_ = h; last_ > shortest * h; last_ /= 2) {
+        const Step step = euler(last_);
+        if (last_ == h || in_parts(h - last_)) {
+            found_ = solve(step, false);
+            if (!taken(found_)) found_ = again(step, found_);
+            begun_ = found_ != Found::nothing;
+        }
+        if (begun_) {
+            interior->finish(&step);
+            return true;
+        }
         abandon();
-    return begun_;
+    }
+    return false;
 }
 
 Vec6 Condensed::drift(int i) const {
@@ -30,7 +35,7 @@ Vec6 Condensed::drift(int i) const {
 }
 
 // A wrench w on the tips moves them by C P^-1 (L + soft) w, with P that of the step's last Newton iteration: as velocities
-// per impulse, over h^2.
+// per impulse, over the square of its time.
 void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
     const Eigen::Index n = 3 * static_cast<Eigen::Index>(touches.size());
     forces_.setZero(lambda().size(), n);
@@ -47,42 +52,30 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
     pulls_ += soft_.asDiagonal() * forces_;
     pulls_ = response_.compliance * factors_.solve(pulls_);
     Eigen::Map<Matrix> all(response, n, n);
-    all.noalias() = forces_.transpose() * pulls_ / (h * h);
+    all.noalias() = forces_.transpose() * pulls_ / (last_ * last_);
     all = 0.5 * (all + all.transpose()).eval();
 }
 
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
     bool touched = false;
     for (std::size_t i = 0; i < touches.size(); ++i) {
-        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h;
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / last_;
         const int e = touches[i].frame;
         if (force.isZero(0)) continue;
         interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
         touched = true;
     }
-    if (touched) found_ = solve(euler(h), true);
-    if (found_ != Found::nothing) accept(euler(h));
+    if (touched) found_ = solve(euler(last_), true);
+    if (found_ != Found::nothing && !accept(euler(last_))) found_ = Found::nothing;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     if (found_ == Found::nothing) {
         abandon();
         return false;
     }
     begun_ = false;
+    if (last_ != h) fresh = true;  // parts leave no even history
     look_after(found_);
     return true;
-}
-
-void Condensed::abandon() {
-    begun_ = false;
-    interior->restore();
-    interior->lambda = start_.lambda;
-    lambda_before = start_.lambda_before;
-    time = start_.time;
-    fresh = start_.fresh;
-    patience = start_.patience;
-    pace = start_.pace;
-    interior->finish(nullptr);
-    interior->restore();
 }
 
 }  // namespace supple

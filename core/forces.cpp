@@ -68,8 +68,10 @@ double Row::pushed_to(double from, double to) const {
     const double sign = torque > 0 ? 1 : -1, limit = torque > 0 ? upper : lower;
     const double next = sign * (torque + slope * (to - from)) / stop;  // p^2 / (2 onset), or p - onset / 2
     if (next < 0) return slope < stop ? limit + sign * next * stop / slope : to;
-    return limit + sign * (next < onset / 2 ? std::sqrt(2 * onset * next) : next + onset / 2);
+    return limit + sign * deep(next);
 }
+
+double Row::deep(double push) const { return push < onset / 2 ? std::sqrt(2 * onset * push) : push + onset / 2; }
 
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));

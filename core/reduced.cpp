@@ -106,48 +106,51 @@ Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
     return result;
 }
 
-void Tree::prepare() {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        const Step& step = steps[i];
-        const Mat3& R = step.fixed.R;
+Tree::Shown Tree::add(Step step) {
+    Pose on_axis;
+    if (step.size == 1) {
         const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
-        const Mat3 W = skew(w);
-        Motion motion;  // position of exp: q v + (1 - cos q) w x v + (q - sin q) w x (w x v)
-        motion.still = rows(R, step.fixed.p);
-        motion.swing = rows(R * W, -R * (W * (W * v)));
-        motion.bend = rows(R * W * W, R * (W * v));
-        slides_.push_back(rows(Mat3::Zero(), R * (v + W * (W * v))));
-        motion.slides = !v.isZero(0);
-        motion.before = step.before;
-        motion.axis = step.axis;
-        motion.single = step.size == 1;
-        motions_.push_back(motion);
-        if (step.size == 1) single_axis_.push_back(step.axis);
+        const bool turns = !w.isZero(0);
+        on_axis.R = Eigen::Quaterniond::FromTwoVectors(Vec3::UnitZ(), turns ? w : v).toRotationMatrix();
+        on_axis.p = w.cross(v);
+        step.fixed = step.fixed * on_axis;
+        step.twist[0] << 0, 0, (turns ? w.dot(v) : v.norm()), 0, 0, (turns ? 1.0 : 0.0);
+    }
+    steps.push_back(step);
+    return {static_cast<int>(steps.size()) - 1, on_axis.inverse()};
+}
+
+void Tree::prepare() {
+    for (const Step& step : steps) {
+        const bool single = step.size == 1;
+        motions_.push_back({rows(step.fixed.R, step.fixed.p), step.twist[0][2], step.before, step.axis, single});
+        if (!single) continue;
+        single_axis_.push_back(step.axis);
+        turning_.push_back(step.twist[0][5]);
     }
     frames_.assign((steps.size() + width - 1) / width * width, unit);
     turns_.assign((single_axis_.size() + width - 1) / width * width, 0.0);
-    sine_ = versine_ = turns_;
+    sine_ = cosine_ = turns_;
 }
 
 void Tree::move(const double* q) {
-    // sine and 1 - cosine of all single coordinates, eight at a time
-    for (std::size_t i = 0; i < single_axis_.size(); ++i) turns_[i] = q[single_axis_[i]];
+    // sine and cosine of all single coordinates, eight at a time
+    for (std::size_t i = 0; i < single_axis_.size(); ++i) turns_[i] = turning_[i] * q[single_axis_[i]];
     for (std::size_t i = 0; i < turns_.size(); i += width) {
         const Eight turn = load(&turns_[i]), s = turn * turn;
         if (largest(s) <= 10.0) {
             store(&sine_[i], turn * stumpff<1>(s));
-            store(&versine_[i], s * stumpff<2>(s));
+            store(&cosine_[i], 1.0 - s * stumpff<2>(s));
             continue;
         }
         for (std::size_t l = i; l < i + width; ++l) {
-            const double half = std::sin(turns_[l] / 2);
             sine_[l] = std::sin(turns_[l]);
-            versine_[l] = 2 * half * half;
+            cosine_[l] = std::cos(turns_[l]);
         }
     }
     // frame = frame before * local: columns, so that a chain waits for nothing but three products
     Frame at{};
-    const double *sine = sine_.data(), *versine = versine_.data();
+    const double *sine = sine_.data(), *cosine = cosine_.data();
     Rows locals[width];
     for (std::size_t first = 0; first < motions_.size(); first += width) {
         const std::size_t last = std::min(first + width, motions_.size());
@@ -155,11 +158,14 @@ void Tree::move(const double* q) {
             const Motion& motion = motions_[i];
             Rows& local = locals[i - first];
             if (motion.single) {
-                for (int r = 0; r < 3; ++r)
-                    local.row[r] = motion.still.row[r] + *sine * motion.swing.row[r] + *versine * motion.bend.row[r];
-                ++sine, ++versine;
-                if (motion.slides)
-                    for (int r = 0; r < 3; ++r) local.row[r] += q[motion.axis] * slides_[i].row[r];
+                const Four keeps = {*cosine, *cosine, 1, 1}, swaps = {*sine, -*sine, 0, 0};
+                for (int r = 0; r < 3; ++r) {
+                    const Four row = motion.fixed.row[r];
+                    local.row[r] = keeps * row + swaps * __builtin_shufflevector(row, row, 1, 0, 3, 2);
+                }
+                ++sine, ++cosine;
+                if (motion.slide != 0)
+                    for (int r = 0; r < 3; ++r) local.row[r][3] += q[motion.axis] * motion.slide * local.row[r][2];
             } else {
                 Vec6 xi = Vec6::Zero();
                 for (int k = 0; k < steps[i].size; ++k) xi += q[motion.axis + k] * steps[i].twist[k];

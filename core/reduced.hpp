@@ -47,7 +47,8 @@ class Links {
     Team team_;
 };
 
-// The tree's joints, followed exactly: every coordinate is a step from the frame before it.
+// The tree's joints, followed exactly: every coordinate is a step from the frame before it. The frame of a single
+// coordinate sits on its axis, z.
 class Tree {
    public:
     struct Step {              // frame_i = frame_before * fixed * exp(twist q), or exp of three for a rotation vector
@@ -61,8 +62,9 @@ class Tree {
         int step = -1;
         Pose fixed;
     };
-    std::vector<Step> steps;
+    std::vector<Step> steps;   // as added, but on their axes
 
+    Shown add(Step step);      // and where the frame is now that was to be the step's
     void prepare();
     void move(const double* q);  // all frames
     Pose frame(const Shown& shown) const;
@@ -80,17 +82,16 @@ class Tree {
     const Frame* frames() const { return frames_.data(); }  // of all steps, in whole blocks of eight
 
    private:
-    // One coordinate's own step: fixed * exp(twist q) = still + sin(q) swing + (1 - cos q) bend + q slide
-    struct Motion {
-        Rows still, swing, bend;
+    struct Motion {                // one coordinate's own step
+        Rows fixed;
+        double slide = 0;          // along z
         int before = -1, axis = -1;
-        bool single = true, slides = false;
+        bool single = true;
     };
     std::vector<Motion> motions_;
-    std::vector<Rows> slides_;
     std::vector<Frame> frames_;
     std::vector<int> single_axis_;  // of the steps with one coordinate, one after the other:
-    std::vector<double> turns_, sine_, versine_;
+    std::vector<double> turning_, turns_, sine_, cosine_;  // turn about z per coordinate, 1 or 0; now
 };
 
 // Adds the limits of a coordinate q that a step at this rate might reach.

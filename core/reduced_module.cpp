@@ -55,8 +55,12 @@ class ReducedCore {
         model.prepare();
     }
 
-    void add_step(int before, int axis, const Doubles& fixed, const Doubles& twists) {
-        joints.tree.steps.push_back(step_of(before, axis, fixed, twists));
+    std::pair<int, NumpyArray> add_step(int before, int axis, const Doubles& fixed, const Doubles& twists) {
+        const Tree::Shown at = joints.tree.add(step_of(before, axis, fixed, twists));
+        std::vector<double> rows(16);
+        rows.back() = 1;
+        write(at.fixed, rows.data());
+        return {at.step, numpy(std::move(rows), {4, 4})};
     }
     void add_shown(const std::pair<int, Doubles>& body, bool end) {
         (end ? joints.ends : joints.bodies).push_back(shown(body));

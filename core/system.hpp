@@ -58,6 +58,7 @@ struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
     // Where a Newton step from one value to another ends if the stop's torque, not its value, is taken to be linear.
     double pushed_to(double from, double to) const;
+    double deep(double push) const;  // how far a stop gives way to a torque, over its stiffness
 };
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes

@@ -8,6 +8,7 @@ import supple
 from supple import spatial
 from supple.engine import Equilibrium
 from supple.mechanism import Mechanism
+from supple.reduced import BlendedModel
 
 LIBRARY = {
     "y": (supple.library.y, ["left_tip", "right_tip"]),
@@ -81,3 +82,16 @@ def closed_path(rest: supple.ReducedModel, rng: np.random.Generator, size: float
     terms = [np.sin(k * s) * a + (np.cos(k * s) - 1) * b for k, (a, b) in enumerate(zip(*sines, strict=True), 1)]
     path = np.sum(terms, axis=0)
     return path * size / linear_displacement(rest, path)
+
+
+def helix_models(count: int = 6, links: int = 8, **options) -> list[supple.ReducedModel]:
+    return random_models(supple.library.helix(links), ["tip"], count, 0.5, **options)
+
+
+def moving(many: BlendedModel, dt: float = 2e-3, steps: int = 150) -> supple.ReducedSimulation:
+    """Pulled by one load and a handle, on its way."""
+    sim = supple.ReducedSimulation(many, dt)
+    sim.apply(many.end_effectors[0], 0.8 * many.models[1].wrenches[:6], frame="body")
+    sim.pull(many.end_effectors[-1], many.models[0].end_effector_poses[-1, :3, 3] + 0.1, 50.0, 1.0, at=(0, 0, 0.05))
+    sim.step(steps)
+    return sim

@@ -1,34 +1,15 @@
-"""Blended models and their simulation: the interface, files, growth, and what bad input is told."""
+"""Blended models and their simulation: the interface and growth."""
 
 from __future__ import annotations
-
-import contextlib
-import copy
-import json
-import pickle
-import warnings
-import zipfile
 
 import numpy as np
 import pytest
 
 import pulls
 import supple
+from pulls import helix_models, moving
 from supple import spatial
 from supple.reduced import BlendedModel
-
-
-def helix(count: int = 6, links: int = 8, **options) -> list[supple.ReducedModel]:
-    return pulls.random_models(supple.library.helix(links), ["tip"], count, 0.5, **options)
-
-
-def moving(many: BlendedModel, dt: float = 2e-3, steps: int = 150) -> supple.ReducedSimulation:
-    """Pulled by one load and a handle, on its way."""
-    sim = supple.ReducedSimulation(many, dt)
-    sim.apply(many.end_effectors[0], 0.8 * many.models[1].wrenches[:6], frame="body")
-    sim.pull(many.end_effectors[-1], many.models[0].end_effector_poses[-1, :3, 3] + 0.1, 50.0, 1.0, at=(0, 0, 0.05))
-    sim.step(steps)
-    return sim
 
 
 def motorised() -> supple.Mechanism:
@@ -73,7 +54,7 @@ def test_names_shapes_and_repr():
 
 
 def test_what_was_looked_at_stays_as_it_was():
-    models = helix(3)
+    models = helix_models(3)
     many = supple.blend(models)
     first = many.at(models[1].end_effector_poses)
     kept = first.poses.array.copy(), first.weights.copy(), first.compliance.copy()
@@ -83,7 +64,7 @@ def test_what_was_looked_at_stays_as_it_was():
 
 
 def test_distances_are_lengths_over_the_radius_and_chords_over_pi():
-    models = helix(2)
+    models = helix_models(2)
     rest, radius = models[0].end_effector_poses[0], models[0].mechanism.radius
     many = supple.blend(models)
     assert many.distances([rest @ spatial.translation(np.array([0, 0.3, 0.4]))])[0] == pytest.approx(0.5 / radius)
@@ -93,7 +74,7 @@ def test_distances_are_lengths_over_the_radius_and_chords_over_pi():
 
 def test_one_model_blended_is_that_model():
     """The same steps as of the linear model alone: it has one weight and its own mean."""
-    model = helix(2)[1]
+    model = helix_models(2)[1]
     sims = [supple.ReducedSimulation(each, 2e-3) for each in (model, supple.blend([model]))]
     for sim in sims:
         sim.apply("tip", 1.3 * model.wrenches, frame="body")
@@ -133,7 +114,7 @@ def test_several_end_effectors():
 
 
 def test_velocities_are_those_of_the_shown_links():
-    sim = moving(supple.blend(helix()))
+    sim = moving(supple.blend(helix_models()))
     small = 1e-5
     fine = supple.ReducedSimulation(sim.model, small)
     fine.restore(sim.save())
@@ -189,7 +170,7 @@ def test_set_points_move_as_in_the_engine():
 
 
 def test_models_with_modes_blend_their_end_effector_part():
-    plain, modal = helix(4), helix(4, modes=2)
+    plain, modal = helix_models(4), helix_models(4, modes=2)
     a, b = supple.blend(plain), supple.blend(modal)
     pose = spatial.exp(np.array([0.02, 0.01, -0.03, 0.05, 0, 0.1]))
     for poses in (plain[2].end_effector_poses, plain[2].end_effector_poses @ pose):
@@ -204,7 +185,7 @@ def test_models_with_modes_blend_their_end_effector_part():
 
 
 def test_accelerability_mass():
-    models = helix(3, mass="accelerability")
+    models = helix_models(3, mass="accelerability")
     found = supple.blend(models).at(models[2].end_effector_poses)
     np.testing.assert_allclose(found.mass, models[2].mass, rtol=0, atol=1e-9 * np.abs(models[2].mass).max())
 
@@ -267,7 +248,7 @@ def test_a_load_that_holds_the_arm_more_than_its_springs():
 
 
 def test_threads_give_the_same_bits():
-    models = helix(5, links=60)
+    models = helix_models(5, links=60)
     shown = []
     for threads in (1, 3):
         sim = supple.ReducedSimulation(supple.blend(models), 2e-3, threads=threads)
@@ -277,134 +258,24 @@ def test_threads_give_the_same_bits():
     np.testing.assert_array_equal(*shown)
 
 
-# keeping
-
-
-def test_save_and_load_continue_to_the_same_bits(tmp_path):
-    models = pulls.random_models(*pulls.made("ladder"), 6, 0.4)
-    many = supple.blend(models, power=3, support="global")
-    many.save(tmp_path / "many.npz")
-    again = BlendedModel.load(tmp_path / "many.npz")
-    assert (again.power, again.support) == (3.0, "global")
-    assert again.mechanism == many.mechanism
-    assert len(again.models) == 6
-    sims = [supple.ReducedSimulation(each, 2e-3) for each in (many, again)]
-    for sim in sims:
-        sim.apply("tip", models[3].wrenches, frame="body")
-        sim.step(200)
-    np.testing.assert_array_equal(sims[0].poses.array, sims[1].poses.array)
-    found = [each.at(sims[0]._motion.tips[0]) for each in (many, again)]
-    for part in ("weights", "compliance", "mass", "damping", "wrenches", "energy"):
-        np.testing.assert_array_equal(getattr(found[0], part), getattr(found[1], part))
-    sims[1].restore(sims[0].save())
-    for sim in sims:
-        sim.step(100)
-    np.testing.assert_array_equal(sims[0].poses.array, sims[1].poses.array)
-
-
-def test_restore_continues_to_the_same_bits():
-    sim = moving(supple.blend(helix()))
-    saved = sim.save()
-    sim.step(70)
-    shown, time = sim.poses.array.copy(), sim.time
-    sim.apply("tip", np.zeros(6))
-    sim.pull("tip", None)
-    sim.step(33)
-    sim.restore(saved)
-    sim.step(70)
-    assert sim.time == time
-    np.testing.assert_array_equal(sim.poses.array, shown)
-    sim.reset()
-    assert sim.time == 0
-    np.testing.assert_allclose(sim.poses.array, sim.mechanism.poses.array, atol=1e-12)
-
-
-def test_restore_while_a_model_comes_in():
-    """The state holds how far it has come in."""
-    models = helix(4)
-    many = supple.blend(models[:3])
-    sim = moving(many)
-    many.add(models[3], fade=0.2)
-    sim.step(30)
-    saved = sim.save()
-    sim.step(100)
-    shown = sim.poses.array.copy()
-    sim.restore(saved)
-    sim.step(100)
-    np.testing.assert_array_equal(sim.poses.array, shown)
-
-
-def test_a_state_of_another_model_is_refused():
-    sim, other = (supple.ReducedSimulation(supple.blend(models), 1e-3) for models in (helix(2), [y_model()]))
-    with pytest.raises(supple.MechanismError, match="another model"):
-        sim.restore(other.save())
-
-
-def y_model() -> supple.ReducedModel:
-    return supple.reduce(*pulls.made("y"))
-
-
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_models_that_were_used_are_copied(again):
-    """For other processes; what they keep of the core is made anew there."""
-    models = helix(3)
-    many = supple.blend(models)
-    moving(many)
-    supple.ReducedSimulation(models[0], 1e-3, reconstruction="joints").step()
-    assert models[0].linear is not None
-    np.testing.assert_array_equal(again(models[0]).stiffness, models[0].stiffness)
-    np.testing.assert_array_equal(moving(again(many)).poses.array, moving(many).poses.array)
-
-
-def test_files_of_something_else(tmp_path):
-    models = helix(2)
-    models[0].save(tmp_path / "one.npz")
-    supple.blend(models).save(tmp_path / "many.npz")
-    with pytest.raises(supple.MechanismError, match=r"one.npz is not a blended model"):
-        BlendedModel.load(tmp_path / "one.npz")
-    with pytest.raises(supple.MechanismError, match=r"many.npz is not a reduced model"):
-        supple.ReducedModel.load(tmp_path / "many.npz")
-    with pytest.raises(supple.MechanismError, match=r"there is no file .*none.npz"):
-        BlendedModel.load(tmp_path / "none.npz")
-
-
-@pytest.mark.parametrize("damage", ["array", "nan", "power", "models", "cut", "newer"])
-def test_damaged_files(tmp_path, damage):
-    path = tmp_path / "many.npz"
-    supple.blend(helix(2)).save(path)
-    with np.load(path) as file:
-        arrays = dict(file)
-    header = json.loads(arrays["header"].tobytes())
-    if damage == "array":
-        del arrays["1/compliance"]
-    if damage == "nan":
-        arrays["0/mass"] = arrays["0/mass"] * np.nan
-    if damage == "power":
-        header["power"] = "four"
-    if damage == "models":
-        header["models"] = []
-    if damage == "newer":
-        header["version"] = 99
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(path, **arrays)
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(supple.MechanismError, match=r"many.npz"):
-        BlendedModel.load(path)
-
-
-def test_nothing_is_pickled(tmp_path):
-    supple.blend(helix(2)).save(tmp_path / "many.npz")
-    with zipfile.ZipFile(tmp_path / "many.npz") as archive:
-        for name in archive.namelist():
-            assert b"'descr': '|O'" not in archive.read(name)[:200]
+def test_coordinates_follow_set_points_as_the_linear_models_do():
+    b = supple.Builder("arm", gravity=(0, 0, 0))
+    b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
+    b.hinge("hinge", "world", "upper", (0, 0, 1), "y", stiffness=50.0, damping=2.0)
+    mech = b.build()
+    rest = supple.reduce(mech, ["upper"])
+    turned = supple.reduce(mech, ["upper"], at=supple.equilibrium(mech, {"upper": [0, 0, 0, 0, 8.0, 0]}))
+    sim = supple.ReducedSimulation(supple.blend([rest, turned]), 1e-3)
+    sim.set_target("hinge", 0.1)
+    sim.step(4000)
+    assert sim.coordinates["hinge"][0] == pytest.approx(0.1, abs=1e-6)
 
 
 # growing
 
 
 def test_add_while_running_without_a_jump():
-    models = helix(7)
+    models = helix_models(7)
     many = supple.blend(models[:5])
     sim = moving(many)
     before = sim.poses.array.copy()
@@ -438,7 +309,7 @@ def test_adding_the_fifth_model_without_a_jump():
 
 
 def test_simulations_of_one_collection_do_not_disturb_each_other():
-    models = helix(4)
+    models = helix_models(4)
     many = supple.blend(models[:3])
     alone, other = moving(many), moving(many)
     for sim in (other, alone):
@@ -501,152 +372,8 @@ def test_grow_keeps_loads_handles_targets_and_time():
 
 
 def test_growing_twice_in_one_place_is_told():
-    sim = supple.ReducedSimulation(helix(1)[0], 2e-3)
+    sim = supple.ReducedSimulation(helix_models(1)[0], 2e-3)
     with pytest.raises(supple.MechanismError, match=r"made where model 0 already is"):
         sim.grow()
     sim.step()  # and goes on
     assert len(getattr(sim.model, "models", (0,))) == 1
-
-
-# bad input
-
-
-def test_nothing_and_other_things():
-    with pytest.raises(supple.MechanismError, match="nothing to blend: give at least one model"):
-        supple.blend([])
-    model = helix(1)[0]
-    for wrong in (model, None, [model, 3], "model", [supple.blend([model])]):
-        with pytest.raises(supple.MechanismError, match=r"list of reduced models \(from supple.reduce\)"):
-            supple.blend(wrong)
-    for power in (0, 0.5, np.nan, np.inf, "4", None):
-        with pytest.raises(supple.MechanismError, match="power must be a number of at least 1"):
-            supple.blend([model], power=power)
-    with pytest.raises(supple.MechanismError, match=r"support is one of .*local.*global.*got 'none'"):
-        supple.blend([model], support="none")
-
-
-def test_different_mechanisms_units_and_end_effectors():
-    models = helix(2)
-    with pytest.raises(supple.MechanismError, match=r"one mechanism blend: this one is of 'y'.*the others of 'helix'"):
-        supple.blend([models[0], y_model()])
-    stiffer = supple.reduce(supple.library.helix(8, stiffness=7.0), ["tip"])
-    with pytest.raises(supple.MechanismError, match="only models of one mechanism blend"):
-        supple.blend([models[0], stiffer])
-    mech, tips = pulls.made("y")
-    with pytest.raises(supple.MechanismError, match=r"same end effectors.*right_tip, left_tip.*left_tip, right_tip"):
-        supple.blend([supple.reduce(mech, tips), supple.reduce(mech, tips[::-1])])
-    with pytest.raises(supple.MechanismError, match=r"has left_tip, the others left_tip, right_tip"):
-        supple.blend([supple.reduce(mech, tips), supple.reduce(mech, tips[:1])])
-    with pytest.raises(supple.MechanismError, match=r"mass='consistent' and 'accelerability' do not blend"):
-        supple.blend([models[0], helix(2, mass="accelerability")[1]])
-
-
-def test_other_units_are_suspected():
-    """The same strut in metres and in millimetres."""
-
-    def strut(unit: float) -> supple.ReducedModel:
-        b = supple.Builder("strut", gravity=(0, 0, 0))
-        b.link("link", (0, 0, 0), (0.4 * unit, 0, 0), mass=1.0)
-        b.universal("joint", "world", "link", (0, 0, 0), ("z", "y"), stiffness=10.0, damping=1.0)
-        b.site("tip", "link", (0.4 * unit, 0, 0))
-        return supple.reduce(b.build(), ["tip"])
-
-    with pytest.raises(supple.MechanismError, match=r"it is 1000 times as large: are its units others\?"):
-        supple.blend([strut(1.0), strut(1000.0)])
-
-
-def test_a_duplicate_linearisation_point():
-    models = helix(3)
-    with pytest.raises(supple.MechanismError, match=r"'helix' was made where model 1 already is; leave one out"):
-        supple.blend([*models, supple.reduce(models[1].mechanism, ["tip"], at=models[1].at)])
-    many = supple.blend(models)
-    for _ in range(2):
-        with pytest.raises(supple.MechanismError, match="made where model 2 already is"):
-            many.add(models[2])
-    assert many.models == tuple(models)  # unchanged
-    for fade in (-1.0, np.nan, np.inf):
-        with pytest.raises(supple.MechanismError, match="fade must be a time in seconds"):
-            many.add(helix(4)[3], fade)
-    with pytest.raises(supple.MechanismError, match="a reduced model is needed"):
-        many.add(None)
-
-
-def test_fade_that_is_no_number():
-    models = helix(2)
-    with pytest.raises(supple.MechanismError, match="fade must be a time in seconds"):
-        supple.blend(models[:1]).add(models[1], "soon")
-
-
-def test_floating_mechanisms():
-    b = supple.Builder("floats", gravity=(0, 0, 0))
-    b.link("base", (0, 0, 0), (0.3, 0, 0), mass=1.0)
-    b.link("arm", (0.3, 0, 0), (0.6, 0, 0), mass=1.0)
-    b.free("free", "world", "base")
-    b.hinge("hinge", "base", "arm", (0.3, 0, 0), "y", stiffness=10.0, damping=1.0)
-    with pytest.raises(supple.MechanismError, match=r"'floats' floats: its models .* do not blend"):
-        supple.blend([supple.reduce(b.build(), ["arm"])])
-
-
-def test_poses_to_look_at():
-    many = supple.blend(helix(2))
-    for wrong in (np.eye(4), np.full((1, 4, 4), np.nan), np.zeros((2, 4, 4)), "here"):
-        with pytest.raises(supple.MechanismError, match="poses of the end effectors"):
-            many.at(wrong)
-        with pytest.raises(supple.MechanismError, match="poses of the end effectors"):
-            many.distances(wrong)
-
-
-@pytest.mark.parametrize("wrong", [np.zeros((1, 4, 4)), np.diag([2.0, 2, 2, 1])[None], np.diag([1.0, 1, -1, 1])[None]])
-def test_poses_that_are_none(wrong):
-    with pytest.raises(supple.MechanismError, match="poses of the end effectors"):
-        supple.blend(helix(2)).at(wrong)
-
-
-def test_joints_are_not_followed():
-    with pytest.raises(supple.MechanismError, match=r'reconstruction="twist"'):
-        supple.ReducedSimulation(supple.blend(helix(2)), 1e-3, reconstruction="joints")
-
-
-def test_names_of_the_simulation():
-    sim = supple.ReducedSimulation(supple.blend(helix(2)), 1e-3)
-    with pytest.raises(supple.MechanismError, match="not an end effector of this model"):
-        sim.apply("link_2", np.zeros(6))
-    with pytest.raises(supple.MechanismError, match="nobody"):
-        sim.pull("nobody", [0, 0, 0])
-    with pytest.raises(supple.MechanismError, match="nothing"):
-        sim.set_target("nothing", 1.0)
-    with pytest.raises(supple.MechanismError):
-        sim.apply("tip", [np.nan] * 6)
-
-
-@pytest.mark.parametrize("size", [1e5, 1e10, 1e200])
-def test_a_load_beyond_all_measure_is_an_error(size):
-    """Or stands; but what is not finite is never shown. (1e5 N stretch a linear model to 40 m.)"""
-    sim = supple.ReducedSimulation(supple.blend(helix(3)), 2e-3)
-    sim.apply("tip", [size, 0, size, 0, 0, size])
-    with warnings.catch_warnings(), contextlib.suppress(supple.ConvergenceError):
-        warnings.simplefilter("ignore")
-        sim.step(1000)
-    assert np.isfinite(sim.end_effector_pose("tip")).all()
-
-
-def test_pulled_beyond_the_range_is_warned_about():
-    mech, tips = pulls.made("helix")
-    sim = supple.ReducedSimulation(supple.blend(pulls.random_models(mech, tips, 2, 0.1)), 0.01)
-    sim.apply("tip", [0, 400.0, 0, 0, 0, 0])
-    sim.step(3000)
-    with pytest.warns(supple.RangeWarning, match="beyond the range"):
-        sim.poses  # noqa: B018
-
-
-def test_coordinates_follow_set_points_as_the_linear_models_do():
-    b = supple.Builder("arm", gravity=(0, 0, 0))
-    b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
-    b.hinge("hinge", "world", "upper", (0, 0, 1), "y", stiffness=50.0, damping=2.0)
-    mech = b.build()
-    rest = supple.reduce(mech, ["upper"])
-    turned = supple.reduce(mech, ["upper"], at=supple.equilibrium(mech, {"upper": [0, 0, 0, 0, 8.0, 0]}))
-    sim = supple.ReducedSimulation(supple.blend([rest, turned]), 1e-3)
-    sim.set_target("hinge", 0.1)
-    sim.step(4000)
-    assert sim.coordinates["hinge"][0] == pytest.approx(0.1, abs=1e-6)

@@ -5,6 +5,7 @@ import pytest
 
 import supple
 from condensed_reference import LIBRARY, apart
+from small_mechanisms import driven
 from supple import spatial
 
 ARM = LIBRARY["robot_arm"]
@@ -50,6 +51,8 @@ def test_restored_states_go_on_to_the_same_bits(name, method):
     sim.restore(saved)
     sim.step(30)
     assert np.array_equal(sim.poses.array, once)
+    with pytest.raises(supple.MechanismError, match="another model"):
+        sim.restore(supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).save())
     sim.reset()
     assert sim.time == 0
     assert apart(sim.poses.array, sim.model.rest.poses.array, 1.0) < 1e-12
@@ -66,6 +69,23 @@ def test_files(model, tmp_path):
     supple.reduce(*ARM).save(path)
     with pytest.raises(supple.MechanismError, match="not a condensed model"):
         type(model).load(path)
+
+
+@pytest.mark.parametrize("part", ["poses", "at_q", "at_gravity", "at_rest", "header"])
+def test_damaged_files(model, part, tmp_path):
+    path = tmp_path / "arm.npz"
+    model.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    if part == "header":
+        text = arrays[part].tobytes().decode().replace('"targets": {}', '"targets": {"nothing": 1.0}')
+        damaged = [np.frombuffer(text.encode(), dtype=np.uint8)]
+    else:
+        damaged = [arrays[part][:-1], np.full_like(arrays[part], np.nan), np.array(1.0)]
+    for each in damaged:
+        np.savez(path, **(arrays | {part: each}))
+        with pytest.raises(supple.MechanismError, match="is damaged"):
+            type(model).load(path)
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -90,24 +110,88 @@ def test_a_simulation_has_the_linear_model_of_where_it_is():
     sim.set_target(mech.joints[3].name, 0.1)
     sim.step(100)
     here = sim.linear()
-    assert apart(here.rest_poses.array, sim.poses.array, 1.0) < 1e-9
+    assert apart(here.rest_poses.array, sim.poses.array, 1.0) < 1e-7  # as a step's last correction
     full = supple.equilibrium(mech, {"tip": here.wrenches}, frame="body", targets={mech.joints[3].name: 0.1})
     assert apart(full.poses.array, sim.poses.array, mech.radius) < 1e-7
     with pytest.raises(supple.MechanismError, match="condensed models"):
         supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).linear()
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_the_linear_model_on_a_stop_holds_its_limit(tree):
+    b = supple.Builder("finger", gravity=(0, 0, 0))
+    for i, (parent, name) in enumerate((("world", "link"), ("link", "tip"))):
+        b.link(name, (0.1 * i, 0, 0), (0.1 * i + 0.1, 0, 0), mass=0.1)
+        b.hinge(f"joint_{i}", parent, name, (0.1 * i, 0, 0), "y", stiffness=1.0, damping=0.05, limits=(-0.3, 0.3 + i))
+    if not tree:
+        b.couple("tendon", {"joint_0": 1.0, "joint_1": -1.0}, stiffness=0.1)
+    mech = b.build()
+    sim = supple.ReducedSimulation(supple.condense(mech, "tip"), 1e-2)
+    assert sim._motion.core.tree == tree
+    sim.set_target("joint_1", 0.2)
+    sim.apply("tip", [0, 0, -6.0, 0, 0, 0])
+    sim.step(500)
+    assert sim.coordinates["joint_0"][0] > 0.3
+    here = sim.linear()
+    assert here.rank == 1
+    assert here.at.coordinates["joint_0"][0] == pytest.approx(0.3, abs=1e-12)
+    assert here.at.coordinates["joint_1"][0] == pytest.approx(sim.coordinates["joint_1"][0], abs=1e-3)
+
+
 def test_what_a_step_without_a_solution_says(model):
-    sim = supple.ReducedSimulation(model, 2e-3)
-    sim.step(5)
-    before = sim.poses.array.copy()
+    sim, other = (supple.ReducedSimulation(model, 2e-3) for _ in range(2))
+    for each in (sim, other):
+        each.apply("tip", [0, 5.0, 0, 0, 0, 0])
+        each.step(5)
     sim.apply("tip", [1e300, 0, 0, 0, 0, 0])
     with pytest.raises(supple.ConvergenceError, match=r"at t = 0.01 s no motion .* pull less"):
         sim.step()
+    assert np.array_equal(sim.poses.array, other.poses.array)
+    assert sim.time == other.time
+    for each in (sim, other):
+        each.apply("tip", np.zeros(6))
+        each.step(5)
+    assert np.array_equal(sim.poses.array, other.poses.array)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1e-1])
+@pytest.mark.parametrize("turn", [0.3, 1.0, -2.0])
+def test_motors_that_are_set_elsewhere_go_there_in_one_step(turn, dt):
+    """The elbow turns further than the motor does, for the forearm lags behind."""
+    mech = driven()
+    sim = supple.ReducedSimulation(supple.condense(mech, ["lower"]), dt)
+    sim.set_target("drive", turn)
+    sim.step()
+    assert sim.coordinates["shoulder"][0] == pytest.approx(turn, abs=1e-9)
+    sim.step(round(20 / dt))
+    full = supple.equilibrium(mech, targets={"drive": turn})
+    assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-6
+
+
+def test_motors_that_fight_each_other_are_refused():
+    """The loop between them cannot close; it must not be left open instead."""
+    b = supple.Builder("square", gravity=(0, 0, 0))
+    corners = {"crank": ((0, 0, 0), (0, 0, 1)), "rocker": ((1, 0, 0), (1, 0, 1)), "coupler": ((0, 0, 1), (1, 0, 1))}
+    for name, ends in corners.items():
+        b.link(name, *ends, mass=1.0)
+    hinges = {"a": ("world", "crank"), "b": ("world", "rocker"), "c": ("crank", "coupler"), "d": ("rocker", "coupler")}
+    for (name, ends), at in zip(hinges.items(), ((0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)), strict=True):
+        b.hinge(name, *ends, at, "y")
+    b.link("flag", (1, 0, 1), (2, 0, 1), mass=1.0)
+    b.hinge("mast", "coupler", "flag", (1, 0, 1), "y", stiffness=10.0, damping=0.1)
+    b.motor("drive", "a")
+    b.motor("other drive", "b")
+    sim = supple.ReducedSimulation(supple.condense(b.build(), ["flag"]), 1e-2)
+    sim.set_targets({"drive": 0.1, "other drive": 0.1})
+    sim.step(2)
+    before = sim.poses.array.copy()
+    sim.set_target("drive", 0.0)
+    with pytest.raises(supple.ConvergenceError, match="no motion"):
+        sim.step()
     assert np.array_equal(sim.poses.array, before)
-    assert sim.time == pytest.approx(0.01)
-    sim.apply("tip", np.zeros(6))
-    sim.step(5)
+    sim.set_target("other drive", 0.0)
+    sim.step(2)
+    assert sim.separation.total < 1e-9
 
 
 def test_gravity_counts_unless_it_is_left_out():
@@ -188,6 +272,11 @@ def test_poses_out_of_reach(model):
         model.at({"tip": 2 * np.eye(4)})
     with pytest.raises(supple.MechanismError, match="pose is needed"):
         model.at({})
+    for bad in (None, [np.eye(4)]):
+        with pytest.raises(supple.MechanismError, match="poses are given as"):
+            model.at(bad)
+    with pytest.raises(supple.MechanismError, match="pose of this model"):
+        model.at({"tip": model.end_effector_poses[0]}, start=model.rest)
     # and it still works afterwards
     assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
 

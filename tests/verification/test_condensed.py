@@ -277,6 +277,22 @@ def test_what_rests_on_a_stop_stays(tree):
     assert np.abs(sim.velocities).max() < 1e-9
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
+    """Its weight is a negative spring: from the limit, where a stop does not push yet, Newton led it upright."""
+    b = supple.Builder("lid", gravity=(0, 0, -9.81))
+    b.link("lid", (0, 0, 0), (0.2, 0, 1.0), mass=1.0)
+    b.hinge("hinge", "world", "lid", (0, 0, 0), "y", stiffness=0.1, damping=0.1, limits=(-1.5, 0.0))
+    if not tree:
+        b.couple("latch", {"hinge": 1.0}, stiffness=0.1)
+    model = supple.condense(b.build(), ["lid"])
+    sim = supple.ReducedSimulation(model, 1e-3)
+    assert sim._motion.core.tree == tree
+    assert 0 < sim.coordinates["hinge"][0] < 2e-3
+    sim.step(200)
+    assert 0 < sim.coordinates["hinge"][0] < 2e-3
+
+
 @pytest.mark.long
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
@@ -300,6 +316,32 @@ def test_jerks_lead_where_the_engine_goes():
     assert sim._motion.core.snaps > 0
     assert full.energy.kinetic + full.energy.strain > 10
     assert apart(sim.poses.array, full.poses.array, mech.radius) < 0.1
+
+
+@pytest.mark.parametrize("tree", [True, False])
+def test_a_switch_is_thrown_while_it_stands_on_its_stop(tree):
+    """A bistable spring holds a lever on its stop until a heavy wheel winds up the soft spring between them to 0.2 N m.
+    Its branch of stable states ends there at once, just ahead of a state that stands: no step is short enough."""
+    curve = supple.mechanism.Curve((-1.0, 2.0), (3.2, -5.8))
+    b = supple.Builder("switch", gravity=(0, 0, 0))
+    b.body("lever", np.eye(4), mass=0.01, centre=(0.05, 0, 0), inertia=(1e-4, 1e-4, 1e-4))
+    b.hinge("pivot", "world", "lever", (0, 0, 0), "z", curves=(curve,), damping=0.01, limits=(0.0, 1.0))
+    b.body("wheel", np.eye(4), mass=1.0, inertia=(0.1, 0.1, 0.1))
+    b.hinge("axle", "lever", "wheel", (0, 0, 0), "z", stiffness=1.0, damping=0.01)
+    if not tree:
+        b.couple("lash", {"pivot": 1.0}, stiffness=1e-3)
+    mech = b.build()
+    sim, full = supple.ReducedSimulation(supple.condense(mech, ["wheel"]), 1e-2), supple.Simulation(mech, 1e-2)
+    assert sim._motion.core.tree == tree
+    for each in (sim, full):
+        each.apply("wheel", [0, 0, 0, 0, 0, 1.0])
+    while sim.coordinates["pivot"][0] < 0.5:
+        wound = sim.coordinates["axle"][0]
+        sim.step()
+    assert wound == pytest.approx(0.2, abs=0.02)
+    assert sim._motion.core.divisions > 0
+    full.step(round(sim.time / 1e-2))
+    assert apart(sim.poses["wheel"], full.poses["wheel"], 1.0) < 0.025  # its way in a step
 
 
 def planar_chain(links, bend):
@@ -367,6 +409,18 @@ def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
     full.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
     full.step(4000)
     assert apart(sim.poses.array, full.poses.array, mech.radius) < 1e-5
+
+
+def test_a_handle_out_of_reach_in_a_world():
+    """Jerked by 600 N in steps of 10 ms, which must be divided there too."""
+    mech = planar_chain(6, 0.3)
+    sim, world = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-2), supple.World()
+    world.add(sim)
+    sim.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
+    world.step(400)
+    assert sim._motion.core.divisions > 0
+    assert sim.time == pytest.approx(world.time)
+    assert sim.poses["tip"][:3, 3] == pytest.approx([0.5, 0, 0], abs=1e-4)
 
 
 def test_the_ladder_at_rest_is_hard_along_itself():

@@ -92,7 +92,7 @@ class _Parts:
             if not np.abs(scaled[part]).max(initial=0.0) > rounding[part].max():
                 raise MechanismError(
                     f"end effector '{name}' cannot move: every joint on its way to the world is fixed, held by a motor "
-                    "or locked by a loop; name a body that springs let move"
+                    "or a limit, or locked by a loop; name a body that springs let move"
                 )
         left, sizes, _ = np.linalg.svd(scaled, full_matrices=False)
         self.rank = int((sizes > max(tolerance * sizes.max(initial=0.0), rounding.max(initial=0.0))).sum())

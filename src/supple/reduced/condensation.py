@@ -97,7 +97,7 @@ class CondensedModel(Model):
         for load in loads(self.mechanism, wrenches, frame):
             self.index(load.name)
         for i, name in enumerate(self.end_effectors):
-            wrench = array(wrenches.get(name, np.zeros(6)), (6,), f"wrench on '{name}'")
+            wrench = array((wrenches or {}).get(name, np.zeros(6)), (6,), f"wrench on '{name}'")
             solver.core.set_wrench(i, np.ascontiguousarray(wrench), frame == "world")
         reached = solver.core.balance()
         if reached < 1:
@@ -111,6 +111,8 @@ class CondensedModel(Model):
     def at(self, poses: Mapping[str, ArrayLike], start: CondensedPose | None = None) -> CondensedPose:
         """Statics with every end effector held at a world pose (4, 4); from rest, or from another pose nearby."""
         solver = self._solver(start)
+        if not isinstance(poses, Mapping):
+            raise MechanismError("poses are given as {end effector: (4, 4) array}")
         missing = [name for name in self.end_effectors if name not in poses]
         if missing:
             raise MechanismError(f"a pose is needed for every end effector; there is none for '{missing[0]}'")
@@ -128,8 +130,10 @@ class CondensedModel(Model):
 
     def _solver(self, start: CondensedPose | None) -> _Solver:
         solver = self._solver_at_rest
-        if start is not None and start.model is not self:
-            raise MechanismError("`start` is a pose of another model")
+        if start is not None and (not isinstance(start, CondensedPose) or start.model is not self):
+            raise MechanismError("`start` must be a pose of this model, from its `under` or `at`")
+        acting = self.rest.acting if start is None else start.acting
+        solver.eqs.set_targets(acting.rest, acting.targets)
         solver.place(*((self.rest.state, np.zeros(6 * len(self.end_effectors))) if start is None else
                        (start.state, start.wrenches)))  # fmt: skip
         return solver
@@ -257,7 +261,7 @@ class CondensedMotion:
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         if self._solver.eqs.limit_names:
-            self.core.balance()  # limits give way a little
+            self.core.give_way(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
 
     def set_targets(self, targets: dict[str, float]) -> None:
@@ -272,8 +276,10 @@ class CondensedMotion:
 
     @property
     def pose(self) -> CondensedPose:
-        """The present state as one of statics, with the wrenches that hold it."""
-        return self._solver.pose()
+        """The present state as one of statics, with the wrenches that hold it: limits that gave way are exact again."""
+        here = self._solver.pose()
+        wrenches = dict(zip(self.model.end_effectors, here.wrenches.reshape(-1, 6), strict=True))
+        return self.model.under(wrenches, frame="body", start=here)
 
     @property
     def tips(self) -> tuple[Array, Array]:
@@ -313,8 +319,8 @@ class CondensedMotion:
         return (self.core.state(),)
 
     def set_state(self, state: tuple[Array, ...], time: float) -> None:
-        (flat,) = state
-        if len(flat) != len(self.core.state()):
+        flat = state[0]
+        if len(state) > 1 or len(flat) != len(self.core.state()):
             raise MechanismError("this state was saved by a simulation of another model")
         self.core.set_state(flat, time)
 

@@ -7,7 +7,7 @@ from os import PathLike
 from supple.engine.dynamics import METHODS
 from supple.mechanism import Poses
 from supple.reduced.condensation import CondensedModel
-from supple.reduced.files import VERSION, equilibrium_in, opened, write
+from supple.reduced.files import VERSION, check_array, equilibrium_in, opened, write
 
 FORMAT = "supple-condensed-model"
 
@@ -34,6 +34,7 @@ def load(path: str | PathLike[str]) -> CondensedModel:
         names = tuple(str(name) for name in header["end_effectors"])
         if not names or len(set(names)) < len(names) or any(mech.frame(name)[0] < 0 for name in names):
             raise ValueError("its end effectors do not fit the mechanism")
+        check_array(arrays, "poses")
         if header["method"] not in METHODS or arrays["poses"].shape != (len(mech.bodies), 4, 4):
             raise ValueError("its method or poses are not right")
         rest = equilibrium_in(mech, header, arrays, Poses(mech, arrays["poses"]))

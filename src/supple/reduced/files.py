@@ -138,7 +138,7 @@ def _read(where: str, what: str) -> dict[str, Any]:
 
 def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:
     for name in (*ARRAYS, "poses"):
-        _check_array(arrays, name)
+        check_array(arrays, name)
     poses = Poses(mech, arrays["poses"])
     at = equilibrium_in(mech, header, arrays, poses) if "at_q" in arrays else None
     texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
@@ -154,7 +154,7 @@ def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> R
     return model
 
 
-def _check_array(arrays: dict[str, Any], name: str) -> None:
+def check_array(arrays: dict[str, Any], name: str) -> None:
     if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
         raise ValueError(f"array '{name}' is not finite numbers")
 
@@ -165,10 +165,11 @@ def equilibrium_in(mech: Mechanism, header: dict[str, Any], arrays: dict[str, An
         if mech.frame(a["name"])[0] != a["body"] or a["body"] < 0:
             raise ValueError(f"the load on '{a['name']}' does not fit the mechanism")
     eqs = equations(mech)
-    for name, zero in zip(("at_q", "at_reactions", "at_rows"), eqs.zero_state(), strict=True):
-        _check_array(arrays, name)
-        if arrays[name].shape != zero.shape:
-            raise ValueError(f"array '{name}' has shape {arrays[name].shape}, expected {zero.shape}")
+    names = "at_q", "at_reactions", "at_rows", "at_gravity", "at_rest"
+    for name, like in zip(names, (*eqs.zero_state(), mech.gravity, eqs.rest), strict=True):
+        check_array(arrays, name)
+        if arrays[name].shape != like.shape:
+            raise ValueError(f"array '{name}' has shape {arrays[name].shape}, expected {like.shape}")
     loads = tuple(
         Load(
             name=str(a["name"]),
@@ -180,6 +181,8 @@ def equilibrium_in(mech: Mechanism, header: dict[str, Any], arrays: dict[str, An
         for a in header["loads"]
     )
     targets = {str(name): float(value) for name, value in header["targets"].items()}
+    if targets.keys() != eqs.targets.keys() or not np.isfinite(list(targets.values())).all():
+        raise ValueError("its set-points do not fit the mechanism")
     q, reactions, _ = state = arrays["at_q"], arrays["at_reactions"], arrays["at_rows"]
     acting = Acting(loads, arrays["at_gravity"], arrays["at_rest"], targets)
     return Equilibrium(mech, poses, by_joint(mech, q), eqs.reactions(reactions), {}, 0.0, 1.0, 0, acting, state)

@@ -89,7 +89,6 @@ def add_joints(core: Any, model: ReducedModel) -> None:
     mech, topology = model.mechanism, model.mechanism.topology
     starts = [part.start for part in axis_slices(mech)]
     shown: dict[int, tuple[int, Array]] = {-1: (-1, np.eye(4))}
-    steps = 0
     for b in topology.order:
         j = int(topology.joint[b])
         joint, backwards = mech.joints[j], bool(topology.reversed[b])
@@ -97,8 +96,8 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         before, fixed = shown[int(topology.parent[b])]
         fixed = fixed @ near
         for first, twists in _blocks(joint, backwards):
-            core.add_step(before, starts[j] + first, np.ascontiguousarray(fixed), np.ascontiguousarray(twists))
-            before, fixed, steps = steps, np.eye(4), steps + 1
+            here, along = np.ascontiguousarray(fixed), np.ascontiguousarray(twists)
+            before, fixed = core.add_step(before, starts[j] + first, here, along)
         shown[b] = before, fixed @ spatial.inverse(far)
     for b in range(len(mech.bodies)):
         core.add_shown(shown[b], False)
