@@ -313,6 +313,7 @@ def test_run_shows_how_far_it_got(run, tmp_path, stuck):
         (("y", "-o", "nowhere/y.png"), "nowhere"),
         (("rod.json",), "nothing holds 'pivot'"),
         (("rod.json",), "Add springs (--springs 50)"),
+        (("ball.json", "--springs", "5"), "It floats: fix it, or move it in time with --time 2"),
         (("rod.json", "--target", "pivot", "1"), "no spring to set a target for; add one with --springs 50"),
     ],
 )
@@ -321,6 +322,10 @@ def test_run_refuses_in_one_line(run, tmp_path, args, text):
     b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
     b.build().save("rod.json")
+    b = supple.Builder("ball")
+    b.link("ball", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.free("loose", "world", "ball")
+    b.build().save("ball.json")
     result = run("run", *args)
     assert result.exit_code == 1
     assert text in result.stderr

@@ -61,7 +61,8 @@ def untied(option: str, values: Iterable[str] | None) -> list[tuple[str, list[fl
 
 def one_line(error: Exception) -> str:
     """What went wrong, and the remedy as an option rather than a call."""
-    return " ".join(re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error)).split())
+    text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error))
+    return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 
 
 def _number(where: str, word: str) -> float:

@@ -215,7 +215,9 @@ def check_held(linear: Linear) -> None:
         return
     loose = loose_coordinates(linear)
     if loose:
+        floats = all(mech.joint(name).kind == "free" for name in loose)
+        remedy = "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
         raise MechanismError(
             f"nothing holds {listed(loose)} of '{mech.name}': no spring, motor, constraint or weight resists its "
-            "motion. Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
+            f"motion. {'It floats: fix it, or move it in time with supple.Simulation' if floats else remedy}"
         )
