@@ -123,6 +123,8 @@ def test_what_a_world_refuses(resting):
         resting.apply("box", np.zeros(6), frame="tool")
     with pytest.raises(supple.MechanismError, match="must not be negative"):
         resting.pull("box", (0, 0, 1), stiffness=-1.0)
+    with pytest.raises(supple.MechanismError, match="saved by another world"):
+        resting.restore(sim.save())
     with pytest.raises(supple.MechanismError, match="whole number"):
         resting.step(-1)
     with pytest.raises(supple.MechanismError, match=r"named 'bx'; did you mean 'box'\?"):

@@ -369,7 +369,8 @@ class World:
 
     def restore(self, saved: WorldState) -> None:
         """Back to a saved state of the same world. Wrenches and handles of objects stay as they are."""
-        if saved.objects.keys() != self._objects.keys() or saved.mechanisms.keys() != self._mechanisms.keys():
+        keys = self._objects.keys(), self._mechanisms.keys()
+        if not isinstance(saved, WorldState) or (saved.objects.keys(), saved.mechanisms.keys()) != keys:
             raise MechanismError("this state was saved by another world, or before something was added")
         for name, state in saved.objects.items():
             self._objects[name].state = state
