@@ -102,7 +102,7 @@ void Blended::weigh() {
     double sum = 0;
     reach_ = 0;
     last_ = -1;
-    if (closest < 1e-100) {
+    if (closest < 1e-100 || !std::isfinite(closest)) {
         weights[nearest] = sum = 1;
     } else {
         if (neighbours > 0 && more > 0) {

@@ -104,6 +104,19 @@ def test_poses_that_are_none(wrong):
         supple.blend(helix_models(2)).at(wrong)
 
 
+def test_poses_and_set_points_beyond_all_measure():
+    """No neighbour was left to weigh, and the program ended."""
+    many = supple.blend(helix_models(2))
+    far = many.models[0].end_effector_poses.copy()
+    far[0, 0, 3] = 1e200
+    with pytest.raises(supple.MechanismError, match=r"within 1e\+06 radii, got one at 1e\+200 m"):
+        many.at(far)
+    sim = supple.ReducedSimulation(many, 1e-3)
+    with pytest.raises(supple.MechanismError, match=r"target of 'hinge_1' must be within 1e\+09 rad or m, got 1e\+200"):
+        sim.set_target("hinge_1", 1e200)
+    sim.step()
+
+
 def test_joints_are_not_followed():
     with pytest.raises(supple.MechanismError, match=r'reconstruction="twist"'):
         supple.ReducedSimulation(supple.blend(helix_models(2)), 1e-3, reconstruction="joints")

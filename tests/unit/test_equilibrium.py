@@ -58,6 +58,7 @@ def test_bad_frame():
     [
         ({"hing": 0.1}, "no joint, coordinate, coupling or motor of 'pendulum' named 'hing'.*'hinge'"),
         ({"hinge": np.nan}, "target of 'hinge' must be finite"),
+        ({"hinge": -1e10}, r"target of 'hinge' must be within 1e\+09 rad or m, got -1e\+10"),
     ],
 )
 def test_bad_targets(targets, text):

@@ -451,3 +451,10 @@ def test_a_rotation_vector_takes_no_limits():
     b.body("a", mass=1.0, inertia=(1, 1, 1))
     with pytest.raises(supple.MechanismError, match="joint 'turn': a rotation vector takes no limits"):
         b.ball("turn", "world", "a", at=(0, 0, 0), limits=(-1, 1))
+
+
+def test_coordinates_beyond_all_measure():
+    mech, q = supple.library.robot_arm(), np.full(20, 1e200)
+    for ask in (supple.kinematics, supple.mass_matrix, lambda mech, q: supple.jacobian(mech, "tip", q)):
+        with pytest.raises(supple.MechanismError, match=r"of 'robot_arm' must be within 1e\+09 rad or m, got 1e\+200"):
+            ask(mech, q)

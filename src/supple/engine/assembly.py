@@ -13,6 +13,7 @@ from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
+from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism as check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
@@ -240,4 +241,7 @@ def turned(rotation: Array, wrench: Array) -> Array:
 
 def finite_target(name: str, value: ArrayLike) -> float:
     """A set-point, or a clear error."""
-    return float(array(value, (), f"target of '{name}'"))
+    target = float(array(value, (), f"target of '{name}'"))
+    if abs(target) > FURTHEST:
+        raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
+    return target

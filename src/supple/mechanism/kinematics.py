@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.errors import MechanismError
 from supple.mechanism.mechanism import Mechanism, check_mechanism
 from supple.mechanism.poses import Poses
 from supple.mechanism.record import Array, array
+
+FURTHEST = 1e9
+"""That a coordinate may be asked to go, rad or m."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
     check_mechanism(mech)
     topology = mech.topology
     q = mech.reference if q is None else array(q, (topology.dof,), f"q of '{mech.name}' ({topology.dof} coordinates)")
+    if (far := np.abs(q).max(initial=0)) > FURTHEST:
+        raise MechanismError(f"coordinates of '{mech.name}' must be within {FURTHEST:g} rad or m, got {far:g}")
     across = _across(mech, [q[topology.columns[j]] for j in topology.tree])
     poses = np.empty((len(mech.bodies), 4, 4))
     for b in topology.order:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SUPPORTS = ("local", "global")
 NEIGHBOURS = 4
 """With local support, weights vanish at 1.2 times the distance of this neighbour."""
+FURTHEST = 1e6
+"""From the world's origin, over the radius, that an end effector may be asked about."""
 SAME = 1e-9
 """Distance of linearisation points (lengths over the radius, angles over pi) below which they are one."""
 UNDAMPED = 1e-9
@@ -208,6 +210,8 @@ class BlendedModel(Model):
 
     def _tips(self, poses: ArrayLike) -> Array:
         tips = array(poses, (len(self.end_effectors), 4, 4), "poses of the end effectors")
+        if (away := np.abs(tips[:, :3, 3]).max()) > FURTHEST * self._lengths[0]:
+            raise MechanismError(f"poses of the end effectors must be within {FURTHEST:g} radii, got one at {away:g} m")
         return np.array([checked_pose(pose, "one of the poses of the end effectors") for pose in tips])
 
     def at(self, poses: ArrayLike) -> Blend:
