@@ -25,8 +25,8 @@ class Separation:
 
 
 def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Separation:
-    """Separation of every joint at poses (bodies, 4, 4) of the bodies; what a joint's own freedom explains is looked for
-    from its coordinates in `near` (axes,), by default the reference."""
+    """Separation of every joint at poses (bodies, 4, 4) of the bodies; what a joint's own freedom explains is looked
+    for from its coordinates in `near` (axes,), by default the reference."""
     index = [[mech.body_index(j.parent), mech.body_index(j.child)] for j in mech.joints]
     world = np.concatenate([poses, np.eye(4)[None]])  # index -1 is the world
     ends = np.array(index).reshape(-1, 2)
@@ -58,8 +58,8 @@ def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Sepa
 
 
 def _left_over(twists: Array, q: Array, displacements: Array) -> Array:
-    """Twists (n, 6) that are left where n joints of k single axes (n, k, 6) come nearest to displacements (n, 4, 4), from
-    coordinates q (n, k): what `Joint.coordinates` finds, for all of them at once."""
+    """Twists (n, 6) that are left where n joints of k single axes (n, k, 6) come nearest to displacements (n, 4, 4),
+    from coordinates q (n, k): what `Joint.coordinates` finds, for all of them at once."""
     columns = np.zeros((*q.shape, 6))
     for _ in range(50):
         reached = np.broadcast_to(np.eye(4), displacements.shape)
