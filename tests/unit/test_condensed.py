@@ -1,5 +1,7 @@
 """Condensed models: what they offer, and what they say to bad input."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -279,6 +281,16 @@ def test_poses_out_of_reach(model):
         model.at({"tip": model.end_effector_poses[0]}, start=model.rest)
     # and it still works afterwards
     assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
+
+
+def test_threads_share_a_model():
+    mech, tips = LIBRARY["ladder"]
+    model, rng = supple.condense(mech, tips), np.random.default_rng(0)
+    loads = [{"tip": 3 * rng.normal(size=6)} for _ in range(40)]
+    alone = [model.under(load).poses.array for load in loads]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda load: model.under(load).poses.array, loads))
+    assert np.array_equal(alone, together)
 
 
 def test_wrenches_that_are_wrong(model):
