@@ -1,5 +1,7 @@
 """Condensed models: what they offer, and what they say to bad input."""
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -281,6 +283,16 @@ def test_poses_out_of_reach(model):
         model.at({"tip": model.end_effector_poses[0]}, start=model.rest)
     # and it still works afterwards
     assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_a_model_that_has_been_used(model, copied):
+    load = {"tip": [5.0, 10.0, 0, 0, 0, 0]}
+    used = model.under(load)
+    again = copied(model)
+    found = again.under(load)
+    assert found.model is again
+    assert np.array_equal(found.poses.array, used.poses.array)
 
 
 def test_threads_share_a_model():

@@ -146,6 +146,10 @@ class CondensedModel(Model):
         """Every thread has a solver of its own, for they work at the same time."""
         return threading.local()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without solvers: for copies, and for other processes."""
+        return {name: value for name, value in self.__dict__.items() if name != "_of_thread"}
+
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""
         from supple.reduced.condensed_files import save
