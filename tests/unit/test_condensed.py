@@ -1,5 +1,9 @@
 """Condensed models: what they offer, and what they say to bad input."""
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -279,6 +283,26 @@ def test_poses_out_of_reach(model):
         model.at({"tip": model.end_effector_poses[0]}, start=model.rest)
     # and it still works afterwards
     assert apart(model.at({"tip": model.end_effector_poses[0]}).poses.array, model.rest.poses.array, 1.0) < 1e-9
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_a_model_that_has_been_used(model, copied):
+    load = {"tip": [5.0, 10.0, 0, 0, 0, 0]}
+    used = model.under(load)
+    again = copied(model)
+    found = again.under(load)
+    assert found.model is again
+    assert np.array_equal(found.poses.array, used.poses.array)
+
+
+def test_threads_share_a_model():
+    mech, tips = LIBRARY["ladder"]
+    model, rng = supple.condense(mech, tips), np.random.default_rng(0)
+    loads = [{"tip": 3 * rng.normal(size=6)} for _ in range(40)]
+    alone = [model.under(load).poses.array for load in loads]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda load: model.under(load).poses.array, loads))
+    assert np.array_equal(alone, together)
 
 
 def test_wrenches_that_are_wrong(model):

@@ -33,3 +33,17 @@ def test_apart_is_what_a_joints_coordinates_leave(kinds):
         found = separation(mech, pose[None]).joints["joint"]
         assert found == pytest.approx(left, abs=1e-9)
         assert (found > 1e-5) == (size > 0)
+
+
+def test_a_simulation_looks_for_its_joints_from_where_they_are():
+    """Two turns nearly about one axis, far from the reference: from there another way of the joint seemed nearest."""
+    b = supple.Builder("wrist", gravity=(0, 0, 0))
+    b.body("hand", np.eye(4), 1.0, inertia=(0.01, 0.01, 0.01))
+    twists = [[0, -0.1, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0, 0], [0, -0.2, 0, 0, 0.6, -0.8]]
+    b.joint("wrist", "world", "hand", np.eye(4), twists, stiffness=(10.0, 100.0, 10.0), damping=(1.0, 10.0, 1.0))
+    sim = supple.ReducedSimulation(supple.condense(b.build(), ["hand"]), 1e-2)
+    for part in np.linspace(0, 1, 11):
+        sim.set_targets({"wrist.0": 0.8 * part, "wrist.1": -0.1 * part, "wrist.2": -2.8 * part})
+        sim.step(50)
+    assert sim.coordinates["wrist"][2] == pytest.approx(-2.8, abs=0.1)
+    assert sim.separation.total < 1e-9

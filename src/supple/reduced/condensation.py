@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -129,9 +130,11 @@ class CondensedModel(Model):
         return solver.pose()
 
     def _solver(self, start: CondensedPose | None) -> _Solver:
-        solver = self._solver_at_rest
         if start is not None and (not isinstance(start, CondensedPose) or start.model is not self):
             raise MechanismError("`start` must be a pose of this model, from its `under` or `at`")
+        if not hasattr(self._of_thread, "solver"):
+            self._of_thread.solver = _Solver(self, 1.0, stops=False)
+        solver: _Solver = self._of_thread.solver
         acting = self.rest.acting if start is None else start.acting
         solver.eqs.set_targets(acting.rest, acting.targets)
         solver.place(*((self.rest.state, np.zeros(6 * len(self.end_effectors))) if start is None else
@@ -139,8 +142,13 @@ class CondensedModel(Model):
         return solver
 
     @cached_property
-    def _solver_at_rest(self) -> _Solver:
-        return _Solver(self, 1.0, stops=False)
+    def _of_thread(self) -> threading.local:
+        """Every thread has a solver of its own, for they work at the same time."""
+        return threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without solvers: for copies, and for other processes."""
+        return {name: value for name, value in self.__dict__.items() if name != "_of_thread"}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, with its mechanism, as `.npz` (no pickle)."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Joint, Mechanism
-from supple.mechanism.axes import axis_slices
+from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel, held_base
 
@@ -24,14 +24,17 @@ class Separation:
     """Their sum over the mechanism's radius."""
 
 
-def separation(mech: Mechanism, poses: Array) -> Separation:
-    """Separation of every joint at poses (bodies, 4, 4) of the bodies."""
+def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Separation:
+    """Separation of every joint at poses (bodies, 4, 4) of the bodies; what a joint's own freedom explains is looked
+    for from its coordinates in `near` (axes,), by default the reference."""
     index = [[mech.body_index(j.parent), mech.body_index(j.child)] for j in mech.joints]
     world = np.concatenate([poses, np.eye(4)[None]])  # index -1 is the world
     ends = np.array(index).reshape(-1, 2)
     on_parent = world[ends[:, 0]] @ np.array([j.pose_parent for j in mech.joints])
     on_child = world[ends[:, 1]] @ np.array([j.pose_child for j in mech.joints])
     apart = on_child[:, :3, 3] - on_parent[:, :3, 3]
+    near = per_axis(mech, "reference") if near is None else near
+    starts = [near[part] for part in axis_slices(mech)]
     bent: dict[int, list[int]] = {}  # by their number of axes
     for i, joint in enumerate(mech.joints):
         slides = joint.twists[:, :3]
@@ -41,23 +44,22 @@ def separation(mech: Mechanism, poses: Array) -> Separation:
         if _bent(joint) and max(joint.blocks) == 1:
             bent.setdefault(len(slides), []).append(i)
         elif _bent(joint):
-            apart[i] = joint.coordinates(spatial.inverse(on_parent[i]) @ on_child[i])[1][:3]
+            apart[i] = joint.coordinates(spatial.inverse(on_parent[i]) @ on_child[i], starts[i])[1][:3]
         else:
             allowed = np.linalg.qr(on_parent[i, :3, :3] @ slides[slides.any(axis=1)].T)[0]
             apart[i] -= allowed @ (allowed.T @ apart[i])
     for which in bent.values():
         found = spatial.inverse(on_parent[which]) @ on_child[which]
-        apart[which] = _left_over([mech.joints[i] for i in which], found)[:, :3]
+        twists = np.array([mech.joints[i].twists for i in which])
+        apart[which] = _left_over(twists, np.array([starts[i] for i in which]), found)[:, :3]
     sizes = np.linalg.norm(apart, axis=1)
     names = [j.name for j in mech.joints]
     return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
 
 
-def _left_over(joints: list[Joint], displacements: Array) -> Array:
-    """Twists (n, 6) that are left where n joints of k single axes come nearest to displacements (n, 4, 4): what
-    `Joint.coordinates` finds, for all of them at once."""
-    twists = np.array([joint.twists for joint in joints])
-    q = np.array([joint.reference for joint in joints], dtype=float)
+def _left_over(twists: Array, q: Array, displacements: Array) -> Array:
+    """Twists (n, 6) that are left where n joints of k single axes (n, k, 6) come nearest to displacements (n, 4, 4),
+    from coordinates q (n, k): what `Joint.coordinates` finds, for all of them at once."""
     columns = np.zeros((*q.shape, 6))
     for _ in range(50):
         reached = np.broadcast_to(np.eye(4), displacements.shape)
@@ -68,7 +70,7 @@ def _left_over(joints: list[Joint], displacements: Array) -> Array:
         step = (left[:, None] @ np.linalg.pinv(columns, 1e-12))[:, 0]
         if np.abs(step).max() < 1e-10:
             break
-        q += step
+        q = q + step
     return left
 
 
@@ -103,8 +105,8 @@ def add_joints(core: Any, model: ReducedModel) -> None:
         core.add_shown(shown[b], False)
     for name in model.end_effectors:
         body, pose = mech.frame(name)
-        step, fixed = shown[body]
-        core.add_shown((step, fixed @ pose), True)
+        last, fixed = shown[body]
+        core.add_shown((last, fixed @ pose), True)
     for j in topology.loops:
         joint = mech.joints[j]
         (a, on_a), (b, on_b) = (shown[mech.body_index(name)] for name in (joint.parent, joint.child))

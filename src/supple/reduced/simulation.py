@@ -250,7 +250,7 @@ class ReducedSimulation:
     def separation(self) -> Separation:
         """How far the joints of the shown links have come apart."""
         self._motion.core.update()
-        return separation(self.mechanism, np.array(self._motion.core.poses))
+        return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
 
     @property
     def gaps(self) -> Array:
@@ -263,7 +263,7 @@ class ReducedSimulation:
         if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
             return
         self._watched = far  # looked at again when it has moved a tenth further
-        apart = separation(self.mechanism, poses.array).total
+        apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
             warnings.warn(
