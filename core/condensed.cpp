@@ -170,6 +170,11 @@ bool Condensed::taken(Found found) const {
     return found == Found::stable || (found == Found::unstable && patience > 0);
 }
 
+Condensed::Found Condensed::attempt(const Step& step) {
+    const Found found = solve(step, false);
+    return taken(found) ? found : again(step, found);
+}
+
 // Once more to the end of a step, from its start, after `found` was not taken.
 Condensed::Found Condensed::again(const Step& step, Found found) {
     interior->back();

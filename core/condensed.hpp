@@ -206,6 +206,7 @@ class Condensed : public Participant {
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
     Vec6 drift(int i) const override;
     bool begin() override;
+    void lean(const std::vector<Touch>& touches, const double* impulses) override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
@@ -218,6 +219,8 @@ class Condensed : public Participant {
     Found solve(const Step& step, bool from_here);
     bool taken(Found found) const;
     Found again(const Step& step, Found found);
+    Found attempt(const Step& step);
+    bool push(const std::vector<Touch>& touches, const double* impulses);
     void remember();
     bool advance(double h);
     bool accept(const Step& step);
@@ -254,6 +257,7 @@ class Condensed : public Participant {
     bool begun_ = false;
     double last_ = 0;                 // part of it, s: h, or less where it had to be divided
     Found found_ = Found::nothing;
+    bool leans_ = false;              // on what it touched in the step before
     double parted_ = 0, whole_ = 1;   // when a step in parts began and how long it is, s
     Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
 };

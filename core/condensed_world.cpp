@@ -15,11 +15,9 @@ bool Condensed::begin() {
     ++steps;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
         const Step step = euler(last_);
-        if (last_ == h || in_parts(h - last_)) {
-            found_ = solve(step, false);
-            if (!taken(found_)) found_ = again(step, found_);
-            begun_ = found_ != Found::nothing;
-        }
+        found_ = Found::nothing;
+        if (last_ == h || in_parts(h - last_)) found_ = attempt(step);
+        begun_ = found_ != Found::nothing;
         if (begun_) {
             interior->finish(&step);
             return true;
@@ -32,6 +30,29 @@ bool Condensed::begin() {
 Vec6 Condensed::drift(int i) const {
     const Pose &from = start_.tips[i], to = interior->tip_pose(i);
     return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
+}
+
+// Forces of impulses over the last part of the step, in place of those of before; false: all nothing.
+bool Condensed::push(const std::vector<Touch>& touches, const double* impulses) {
+    for (EndEffector& tip : interior->tips) tip.contacts.clear();
+    bool touched = false;
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / last_;
+        const int e = touches[i].frame;
+        if (force.isZero(0)) continue;
+        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
+        touched = true;
+    }
+    return touched;
+}
+
+void Condensed::lean(const std::vector<Touch>& touches, const double* impulses) {
+    leans_ = push(touches, impulses);
+    if (!leans_) return;
+    found_ = solve(euler(last_), true);
+    if (found_ != Found::nothing) return;
+    leans_ = push({}, nullptr);
+    found_ = attempt(euler(last_));  // as begin() did
 }
 
 // A wrench w on the tips moves them by C P^-1 (L + soft) w, with P that of the step's last Newton iteration: as velocities
@@ -48,24 +69,29 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
         forces_.block<3, 3>(6 * e + 3, 3 * i) = skew(local) * along;
         Eigen::Map<Vec3>(free + 3 * i) = touches[i].axes.transpose() * (now.act(local) - touches[i].point) / h;
     }
-    pulls_.noalias() = response_.left * forces_;
-    pulls_ += soft_.asDiagonal() * forces_;
-    pulls_ = response_.compliance * factors_.solve(pulls_);
+    auto moved = [&](const auto& by) {
+        pulls_.noalias() = response_.left * by;
+        pulls_ += soft_.asDiagonal() * by;
+        pulls_ = response_.compliance * factors_.solve(pulls_);
+    };
+    if (leans_) {  // not free yet
+        wrench_.setZero();
+        for (int e = 0; e < frames(); ++e)
+            for (const auto& [point, force] : interior->tips[e].contacts) {
+                const Vec3 seen = interior->tip_pose(e).R.transpose() * force;
+                wrench_.segment<6>(6 * e) += stack(seen, point.cross(seen));
+            }
+        moved(wrench_);
+        Eigen::Map<Vector>(free, n).noalias() -= forces_.transpose() * pulls_ / h;
+    }
+    moved(forces_);
     Eigen::Map<Matrix> all(response, n, n);
     all.noalias() = forces_.transpose() * pulls_ / (last_ * last_);
     all = 0.5 * (all + all.transpose()).eval();
 }
 
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    bool touched = false;
-    for (std::size_t i = 0; i < touches.size(); ++i) {
-        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / last_;
-        const int e = touches[i].frame;
-        if (force.isZero(0)) continue;
-        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
-        touched = true;
-    }
-    if (touched) found_ = solve(euler(last_), true);
+    if (push(touches, impulses) || leans_) found_ = solve(euler(last_), true);
     if (found_ != Found::nothing && !accept(euler(last_))) found_ = Found::nothing;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     if (found_ == Found::nothing) {

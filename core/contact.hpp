@@ -47,6 +47,9 @@ class Participant {
 
     // The step without contact: false if it has no solution.
     virtual bool begin() = 0;
+    // The step with the impulses (3 touches,) of the step before: what does not answer linearly responds from there, so
+    // that what stays as it was is exact.
+    virtual void lean(const std::vector<Touch>&, const double*) {}
     // Limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}
     virtual bool symmetric() const { return false; }  // what unit impulses do, but for rounding

@@ -111,6 +111,12 @@ void World::guess() {
     }
 }
 
+void World::Share::gather(const Numbers& p) {
+    impulses.resize(3 * touches.size() + limits.size());
+    for (std::size_t i = 0; i < touches.size(); ++i) std::copy_n(&p[3 * contacts[i]], 3, &impulses[3 * i]);
+    for (std::size_t l = 0; l < limits.size(); ++l) impulses[3 * touches.size() + l] = p[first_limit + l];
+}
+
 void World::assemble() {
     const int n = static_cast<int>(contacts_.size());
     int limits = 0;
@@ -135,9 +141,12 @@ void World::assemble() {
         }
     }
     solver_.resize(n, limits);
+    guess();
     symmetric_ = true;
     for (std::size_t k = 0; k < participants.size(); ++k) {
         Share& share = shares_[k];
+        share.gather(solver_.p);
+        participants[k]->lean(share.touches, share.impulses.data());
         const int touches = static_cast<int>(share.touches.size()), own = static_cast<int>(share.limits.size());
         const int rows = 3 * touches + own;
         if (!rows) continue;
@@ -222,7 +231,6 @@ World::Outcome World::step() {
     detect(h);
     if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
     assemble();
-    guess();
     softened_ = 0;
     soften();
     solver_.solve(symmetric_);
@@ -234,14 +242,7 @@ World::Outcome World::step() {
         if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
     for (std::size_t c = 0; c < contacts_.size(); ++c)
         contacts_[c].impulse = frames_[c] * Vec3(&solver_.p[3 * c]);
-    for (std::size_t k = 0; k < participants.size(); ++k) {
-        Share& share = shares_[k];
-        share.impulses.resize(3 * share.touches.size() + share.limits.size());
-        for (std::size_t i = 0; i < share.touches.size(); ++i)
-            std::copy_n(&solver_.p[3 * share.contacts[i]], 3, &share.impulses[3 * i]);
-        for (std::size_t l = 0; l < share.limits.size(); ++l)
-            share.impulses[3 * share.touches.size() + l] = solver_.p[share.first_limit + l];
-    }
+    for (Share& share : shares_) share.gather(solver_.p);
     for (std::size_t k = 0; k < participants.size(); ++k)
         if (!participants[k]->finish(shares_[k].touches, shares_[k].limits, shares_[k].impulses.data())) {
             culprit_ = static_cast<int>(k);

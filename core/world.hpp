@@ -72,6 +72,7 @@ class World {
         std::vector<Limit> limits;
         int first_limit = 0;  // row of the solver
         Numbers free, response, impulses;
+        void gather(const Numbers& p);  // impulses
     };
     std::vector<Share> shares_;
     std::vector<Mat3> frames_;
