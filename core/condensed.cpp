@@ -18,7 +18,7 @@ constexpr double surely = 0.1;        // of that, where the rate of convergence 
 constexpr int trusted = 8;            // which it is for so many
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
-constexpr double apart = 1e-6;        // a step that leaves loops or motors as far from closed as this had no solution
+constexpr double apart = 1e-4;        // a step that leaves loops or motors as far from closed as this had no solution
 constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad or radii
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
