@@ -394,7 +394,8 @@ def test_a_finger_that_leans_on_its_stop_grips(level):
     b.slide("drive", "world", "slider", at[:3, 3], "x", stiffness=2000.0, damping=20.0)
     b.hinge("knuckle", "slider", "pad", at[:3, 3], "y", stiffness=1.0, damping=1e-3, limits=(0.0, 1.0))
     mech = b.build()
-    sim = supple.Simulation(mech, 1e-3) if level == "full" else supple.ReducedSimulation(supple.condense(mech, "pad"), 1e-3)
+    full = level == "full"
+    sim = supple.Simulation(mech, 1e-3) if full else supple.ReducedSimulation(supple.condense(mech, "pad"), 1e-3)
     sim.set_target("drive", -0.03)
     world = supple.World()
     world.add(sim)
