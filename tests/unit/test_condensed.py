@@ -55,6 +55,9 @@ def test_restored_states_go_on_to_the_same_bits(name, method):
     sim.restore(saved)
     sim.step(30)
     assert np.array_equal(sim.poses.array, once)
+    fork = supple.ReducedSimulation(supple.condense(*LIBRARY["y"]), 1e-3)
+    with pytest.raises(supple.MechanismError, match="another model"):
+        sim.restore(fork.save())
     with pytest.raises(supple.MechanismError, match="another model"):
         sim.restore(supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).save())
     sim.reset()

@@ -72,6 +72,18 @@ def test_bad_targets(targets, text):
 def test_targets_that_are_no_mapping():
     with pytest.raises(supple.MechanismError, match="targets are given as"):
         supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
+    with pytest.raises(supple.MechanismError, match="targets are given as"):
+        supple.Simulation(pendulum(stiffness=1.0), 1e-3).set_targets(None)
+
+
+def test_targets_are_set_all_or_none():
+    mech = supple.library.robot_arm(3)
+    sims = [supple.Simulation(mech, 1e-3) for _ in range(2)]
+    with pytest.raises(supple.MechanismError, match="'hinge_x'"):
+        sims[0].set_targets({"hinge_1": 0.5, "hinge_x": 1.0})
+    for sim in sims:
+        sim.step(20)
+    np.testing.assert_array_equal(sims[0].poses.array, sims[1].poses.array)
 
 
 def test_target_of_a_joint_without_spring():

@@ -18,6 +18,7 @@ from small_mechanisms import arm, satellite
         (["tip", "tip"], "twice"),
         ([], "at least one"),
         (None, "at least one"),
+        (3, "at least one"),
         (["floor"], "cannot move"),
         (["world"], "world"),
         ([3], "3"),
@@ -159,6 +160,7 @@ def test_a_simulation_needs_a_reduced_model():
     ("act", "words"),
     [
         (lambda sim: sim.restore(supple.Simulation(arm(), 1e-3).save()), "another model"),
+        (lambda sim: sim.set_targets(None), "targets are given as"),
         (lambda sim: sim.restore(supple.ReducedSimulation(supple.condense(arm(), "tip"), 1e-3).save()), "another"),
         (lambda sim: sim.apply("upper", np.zeros(6)), "not an end effector"),
         (lambda sim: sim.apply("uper", np.zeros(6)), "did you mean"),

@@ -74,15 +74,15 @@ class Equations:
             [load.world for load in loads],
         )
 
-    def set_target(self, name: str, value: float) -> None:
-        """Aims the spring or motor of a joint, coordinate, coupling or motor at a new position, rad or m."""
-        value = finite_target(name, value)
-        if name in self.targets:
-            self.set_targets(self.rest, self.targets | {name: value})
-        else:
-            rest = self.rest.copy()
-            rest[self.sprung_axis(name)] = value
-            self.set_targets(rest, self.targets)
+    def aim(self, targets: Mapping[str, ArrayLike]) -> None:
+        """Aims springs and motors, by joint, coordinate, coupling or motor, at new positions, rad or m: all or none."""
+        rest, held = self.rest.copy(), dict(self.targets)
+        for name, value in read_targets(targets).items():
+            if name in held:
+                held[name] = value
+            else:
+                rest[self.sprung_axis(name)] = value
+        self.set_targets(rest, held)
 
     def set_targets(self, rest: Array, targets: Mapping[str, float]) -> None:
         """Aims all springs and rows: rest positions (axes,) of the joints, and targets as in `targets`."""
@@ -239,9 +239,12 @@ def turned(rotation: Array, wrench: Array) -> Array:
     return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
 
 
-def finite_target(name: str, value: ArrayLike) -> float:
-    """A set-point, or a clear error."""
-    target = float(array(value, (), f"target of '{name}'"))
-    if abs(target) > FURTHEST:
-        raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
-    return target
+def read_targets(targets: Mapping[str, ArrayLike]) -> dict[str, float]:
+    """Set-points by name, or a clear error."""
+    if not isinstance(targets, Mapping):
+        raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
+    read = {name: float(array(value, (), f"target of '{name}'")) for name, value in targets.items()}
+    for name, target in read.items():
+        if abs(target) > FURTHEST:
+            raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
+    return read

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.engine.assembly import Equations, Load, equations, loads
+from supple.engine.assembly import Equations, Load, equations, loads, read_targets
 from supple.engine.linear import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError, listed
@@ -88,7 +88,7 @@ class Simulation:
         motors: Mapping[str, Callable[[float], float]] | None = None,
     ) -> None:
         dt = positive_seconds(dt)
-        if method not in METHODS:
+        if method not in tuple(METHODS):
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech)
@@ -209,11 +209,10 @@ class Simulation:
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
         """Several set-points at once."""
-        for name in targets:
+        for name in read_targets(targets):
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
-        for name, value in targets.items():
-            self._eqs.set_target(name, value)
+        self._eqs.aim(targets)
 
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` with the `time` reached if a step cannot be solved,

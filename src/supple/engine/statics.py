@@ -122,10 +122,8 @@ def equilibrium(
     """
     eqs = equations(mech)
     acting = tuple(loads(mech, wrenches, frame))
-    if targets is not None and not isinstance(targets, Mapping):
-        raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
-    for name, value in (targets or {}).items():
-        eqs.set_target(name, value)
+    if targets is not None:
+        eqs.aim(targets)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
     _check_motors(mech, goal.targets)
     solver = _Solver(eqs)

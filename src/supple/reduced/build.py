@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -100,6 +100,14 @@ class _Parts:
         self.cobasis: Array = left[:, : self.rank].T / lengths
 
 
+def listed_names(end_effectors: Sequence[str] | str) -> list[str]:
+    """One name, or several."""
+    names = [end_effectors] if isinstance(end_effectors, str) else end_effectors
+    if not isinstance(names, Iterable) or not (names := list(names)):
+        raise MechanismError(f"name at least one end effector (a body or site), got {end_effectors!r}")
+    return names
+
+
 def _checked(
     mech: Mechanism,
     end_effectors: Sequence[str] | str,
@@ -110,9 +118,7 @@ def _checked(
 ) -> list[str]:
     """The end effectors' names, or an error for the first argument that is wrong."""
     check_mechanism(mech)
-    names = [end_effectors] if isinstance(end_effectors, str) else list(end_effectors or ())
-    if not names:
-        raise MechanismError("name at least one end effector (a body or site)")
+    names = listed_names(end_effectors)
     for name in names:
         if mech.frame(name)[0] < 0:
             raise MechanismError(f"end effector '{name}' cannot move: it is fixed to the world")

@@ -38,7 +38,7 @@ def condense(
     `method` is that of time steps: "euler" (backward Euler) or "bdf2" (second order).
     """
     check_mechanism(mech)
-    if method not in METHODS:
+    if method not in tuple(METHODS):
         raise MechanismError(f"method must be one of {tuple(METHODS)}, got {method!r}")
     base = held_base(mech)[1]
     if base is not None:

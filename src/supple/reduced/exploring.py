@@ -27,7 +27,7 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.progress import telling
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
-from supple.reduced.build import reduce
+from supple.reduced.build import listed_names, reduce
 from supple.reduced.joints import separation
 from supple.reduced.model import ReducedModel
 
@@ -375,4 +375,4 @@ def _checked(
     for name, whole in (("budget", budget), ("seed", seed)):
         if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or whole < (name == "budget"):
             raise MechanismError(f"{name} must be a whole number, {int(name == 'budget')} or more, got {whole!r}")
-    return [end_effectors] if isinstance(end_effectors, str) else list(end_effectors or ())
+    return listed_names(end_effectors)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine import equilibrium
-from supple.engine.assembly import finite_target, loads
+from supple.engine.assembly import loads, read_targets
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
@@ -36,6 +36,8 @@ STEPS_AT_ONCE = 4096
 class ReducedState:
     """Everything a reduced simulation needs to go on, to the same bits."""
 
+    of: tuple[str, ...]
+    """The mechanism and its end effectors."""
     state: tuple[Array, ...]
     time: float
     wrenches: dict[str, tuple[Array, bool]]
@@ -128,7 +130,7 @@ class ReducedSimulation:
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
         """Several set-points at once."""
-        aims = self._targets | {name: finite_target(name, value) for name, value in targets.items()}
+        aims = self._targets | read_targets(targets)
         self._motion.set_targets(aims)
         self._targets = aims
 
@@ -278,11 +280,15 @@ class ReducedSimulation:
     def save(self) -> ReducedState:
         """The present state; `restore` continues from it to the same bits."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._motion.state, self.time, *kept, self._mount)
+        return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount)
+
+    @property
+    def _of(self) -> tuple[str, ...]:
+        return self.mechanism.name, *self.model.end_effectors
 
     def restore(self, saved: ReducedState) -> None:
         """Back to a saved state, with the loads, handles and targets of then."""
-        if not isinstance(saved, ReducedState) or len(saved.state) != len(self._motion.state):
+        if not isinstance(saved, ReducedState) or saved.of != self._of or len(saved.state) != len(self._motion.state):
             raise MechanismError("this state was saved by a simulation of another model")
         self._motion.set_state(saved.state, saved.time)
         self._act(saved)
