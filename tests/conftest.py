@@ -18,3 +18,14 @@ def robots() -> Path:
     if not ROBOTS.is_dir():
         pytest.skip(f"the robots are not here: put the MuJoCo Menagerie folders into {ROBOTS}")
     return ROBOTS
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Calls the command line in an empty folder, through typer's runner: run("info", "ladder")."""
+    from typer.testing import CliRunner
+
+    from supple.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: CliRunner().invoke(app, args)

@@ -1,0 +1,144 @@
+"""supple reduce, explore and compare."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import supple
+from supple.viewer.methods import METHODS
+
+
+def test_reduce_saves_a_model(run, tmp_path):
+    result = run("reduce", "y", "-e", "left_tip", "-o", "y.npz", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    model = supple.ReducedModel.load(tmp_path / "y.npz")
+    assert (model.end_effectors, model.rank) == (("left_tip",), found["rank"])
+    np.testing.assert_allclose(found["end_effectors"][0]["compliance"], np.diag(model.compliance))
+    printed = run("reduce", "y", "-o", "both.npz").stdout
+    assert "into 12 numbers of rank" in printed
+    assert supple.ReducedModel.load(tmp_path / "both.npz").end_effectors == ("left_tip", "right_tip")
+
+
+def test_explore_saves_a_blended_model(run, tmp_path):
+    args = ("explore", "loop", "--max-error", "0.1", "--reach", "0.1", "-o", "many.npz")
+    result = run(*args, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    many = type(supple.blend([supple.reduce(supple.library.loop(), ["tip"])])).load(tmp_path / "many.npz")
+    assert len(many.models) == found["models"]
+    assert found["met"]
+    assert found["error_after"] <= 0.1
+
+
+def test_explore_says_what_it_missed(run):
+    result = run("explore", "robot_arm", "--max-error", "1e-6", "--reach", "0.5", "--budget", "2")
+    assert result.exit_code == 1
+    assert "raise --budget or --max-error" in result.stderr
+    assert "with one model" in result.stdout
+
+
+def test_compare_puts_every_method_beside_the_engine(run, tmp_path):
+    result = run("compare", "loop", "-e", "tip", "--force", "tip", "200", "0", "20", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    rows = {row["method"]: row for row in found["methods"]}
+    assert {"engine", "linear", "blended", "MuJoCo"} <= set(rows)
+    mech = supple.library.loop()
+    eq = supple.equilibrium(mech, {"tip": [200, 0, 20, 0, 0, 0]})
+    moved = np.linalg.norm(eq.poses.array[:, :3, 3] - mech.poses.array[:, :3, 3], axis=1).max()
+    assert found["moved"] == pytest.approx(moved)
+    model = supple.reduce(mech, ["tip"])
+    expected = model.compliance @ np.concatenate([model.end_effector_poses[0][:3, :3].T @ [200, 0, 20], np.zeros(3)])
+    tip = model.end_effector_poses[0] @ supple.spatial.exp(expected)
+    assert rows["linear"]["tip_error"] == pytest.approx(np.linalg.norm(tip[:3, 3] - eq.poses["tip"][:3, 3]), rel=0.05)
+    assert rows["blended"]["error"] < 0.3 * rows["linear"]["error"]
+    assert rows["MuJoCo"]["error"] < 0.05 * moved
+    assert rows["engine"]["loop_drift"] < 1e-12 < rows["MuJoCo"]["loop_drift"]
+    assert (tmp_path / "supple-compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_chooses_a_force_and_prints_a_table(run):
+    result = run("compare", "robot_arm")
+    assert result.exit_code == 0, result.stderr
+    for expected in ("on tip", "links off by mm", "exact", "times the engine's speed", "supple-compare.png"):
+        assert expected in result.stdout
+
+
+def test_compare_leaves_out_what_does_not_work(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    result = run("compare", "loop", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert "needs the package mujoco" in found["failed"]["MuJoCo"]
+
+
+def gripper():
+    """Two fingers on one spring between stops."""
+    b = supple.Builder("gripper", gravity=(0, 0, 0))
+    for side in (-1, 1):
+        name = {-1: "left", 1: "right"}[side]
+        b.link(name, (0.1 * side, 0, 0), (0.1 * side, 0, 0.3), mass=0.2)
+        spring = {"stiffness": 5.0, "limits": (-0.01, 1.0)}
+        b.hinge(f"{name}_hinge", "world", name, at=(0.1 * side, 0, 0), axis=(0, -side, 0), **spring)
+        b.site(f"{name}_tip", name, at=(0.1 * side, 0, 0.3))
+    b.couple("gear", {"left_hinge": 1.0, "right_hinge": -1.0}, stiffness=1e3)
+    return b.build()
+
+
+def test_compare_pulls_end_effectors_together_and_away_from_stops(run):
+    gripper().save("gripper.json")
+    result = run("compare", "gripper.json", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    pulls = {load["on"]: load["wrench"][0] for load in found["loads"]}
+    assert pulls["left_tip"] > 0 > pulls["right_tip"]  # both close, which the stops allow
+    rows = {row["method"]: row for row in found["methods"]}
+    assert 0.2 < found["moved"] / (0.3 * found["radius"]) < 1.5
+    assert rows["blended"]["error"] < 0.1 * found["moved"]
+
+
+def test_compare_says_why_there_is_no_blended_model(run):
+    gripper().save("gripper.json")
+    args = ("--force", "left_tip", "-9", "0", "0", "--force", "right_tip", "9", "0", "0")
+    result = run("compare", "gripper.json", *args, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "stops hold it; try another --force" in json.loads(result.stdout)["failed"]["blended"]
+
+
+def test_compare_tells_remedies_as_options(run, monkeypatch):
+    def fail(models, dt):
+        raise supple.MechanismError("nothing holds it. Add springs (mech.with_springs(stiffness=...))")
+
+    monkeypatch.setitem(METHODS, "condensed", replace(METHODS["condensed"], begin=fail))
+    result = run("compare", "loop", "--json")
+    assert json.loads(result.stdout)["failed"]["condensed"] == "nothing holds it. Add springs (--springs 50)"
+
+
+def test_compare_refuses_what_floats(run):
+    b = supple.Builder("scene")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
+    b.link("ball", (1, 0, 0), (1, 0, 0.1), mass=1.0)
+    b.free("ball_joint", "world", "ball")
+    b.build().save("scene.json")
+    result = run("compare", "scene.json", "-e", "arm")
+    assert result.exit_code == 1
+    assert "'ball' of 'scene' floats free" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])
+def test_compare_on_real_robots(run, robots, robot):
+    """With springs on what nothing holds every method has its row, and the default load fits the blended model."""
+    result = run("compare", str(robots / robot), "--springs", "0.5", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["failed"] == {}
+    rows = {row["method"]: row for row in found["methods"]}
+    assert set(rows) == {"engine", "linear", "blended", "condensed", "MuJoCo"}
+    assert rows["blended"]["error"] < 0.5 * rows["linear"]["error"]
+    assert rows["condensed"]["error"] < 0.05 * found["moved"]

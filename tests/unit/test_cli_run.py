@@ -1,0 +1,177 @@
+"""supple run, and what its words mean."""
+
+import io
+import json
+from time import sleep
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import supple
+from supple.cli import words
+from supple.progress import Bar
+
+
+def test_run_prints_and_draws_the_equilibrium(run, tmp_path):
+    result = run("run", "ladder", "--force", "tip", "0", "100", "0")
+    assert result.exit_code == 0, result.stderr
+    for expected in ("(0, 100, 0) N, world axes", "100.0%", "Newton steps", "left_hinge_1", "… and 38 more"):
+        assert expected in result.stdout
+    eq = supple.equilibrium(supple.library.ladder(), {"tip": [0, 100, 0, 0, 0, 0]})
+    moved = np.linalg.norm(eq.poses["tip"][:3, 3] - supple.library.ladder().poses["tip"][:3, 3])
+    row = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["tip"])
+    assert row.split()[1] == f"{moved:.4f}"
+    assert (tmp_path / "supple-run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_run_as_json(run, tmp_path):
+    forces = ("--force", "left_tip", "0", "-30", "0", "--force", "left_tip", "0", "-10", "5")
+    torque = ("--torque", "left_tip", "1", "2", "3")
+    result = run("run", "y", *forces, *torque, "--frame", "body", "--json", "-o", "y.svg")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    wrench = [0, -40, 5, 1, 2, 3]
+    assert found["loads"] == [{"on": "left_tip", "wrench": wrench, "frame": "body"}]
+    assert (found["converged"], found["stable"], found["load_fraction"]) == (True, True, 1.0)
+    mech = supple.library.y()
+    eq = supple.equilibrium(mech, {"left_tip": wrench}, frame="body")
+    for body, pose in zip(found["bodies"], eq.poses, strict=True):
+        np.testing.assert_allclose(body["position"], pose[:3, 3])
+    for joint in found["joints"]:
+        np.testing.assert_allclose(joint["reaction"], eq.reactions[joint["name"]])
+    assert (tmp_path / found["picture"]).exists()
+
+
+def test_run_in_time(run):
+    args = ("--time", "0.1", "--dt", "0.001", "--method", "bdf2", "--target", "hinge_1", "0.2", "--json")
+    result = run("run", "robot_arm", "--force", "tip", "0", "50", "0", *args)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    sim = supple.Simulation(supple.library.robot_arm(), 1e-3, "bdf2")
+    sim.apply("tip", [0, 50, 0, 0, 0, 0])
+    sim.set_target("hinge_1", 0.2)
+    sim.step(100)
+    assert found["time"] == pytest.approx(0.1)
+    assert (found["dt"], found["method"]) == (0.001, "bdf2")
+    assert found["bodies"][-1]["position"] == sim.poses["tip"][:3, 3].tolist()
+    assert found["energy"]["kinetic"] == sim.energy.kinetic
+    printed = run("run", "robot_arm", "--time", "0.01", "--all").stdout
+    assert "0.01 s in steps of 0.002 s (euler)" in printed
+    assert "speed m/s" in printed
+    assert "more" not in printed
+
+
+def test_run_with_springs_and_keyframe(run, tmp_path):
+    (tmp_path / "m.xml").write_text(
+        "<mujoco><worldbody><body name='rod'><joint name='pivot' type='hinge' axis='0 1 0'/>"
+        "<geom type='capsule' size='.01' fromto='0 0 0 1 0 0' mass='2'/></body></worldbody>"
+        "<keyframe><key name='bent' qpos='0.5'/></keyframe></mujoco>"
+    )
+    result = run("run", "m.xml", "--keyframe", "bent", "--springs", "40", "--json")
+    assert result.exit_code == 0, result.stderr
+    angle = json.loads(result.stdout)["joints"][0]["coordinates"][0]
+    assert 40 * (angle - 0.5) == pytest.approx(2 * 9.81 * 0.5 * np.cos(angle))
+
+
+@pytest.fixture
+def stuck():
+    """A four-bar whose rocker cannot follow the crank all the way."""
+    b = supple.Builder("stuck")
+    b.link("crank", (0, 0, 0), (0, 0, 0.5), mass=0.4)
+    b.link("coupler", (0, 0, 0.5), (0.5, 0, 0.5), mass=0.8)
+    b.link("rocker", (0.5, 0, 0), (0.5, 0, 0.5), mass=0.6)
+    b.hinge("foot", "world", "crank", at=(0, 0, 0), axis="y")
+    b.hinge("knee", "crank", "coupler", at=(0, 0, 0.5), axis="y", stiffness=1.0)
+    b.hinge("pivot", "world", "rocker", at=(0.5, 0, 0), axis="y", limits=(-0.3, 0.3))
+    b.hinge("closure", "rocker", "coupler", at=(0.5, 0, 0.5), axis="y")
+    b.motor("drive", "foot", position=0.0)
+    return b.build()
+
+
+def test_run_shows_how_far_it_got(run, tmp_path, stuck):
+    stuck.save("stuck.json")
+    result = run("run", "stuck.json", "--target", "drive", "1.0", "-o", "far.png")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "no equilibrium of 'stuck' was found beyond" in result.stderr
+    reached = next(line for line in result.stdout.splitlines() if "load reached" in line).split()[-1]
+    assert 0 < float(reached.rstrip("%")) < 100
+    assert (tmp_path / "far.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("y", "--force", "left_tp", "0", "0", "1"), "did you mean 'left_tip'"),
+        (("y", "--force", "left_tip", "0", "1"), "--force takes BODY FX FY FZ, got 'left_tip 0 1'"),
+        (("y", "--force", "left_tip", "0", "up", "1"), "--force left_tip: 'up' is not a number"),
+        (("y", "--torque", "left_tip", "0", "nan", "1"), "nan is not finite"),
+        (("y", "--target", "elbow", "1"), "elbow"),
+        (("y", "--frame", "tip"), "frame must be 'world' or 'body'"),
+        (("y", "--springs", "-1"), "not negative"),
+        (("y", "--time", "0"), "--time must be a positive number"),
+        (("y", "--time", "1", "--dt", "2"), "a step of 2 s (--dt) is longer than the simulation"),
+        (("y", "--time", "1", "--dt", "-1"), "dt must be a positive number"),
+        (("y", "--time", "1", "--method", "rk4"), "method must be"),
+        (("y", "--picture", "y.gif"), ".png"),
+        (("y", "-o", "nowhere/y.png"), "nowhere"),
+        (("rod.json",), "nothing holds 'pivot'"),
+        (("rod.json",), "Add springs (--springs 50)"),
+        (("ball.json", "--springs", "5"), "It floats: fix it, or move it in time with --time 2"),
+        (("rod.json", "--target", "pivot", "1"), "no spring to set a target for; add one with --springs 50"),
+    ],
+)
+def test_run_refuses_in_one_line(run, tmp_path, args, text):
+    b = supple.Builder("rod", gravity=(0, 0, 0))
+    b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
+    b.build().save("rod.json")
+    b = supple.Builder("ball")
+    b.link("ball", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.free("loose", "world", "ball")
+    b.build().save("ball.json")
+    result = run("run", *args)
+    assert result.exit_code == 1
+    assert text in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_words_are_tied_up_to_a_double_dash():
+    assert words.tied(["a", "--target", "x", "1", "--json"]) == ["a", "--target", "x\x001", "--json"]
+    assert words.tied(["--", "--target", "x", "1"]) == ["--", "--target", "x", "1"]
+    assert words.tied(["--target"]) == ["--target"]
+
+
+def test_the_bar_appears_only_when_it_takes_long():
+    def shown(patience):
+        text = io.StringIO()
+        with Bar("working", patience, Console(file=text, force_terminal=True)) as bar:
+            sleep(0.2)
+            bar.reach(0.5)
+            sleep(0.2)
+        return text.getvalue()
+
+    assert shown(patience=10.0) == ""
+    assert "working" in shown(patience=0.05)
+    assert "50%" in shown(patience=0.05)
+
+
+@pytest.mark.parametrize("options", [("--dt", "0.01"), ("--method", "bdf2"), ("--damping", "1")])
+def test_options_that_would_do_nothing(run, options):
+    result = run("run", "ladder", *options)
+    assert result.exit_code == 2
+    assert "--time" in result.output or "--springs" in result.output
+
+
+def test_springs_with_damping(run, tmp_path):
+    b = supple.Builder("loose", gravity=(0, 0, 0))
+    b.link("arm", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.hinge("axle", "world", "arm", at=(0, 0, 0), axis="z")
+    b.build().save(tmp_path / "loose.json")
+    told = ["run", "loose.json", "--springs", "50", "--torque", "arm", "0", "0", "1", "--time", "0.02", "--json"]
+    free, damped = (json.loads(run(*told, *more).stdout) for more in ((), ("--damping", "100")))
+    turns = [found["bodies"][0]["rotation"][2] for found in (free, damped)]
+    assert 0 < turns[1] < 0.5 * turns[0]
+    assert run(*told, "--dt", "0").exit_code == 1
