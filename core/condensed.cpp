@@ -194,9 +194,21 @@ void Condensed::look_after(Found found) {
 bool Condensed::stable() {
     if (response_.negative == 0) return true;
     const Vector scale = interior->anchor.cwiseSqrt();
-    small_ = scale.asDiagonal() * response_.compliance * scale.asDiagonal();
-    spectrum_.compute(small_, Eigen::EigenvaluesOnly);
-    return response_.negative <= (spectrum_.eigenvalues().array() < -rounding).count();
+    return response_.negative <= negative(scale.asDiagonal() * response_.compliance * scale.asDiagonal());
+}
+
+Eigen::Index Condensed::negative(const Matrix& of) {
+    spectrum_.compute(of, Eigen::EigenvaluesOnly);
+    return (spectrum_.eigenvalues().array() < -rounding).count();
+}
+
+// With the tips free under their wrenches, after `settle`: K - J^T dw/dx J has as many negative pivots as K + J^T A J, less
+// those of S = A + dw/dx, and those of S - S C S more.
+bool Condensed::stable_under_load() {
+    const Vector scale = interior->anchor.cwiseSqrt(), over = scale.cwiseInverse();
+    const Matrix S = 0.5 * over.asDiagonal() * (derivative_ + derivative_.transpose()) * over.asDiagonal();
+    const Matrix C = scale.asDiagonal() * response_.compliance * scale.asDiagonal();
+    return response_.negative + negative(S - S * C * S) <= negative(S);
 }
 
 // Energy of the interior and of the springs that draw the tips to their goals; these springs' wrenches into lambda.
@@ -399,9 +411,11 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
     return reached;
 }
 
+// Along stable states as far as these lead: a long way, Newton's method may come to any. From there to whatever balances.
 double Condensed::balance() {
-    return follow([&](double fraction) {
-        return settle([&] {  // lambda + mu - A x = w + dw/dx x with x = drift + C mu
+    bool stable_only = true;
+    auto reach = [&](double fraction) {
+        const bool found = settle([&] {  // lambda + mu - A x = w + dw/dx x with x = drift + C mu
             outside(fraction, 0);
             derivative_ += response_.anchor;
             small_.noalias() = -derivative_ * response_.compliance;
@@ -412,7 +426,12 @@ double Condensed::balance() {
             mu_ = factors_.solve(right_);
             return 0.0;
         }, static_limit);
-    });
+        return found && (!stable_only || stable_under_load());
+    };
+    const double reached = follow(reach);
+    if (reached == 1) return 1;
+    stable_only = false;
+    return std::max(reached, follow(reach));
 }
 
 // Springs draw the tips towards their poses, ever stiffer, so that a way leads there; then they are held.

@@ -229,6 +229,8 @@ class Condensed : public Participant {
     bool divide(double h, int depth);
     void look_after(Found found);
     bool stable();
+    bool stable_under_load();
+    Eigen::Index negative(const Matrix& of);
     bool stands();
     bool relax();
     bool fall(double ahead);

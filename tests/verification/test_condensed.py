@@ -57,6 +57,15 @@ def test_statics_are_those_of_the_engine(name):
     compare_statics(name, 3)
 
 
+def test_a_far_load_does_not_lead_to_an_unstable_state():
+    """In one go, Newton's method came to a saddle at twice the displacement."""
+    mech, tips = LIBRARY["ladder"]
+    wrenches = {"tip": [5.87, -129.0, -84.26, -189.6, 44.86, -201.0]}
+    full = supple.equilibrium(mech, wrenches)
+    assert full.stable
+    assert apart(supple.condense(mech, tips).under(wrenches).poses.array, full.poses.array, mech.radius) < 1e-7
+
+
 @pytest.mark.long
 @models()
 def test_statics_are_those_of_the_engine_for_200_wrenches(name):
