@@ -67,7 +67,7 @@ def test_nothing_jumps_with_global_support(name, count):
 @pytest.mark.parametrize("count", [8, 64])
 def test_nothing_jumps_on_long_paths(request, name, count, support):
     if (name, count, support) == ("arm", 8, "global"):
-        reason = "models far beyond their range turn a link by more than a turn; half a turn apart, a share changes its sign"
+        reason = "models far beyond their range show a link half a turn apart, where a share changes its sign"
         request.applymarker(pytest.mark.xfail(reason=reason))
     continuous(name, count, support, segments=300, worst=6, parts=32)
 
