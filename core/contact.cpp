@@ -23,6 +23,12 @@ Mat3 contact_frame(const Vec3& normal) {
     return frame;
 }
 
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out) {
+    const double reach = 0.05 + 2 * h * std::abs(rate);
+    if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
+    if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
+}
+
 void couple(const Wrenches& G, int n, const Mat6& response, double* W) {
     for (int first = padded(n) - width; first >= 0; first -= width) {  // columns at a time
         Eight g[6], m[6];

@@ -29,6 +29,9 @@ struct Limit {  // a one-sided row of a participant: the distance left, and whic
     double gap, sign;
 };
 
+// Adds the limits of a coordinate q that a step at this rate might reach.
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out);
+
 using Wrenches = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;  // a column for each row of a step
 
 inline int padded(int n) { return (n + 7) / 8 * 8; }  // columns of G, with zeros beyond the n that are used

@@ -298,12 +298,6 @@ void Reduced::Bound::near(std::size_t row, const Vector& y, const Eigen::Ref<con
     near_limits(row, at + map.dot(y), map.dot(v), lower, upper, h, out);
 }
 
-void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out) {
-    const double reach = 0.05 + 2 * h * std::abs(rate);
-    if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
-    if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
-}
-
 void Reduced::limits(std::vector<Limit>& out) const {
     for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i].near(i, y, fresh_, h, out);
 }

@@ -94,9 +94,6 @@ class Tree {
     std::vector<double> turning_, turns_, sine_, cosine_;  // turn about z per coordinate, 1 or 0; now
 };
 
-// Adds the limits of a coordinate q that a step at this rate might reach.
-void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out);
-
 class Reduced : public Participant {
    public:
     struct Tip : Pulled {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reduced.hpp"
-
 namespace supple {
 
 namespace {
