@@ -14,7 +14,7 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
 from supple.mechanism.kinematics import FURTHEST
-from supple.mechanism.mechanism import check_mechanism as check_mechanism
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 

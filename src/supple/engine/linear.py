@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, check_mechanism, equations, turned
+from supple.engine.assembly import Equations, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.kinematics import inertias, screws
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
-from supple.engine.assembly import check_mechanism, load
+from supple.engine.assembly import load
 from supple.engine.dynamics import positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.linkage.loops import LoopClosures
 from supple.linkage.stability import largest_frequency
 from supple.mechanism import Mechanism
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.mechanism.tree import Tree
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from supple.engine import Equilibrium
-from supple.engine.assembly import check_mechanism, turned
+from supple.engine.assembly import turned
 from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.kinematics import inertias
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array
 from supple.reduced.floating import floating
 from supple.reduced.maps import Maps

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import Equations, Load, check_mechanism, equations, loads, turned
+from supple.engine.assembly import Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.engine.statics import Acting
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
 from supple.reduced.model import Model, ReducedModel, held_base

@@ -21,9 +21,9 @@ import numpy as np
 
 from supple import spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import check_mechanism
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array
 from supple.progress import telling
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
