@@ -301,7 +301,7 @@ def test_shapes_names_and_keyframes():
     with pytest.warns(ExportWarning) as caught:
         text = mjcf_writer.write(mech)
     said = str(caught[0].message)
-    for part in ("no moving planes", "mesh is flat", "no faces", "the means", "'turn'"):
+    for part in ("no moving planes", "mesh is flat", "have no area", "the means", "'turn'"):
         assert part in said
     model = mujoco.MjModel.from_xml_string(text)
     assert model.body(1).name == 'a"<\n'

@@ -149,7 +149,7 @@ def test_the_bar_appears_only_when_it_takes_long():
         text = io.StringIO()
         with Bar("working", patience, Console(file=text, force_terminal=True)) as bar:
             sleep(0.2)
-            bar.reach(0.5)
+            bar.set_fraction(0.5)
             sleep(0.2)
         return text.getvalue()
 

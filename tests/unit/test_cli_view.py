@@ -54,7 +54,7 @@ def test_a_port_in_use_is_one_line(run):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("view", "nope.xml"), "'nope.xml' is not there"),
+        (("view", "nope.xml"), "'nope.xml' does not exist"),
         (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
         (("view", "nosuch"), "robot_arm, y), nor a scene ("),
         (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),

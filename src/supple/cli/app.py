@@ -260,7 +260,7 @@ def compare(
         loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
         mech = _opened(source, keyframe, springs, damping)
         tips = end_effector or list(loads) or _tips(mech, None)
-        found = compared(mech, tips, loads or None, bar.reach)
+        found = compared(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"
         title = f"{mech.name}: {shape} solid, exact pale"
         draw(mech, found.shapes[shape].array, path=picture, ghost=found.exact.poses.array, title=title)

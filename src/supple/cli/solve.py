@@ -59,7 +59,7 @@ def settle(task: Task) -> Outcome:
     start = perf_counter()
     with Bar("equilibrium") as bar:
         try:
-            eq = find(mech, task.wrenches, frame=task.frame, targets=task.targets, progress=bar.reach)
+            eq = find(mech, task.wrenches, frame=task.frame, targets=task.targets, progress=bar.set_fraction)
         except ConvergenceError as failure:
             eq, error = failure.state, failure
         seconds = perf_counter() - start
@@ -100,7 +100,7 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
                 if recorder is not None:
                     recorder.take(sim.time, sim.poses.array)
                 sim.step(min(chunk, steps - first))
-                bar.reach((first + chunk) / steps)
+                bar.set_fraction((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure
     if recorder is not None:
