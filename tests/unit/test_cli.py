@@ -128,7 +128,7 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
         (("replay", "missing.npz"), 1, "there is no file missing.npz"),
         (("replay", "bad.json"), 1, "bad.json is not a recording"),
         (("reduce", "ladder", "-e", "tap"), 1, "did you mean 'tip'"),
-        (("reduce", "ladder", "-o", "model.txt"), 1, "a model's name ends in .npz"),
+        (("reduce", "ladder", "-o", "model.txt"), 1, "the name of a model must end in .npz"),
         (("compare", "ladder", "-e", "tap"), 1, "did you mean 'tip'"),
         (("compare", "ladder", "-e", "tip", "--force", "rung_3", "0", "1", "0"), 1, "--end-effector rung_3"),
         (("explore", "ladder", "--max-error", "0"), 1, "max_error must be a positive number"),

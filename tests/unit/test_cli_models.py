@@ -19,7 +19,7 @@ def test_reduce_saves_a_model(run, tmp_path):
     assert (model.end_effectors, model.rank) == (("left_tip",), found["rank"])
     np.testing.assert_allclose(found["end_effectors"][0]["compliance"], np.diag(model.compliance))
     printed = run("reduce", "y", "-o", "both.npz").stdout
-    assert "into 12 numbers of rank" in printed
+    assert "to 12 numbers of rank" in printed
     assert supple.ReducedModel.load(tmp_path / "both.npz").end_effectors == ("left_tip", "right_tip")
 
 
@@ -89,7 +89,7 @@ def gripper():
     return b.build()
 
 
-def test_compare_pulls_end_effectors_together_and_away_from_stops(run):
+def test_compare_pulls_end_effectors_together_and_away_from_limits(run):
     gripper().save("gripper.json")
     result = run("compare", "gripper.json", "--json")
     assert result.exit_code == 0, result.stderr
@@ -106,7 +106,7 @@ def test_compare_says_why_there_is_no_blended_model(run):
     args = ("--force", "left_tip", "-9", "0", "0", "--force", "right_tip", "9", "0", "0")
     result = run("compare", "gripper.json", *args, "--json")
     assert result.exit_code == 0, result.stderr
-    assert "stops hold it; try another --force" in json.loads(result.stdout)["failed"]["blended"]
+    assert "joint limits block it; try another --force" in json.loads(result.stdout)["failed"]["blended"]
 
 
 def test_compare_tells_remedies_as_options(run, monkeypatch):

@@ -36,7 +36,7 @@ def test_a_run_is_recorded_and_turned_into_other_files(run, tmp_path):
     again = run("replay", "run.npz", "-o", "again.glb")
     assert again.exit_code == 0, again.stderr
     assert (tmp_path / "again.glb").read_bytes() == (tmp_path / "run.glb").read_bytes()
-    assert run("replay", "run.npz", "-o", "end.png").stdout.endswith("where it began pale, where it ended solid.\n")
+    assert run("replay", "run.npz", "-o", "end.png").stdout.endswith("the start pale, the end solid.\n")
     assert (tmp_path / "end.png").read_bytes().startswith(b"\x89PNG")
     assert "supple replay run.npz" in run("run", "y", "--time", "0.1", "-o", "run.npz").stdout
 
