@@ -1,4 +1,4 @@
-"""What we write as MJCF is the same mechanism in MuJoCo."""
+"""A mechanism written as MJCF is the same mechanism in MuJoCo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every mechanism, whatever its joints, loops and branches."""
+"""Properties of every mechanism, for random joints, loops and branches."""
 
 from __future__ import annotations
 

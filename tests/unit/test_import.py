@@ -1,4 +1,4 @@
-"""Reading MJCF and URDF: what is carried over, what is reported, what is refused and how."""
+"""Reading MJCF and URDF: what is imported, what is reported, and errors for bad files."""
 
 from __future__ import annotations
 

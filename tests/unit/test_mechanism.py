@@ -1,4 +1,4 @@
-"""The description of a mechanism: what it answers, and what it refuses."""
+"""The description of a mechanism: its properties, and errors for bad input."""
 
 from __future__ import annotations
 
