@@ -68,7 +68,7 @@ def test_compare_chooses_a_force_and_prints_a_table(run):
         assert expected in result.stdout
 
 
-def test_compare_leaves_out_what_does_not_work(run, monkeypatch):
+def test_compare_lists_methods_that_fail(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     result = run("compare", "loop", "--json")
     assert result.exit_code == 0, result.stderr
@@ -77,7 +77,7 @@ def test_compare_leaves_out_what_does_not_work(run, monkeypatch):
 
 
 def gripper():
-    """Two fingers on one spring between stops."""
+    """Two fingers on one spring, with joint limits."""
     b = supple.Builder("gripper", gravity=(0, 0, 0))
     for side in (-1, 1):
         name = {-1: "left", 1: "right"}[side]
@@ -109,7 +109,7 @@ def test_compare_says_why_there_is_no_blended_model(run):
     assert "joint limits block it; try another --force" in json.loads(result.stdout)["failed"]["blended"]
 
 
-def test_compare_tells_remedies_as_options(run, monkeypatch):
+def test_compare_gives_remedies_as_options(run, monkeypatch):
     def fail(models, dt):
         raise supple.MechanismError("nothing holds it. Add springs (mech.with_springs(stiffness=...))")
 
@@ -118,7 +118,7 @@ def test_compare_tells_remedies_as_options(run, monkeypatch):
     assert json.loads(result.stdout)["failed"]["condensed"] == "nothing holds it. Add springs (--springs 50)"
 
 
-def test_compare_refuses_what_floats(run):
+def test_compare_raises_for_a_free_body(run):
     b = supple.Builder("scene")
     b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
@@ -133,7 +133,7 @@ def test_compare_refuses_what_floats(run):
 
 @pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])
 def test_compare_on_real_robots(run, robots, robot):
-    """With springs on what nothing holds every method has its row, and the default load fits the blended model."""
+    """With springs on all coordinates that nothing holds, every method has a row and the default load suits the blend."""
     result = run("compare", str(robots / robot), "--springs", "0.5", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)

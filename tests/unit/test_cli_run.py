@@ -89,7 +89,7 @@ def stuck():
     return b.build()
 
 
-def test_run_shows_how_far_it_got(run, tmp_path, stuck):
+def test_run_shows_the_state_that_was_reached(run, tmp_path, stuck):
     stuck.save("stuck.json")
     result = run("run", "stuck.json", "--target", "drive", "1.0", "-o", "far.png")
     assert result.exit_code == 1
@@ -122,7 +122,7 @@ def test_run_shows_how_far_it_got(run, tmp_path, stuck):
         (("rod.json", "--target", "pivot", "1"), "no spring to set a target for; add one with --springs 50"),
     ],
 )
-def test_run_refuses_in_one_line(run, tmp_path, args, text):
+def test_run_errors_are_one_line(run, tmp_path, args, text):
     b = supple.Builder("rod", gravity=(0, 0, 0))
     b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
@@ -159,7 +159,7 @@ def test_the_bar_appears_only_when_it_takes_long():
 
 
 @pytest.mark.parametrize("options", [("--dt", "0.01"), ("--method", "bdf2"), ("--damping", "1")])
-def test_options_that_would_do_nothing(run, options):
+def test_options_without_effect_are_errors(run, options):
     result = run("run", "ladder", *options)
     assert result.exit_code == 2
     assert "--time" in result.output or "--springs" in result.output

@@ -160,7 +160,7 @@ def test_urdf(tmp_path: Path) -> None:
     assert "actuator force limit of joint 'shoulder'" in reported(mech)
 
 
-def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
+def test_urdf_elements_for_other_programs_are_reported(tmp_path: Path) -> None:
     others = '<transmission name="t"/><gazebo/><gazebo reference="base"/></robot>'
     text = URDF.replace("<dynamics", '<calibration rising="0"/><dynamics').replace("</robot>", others)
     found = reported(load_quietly(write(tmp_path, text, "arm.urdf")))
@@ -169,7 +169,7 @@ def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", ['lower="0" upper="0"', 'lower="2" upper="-1"', ""])
-def test_what_a_urdf_leaves_open_is_reported(tmp_path: Path, limits: str) -> None:
+def test_assumptions_for_incomplete_urdf_files_are_reported(tmp_path: Path, limits: str) -> None:
     box = '<collision><geometry><box size="0.1 0.2 0.5"/></geometry></collision>'
     text = URDF.replace('lower="-1" upper="2"', limits).replace(f'"upper">{INERTIAL}', f'"upper">{box}')
     mech = load_quietly(write(tmp_path, text, "arm.urdf"))
@@ -189,7 +189,7 @@ def test_what_a_urdf_leaves_open_is_reported(tmp_path: Path, limits: str) -> Non
         ('type="revolute"', 'type="fixed"', "follows 'shoulder', which is fixed"),
     ],
 )
-def test_urdf_joints_name_what_is_there(tmp_path: Path, right: str, wrong: str, text: str) -> None:
+def test_urdf_joints_that_name_missing_parts_raise(tmp_path: Path, right: str, wrong: str, text: str) -> None:
     assert right in URDF
     file = tmp_path / "arm.urdf"
     file.write_text(URDF.replace(right, wrong))
@@ -269,7 +269,7 @@ def test_report(note: str, text: str, tmp_path: Path) -> None:
     assert note in reported(mech)
 
 
-def test_one_warning_at_the_callers_line_and_none_when_all_is_carried(tmp_path: Path) -> None:
+def test_one_warning_at_the_callers_line_and_none_when_all_is_imported(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         supple.load(write(tmp_path, world()))

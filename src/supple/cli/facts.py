@@ -83,10 +83,10 @@ def describe_exploration(many: BlendedModel) -> dict[str, Any]:
 
 
 def _bodies(mech: Mechanism) -> list[dict[str, Any]]:
-    held: dict[str, list[str]] = {body.name: [] for body in mech.bodies}
+    joints: dict[str, list[str]] = {body.name: [] for body in mech.bodies}
     for joint in mech.joints:
         for end in (joint.parent, joint.child):
-            held.get(end, []).append(joint.name)
+            joints.get(end, []).append(joint.name)
     return [
         {
             "name": body.name,
@@ -94,7 +94,7 @@ def _bodies(mech: Mechanism) -> list[dict[str, Any]]:
             "centre": body.centre.tolist(),
             "inertia": body.inertia.tolist(),
             **_pose(body.pose),
-            "held_by": held[body.name],
+            "held_by": joints[body.name],
         }
         for body in mech.bodies
     ]

@@ -21,7 +21,7 @@ def show(facts: dict[str, Any], rows: int | None = None) -> None:
     console = _console()
     console.print(Text(printable(facts["name"]), style="bold"))
     _print(console, "", ("", ""), _mechanism_summary(facts), header=False)
-    heads: tuple[str, ...] = ("name", "mass kg", "position m", "rotation °", "held by")
+    heads: tuple[str, ...] = ("name", "mass kg", "position m", "rotation °", "joints")
     _print(console, "Bodies", heads, _body_rows(facts), rows)
     heads = ("name", "kind", "parent → child", "stiffness", "damping", "rest", "limits", "")
     _print(console, "Joints (N m/rad, N m s/rad, rad; N/m, N s/m, m)", heads, _joint_rows(facts), rows)
@@ -52,9 +52,9 @@ def show_outcome(facts: dict[str, Any], rows: int | None = None) -> None:
     title = "Joints" + (", most loaded first" if rows else "")
     heads = ("name", "kind", "at rad, m", "force N", "torque N m", "on the child, in its joint frame")
     _print(console, title, heads, (_joint_row(joint) for joint in joints), rows)
-    held = [(name, _number(value)) for name, value in facts.get("held", {}).items()]
+    torques = [(name, _number(value)) for name, value in facts.get("held", {}).items()]
     heads = ("name", "torque N m or force N")
-    _print(console, "Held by motors, rigid couplings and limits", heads, held, rows)
+    _print(console, "Motors, rigid couplings and limits that act", heads, torques, rows)
 
 
 def show_comparison(facts: dict[str, Any]) -> None:
@@ -177,8 +177,8 @@ def _body_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
 
     for body in facts["bodies"]:
         turn = np.degrees(spatial.so3_log(spatial.matrix_from_quat_wxyz(body["quat_wxyz"])))
-        held = ", ".join(body["held_by"])
-        yield body["name"], _number(body["mass"]), _numbers(body["position"]), _numbers(turn, 1), held
+        joints = ", ".join(body["held_by"])
+        yield body["name"], _number(body["mass"]), _numbers(body["position"]), _numbers(turn, 1), joints
 
 
 def _joint_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
@@ -197,7 +197,7 @@ def _coupling_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
         stiffness, damping, rest = (_number(c[key]) for key in ("stiffness", "damping", "rest"))
         curve = " + curve" if c["curve"] else ""
         spring = f"spring {stiffness}{curve} about {rest}, damper {damping}"
-        acts = f"held at {rest}" if c["rigid"] else spring
+        acts = f"constraint, equal to {rest}" if c["rigid"] else spring
         yield c["name"], of, acts, "" if c["limits"] == [None, None] else _bounds(c["limits"])
 
 

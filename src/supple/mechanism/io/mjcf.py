@@ -119,7 +119,7 @@ class _Reader:
     def _body(self, b: int, shapes: tuple[Shape, ...]) -> Body:
         model = self.model
         if model.body_mocapid[b] >= 0:
-            self.report.add("mocap body", self.bodies[b], "is held fixed where the file places it")
+            self.report.add("mocap body", self.bodies[b], "is fixed where the file places it")
         if model.body_gravcomp[b]:
             self.report.add("gravcomp of body", self.bodies[b], "gravity compensation is not imported")
         turn = rotation(model.body_iquat[b])
