@@ -133,7 +133,7 @@ def test_compare_raises_for_a_free_body(run):
 
 @pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])
 def test_compare_on_real_robots(run, robots, robot):
-    """With springs on all coordinates that nothing holds, every method has a row and the default load suits the blend."""
+    """With springs where nothing holds a coordinate, every method has a row and the default load suits blends."""
     result = run("compare", str(robots / robot), "--springs", "0.5", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
