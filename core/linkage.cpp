@@ -20,32 +20,32 @@ constexpr double slack = 1 + 1e-10;  // for the rounding of the accelerations th
 
 // --- positions and what acts ----------------------------------------------------------------------------------------
 
-// T and the motion subspace of a joint, both in its parent's frame, from its coordinates.
+// From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame.
 void Linkage::place_joint(int body) {
     const TreeJoint& joint = joints[body];
-    Pose reached = joint.inner;
+    Pose rest = joint.outer;  // from the body's frame to the one behind the axes so far
     const auto turn = [&](int a) {
         Vec6 xi = q[a] * axes[a].twist;
         for (int i = 1; i < axes[a].block; ++i) xi += q[a + i] * axes[a + i].twist;
         return xi;
     };
-    const auto moves = [&](int a, double sign) {
-        for (int i = a; i < a + axes[a].block; ++i) subspace_[i] = sign * transform_twist(reached, axes[i].twist);
+    const auto write_axes = [&](int a, double sign) {
+        for (int i = a; i < a + axes[a].block; ++i) subspace_[i] = sign * transform_twist(rest.inverse(), axes[i].twist);
     };
     const int end = joint.first + joint.count;
-    if (!joint.reversed) {
+    if (joint.reversed) {
         for (int a = joint.first; a < end; a += axes[a].block) {
-            reached = reached * exp(turn(a));
-            moves(a, 1);
+            rest = exp(-turn(a)) * rest;
+            write_axes(a, -1);
         }
     } else {
         for (int a = end; a > joint.first;) {
             a -= axes[a - 1].block;
-            moves(a, -1);
-            reached = reached * exp(-turn(a));
+            write_axes(a, 1);
+            rest = exp(turn(a)) * rest;
         }
     }
-    across_[body] = reached * joint.outer;
+    across_[body] = joint.inner * rest;
 }
 
 // Active forces on the increments of a joint's coordinates: applied ones and springs.
@@ -163,7 +163,7 @@ void Linkage::take_loads() {
         if (!load_active_[l]) continue;
         if (load_active_[l] == 2) load_active_[l] = 0;
         const int at = main_leaf_[loads_[l].body];
-        const Vec6 bias = leaf_inverse_[at] * body_wrench_[loads_[l].body];
+        const Vec6 bias = -body_wrench_[loads_[l].body];
         if (bias == leaf_bias_[at]) continue;
         leaf_bias_[at] = bias;
         mark(leaves_[at].up, biased);
@@ -219,37 +219,47 @@ bool Linkage::rebuild(bool totals) {
 
 // --- accelerations --------------------------------------------------------------------------------------------------
 
-// Eqs. 4 to 7: acceleration of a node's joint, and the forces on its two parts.
-void Linkage::descend(int i) {
+// Eqs. 4 to 7: acceleration of a node's joint, and the inputs of its two parts. Returns the sum of the magnitudes of the
+// terms of which the joint's acceleration is made.
+double Linkage::descend(int i) {
     const Node& n = nodes_[i];
-    if (n.kind == united) return;
+    if (n.kind == united) return 0;
     const int k = n.joint < 0 ? 0 : joints[n.joint].count, h = n.handles, first = k ? joints[n.joint].first : 0;
-    const Motion m(nullptr, descent_.data() + n.descent, h, k);
-    const Pose& T = n.joint < 0 ? identity_pose : across_[n.joint];
-    const Vec6* f = &handle_force_[2 * i];
-    Vec6 phi = MapVec(m.gamma);
-    for (int s = 0; s < h; ++s) phi.noalias() += Map6(m.G + 36 * s) * f[s];
+    const bool left_bottom = n.left_handles == 2, right_bottom = n.right_keeps == 2;
+    const Descent down(descent_.data() + n.descent, h, k, left_bottom, n.right >= 0, right_bottom);
+    const int t = h == 1 || n.top_first ? 0 : 1, o = 1 - t;
+    const Vec6* x = &handle_input_[2 * i];
+    double squares = 0;
     for (int a = 0; a < k; ++a) {
-        double qdd = m.q0[a];
-        for (int s = 0; s < h; ++s) qdd -= MapVec(m.u + 6 * (h * a + s)).dot(f[s]);
+        double qdd = down.q_0[a], size = down.size[a];
+        for (int s = 0; s < h; ++s) {
+            const Vec6 terms = MapVec(down.u + 6 * (h * a + s)).cwiseProduct(x[s]);
+            qdd += terms.sum();
+            size += terms.cwiseAbs().sum();
+        }
         acceleration_[first + a] = qdd;
+        squares += size * size;
     }
-    const int t = n.top_first ? 0 : 1, o = 1 - t;
     if (n.left >= 0) {
-        Vec6* left = &handle_force_[2 * n.left];
-        if (n.left_handles == 1) {
-            left[0] = f[h == 1 ? 0 : t] - phi;
+        Vec6* left = &handle_input_[2 * n.left];
+        if (left_bottom) {
+            Vec6 amplitudes = MapVec(down.s_0) + Map6(down.s_a) * x[t];
+            if (h == 2) amplitudes.noalias() += Map6(down.s_z) * x[o];
+            left[0] = amplitudes;
+            left[1] = x[t];
         } else {
-            left[0] = -phi;
-            left[1] = f[h == 1 ? 0 : t];
+            left[0] = x[t];
         }
     }
     if (n.right >= 0) {
-        Vec6* right = &handle_force_[2 * n.right];
-        right[0] = transform_wrench(T, phi);
-        if (n.right_keeps == 1) right[0] += f[o];
-        if (n.right_keeps == 2) right[1] = f[o];
+        Vec6* right = &handle_input_[2 * n.right];
+        Vec6 top = MapVec(down.a_0);
+        if (h > 0) top.noalias() += Map6(down.a_a) * x[t];
+        if (h == 2) top.noalias() += Map6(down.a_z) * x[o];
+        right[0] = top;
+        if (right_bottom) right[1] = MapVec(down.b_0) + Map6(down.b_z) * x[o];
     }
+    return squares;
 }
 
 // Eq. 8, from above: the sum of squared joint accelerations below a node, with room for rounding.
@@ -258,12 +268,12 @@ double Linkage::total(int i) const {
     if (n.handles == 0) return total_[n.total] * total_[n.total] * (1 + rounding);
     const int N = 6 * n.handles;
     const Total t(const_cast<double*>(total_.data()) + n.total, N);
-    const double* f = handle_force_[2 * i].data();  // two handles stand side by side
+    const double* x = handle_input_[2 * i].data();  // two handles stand side by side
     double squares = *t.rho * *t.rho, sizes = squares;
     for (int r = 0; r < N; ++r) {
         double sum = t.r[r], size = std::abs(sum);
         for (int c = r; c < N; ++c) {
-            const double part = t.R[N * r + c] * f[c];
+            const double part = t.R[N * r + c] * x[c];
             sum += part;
             size += std::abs(part);
         }
