@@ -40,7 +40,7 @@ class Linkage {
     };
     struct Outcome {
         int computed = 0;  // joints whose acceleration was computed
-        double bound = 0;  // of the error, by the measure asked for
+        double bound = 0;  // of the error, by the measure asked for, rounding included
     };
 
     // the description, to be filled in before prepare()
@@ -63,7 +63,8 @@ class Linkage {
 
     // Accelerations of those joints that matter (algorithm of 4.3), then if dt > 0 a step from rest,
     // q += 1/2 qdd dt^2. Stops when the bound is at most `error`, or after `seconds`, or after `most` joints.
-    // `complete`: all joints, without total accelerations (the divide-and-conquer algorithm alone).
+    // `complete`: a full pass over all joints, without total accelerations (the divide-and-conquer algorithm alone). A
+    // full pass also replaces an adaptive one that would take more operations, unless seconds or joints are limited.
     Outcome advance(double dt, double error, Measure measure, bool complete,
                     double seconds = std::numeric_limits<double>::infinity(), int most = -1);
     // The joint accelerations for given joint forces alone, without loads and gravity: M^-1 tau.
@@ -73,6 +74,11 @@ class Linkage {
     Pose pose(int body) const;              // in O(depth)
     void write_poses(std::vector<Pose>& poses) const;
     bool rebuild(bool totals);              // all coefficients anew
+
+    // Operations (multiplications, roughly) of the last pass and of a full pass, estimated from the sizes of the blocks.
+    double operations() const { return operations_; }
+    double full_operations() const { return full_operations_; }
+    void set_switching(bool on) { switching_ = on; }  // whether a full pass may replace an adaptive one
 
     const std::vector<int>& moved() const { return moved_; }
     const std::vector<double>& accelerations() const { return acceleration_; }
@@ -141,6 +147,19 @@ class Linkage {
     std::vector<Pose> world_;
     int now_ = 0, singular_ = -1;
     bool all_dirty_ = true, totals_current_ = false;
+
+    // choosing between an adaptive and a full pass
+    static constexpr double bias_share = 0.25;  // operations of an update of the forces alone, of those of the whole
+    std::vector<float> update_operations_;      // of a node: coefficients and total acceleration
+    double full_operations_ = 0, all_update_operations_ = 0, visit_operations_ = 0, operations_ = 0, last_visits_ = 0;
+    int full_passes_ = 0;       // since the last adaptive one
+    bool switching_ = true;
+    bool full_mode_ = false;    // adaptive passes are being replaced by full ones
+    bool return_pays_ = false;  // adaptive passes look cheaper again
+    void count_operations();
+    bool full_pass_is_cheaper();
+    double pending_operations() const;
+    void consider_return(double error, Measure measure);
 
     // the tree
     struct Builder;

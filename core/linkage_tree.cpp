@@ -231,6 +231,31 @@ void Linkage::lay_out() {
         drive(static_cast<int>(b));
     }
     for (std::size_t i = 0; i < count; ++i) place_node(static_cast<int>(i));
+    count_operations();
+}
+
+// Multiplications, from the sizes of the blocks; `indirect` stands for the slower memory accesses of an adaptive pass.
+void Linkage::count_operations() {
+    constexpr double indirect = 1.5, kinematics = 150;
+    double visits = 0;
+    full_operations_ = all_update_operations_ = 0;
+    update_operations_.assign(nodes_.size(), 0.0f);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const Node& n = nodes_[i];
+        if (n.kind == united) continue;
+        const double m = n.columns, k = n.joint < 0 ? 0 : joints[n.joint].count, h = n.handles, N = 6 * h;
+        const bool left_bottom = n.left_handles == 2, right_node = n.right >= 0, right_bottom = n.right_keeps == 2;
+        double join = kinematics + m * (48 + 12 * m) + m * m * m / 6;
+        if (h > 0) join += 432 + 72 * m + (left_bottom ? 216 : 0) + 6 * h * m * m / 2;
+        if (h == 2) join += 36 * m + (right_bottom ? 36 * m + 216 : 0) + (right_node ? 36 * m : 0) + 24.0 * 6 * n.stacked;
+        const double descend = 36 * h * (left_bottom + right_node) + 6 * h * k + (right_bottom ? 36 : 0);
+        const double total = n.kind == joined ? 2 * N * N * n.rows + 216 * h * (left_bottom + 2 * right_node) : 40;
+        update_operations_[i] = static_cast<float>(indirect * (join + total));
+        all_update_operations_ += update_operations_[i];
+        full_operations_ += join + descend;
+        visits += indirect * (descend + N * N + 60);
+    }
+    visit_operations_ = visits / static_cast<double>(nodes_.size());
 }
 
 int Linkage::depth() const { return nodes_.back().height; }
@@ -244,6 +269,7 @@ std::vector<int> Linkage::leaf_bodies() const {
 std::size_t Linkage::bytes() const {
     const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
     return of(nodes_) + of(leaves_) + of(leaf_inertia_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(descent_) + of(total_) +
+           of(magnification_) + of(update_operations_) +
            of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_input_) + of(node_total_) +
            of(joints) + of(axes) + of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
 }

@@ -11,13 +11,16 @@ from collections.abc import Mapping
 import mpmath
 import numpy as np
 
+from supple import spatial
+from supple.linkage import AdaptiveLinkage
+from supple.linkage.adaptive import MEASURES
 from supple.mechanism.tree import Tree
 
 LONG = np.longdouble
 
 
 class Numbers:
-    """A number type: `long` is `numpy.longdouble` (64 bits of mantissa), otherwise mpmath with so many digits."""
+    """A number type: `numpy.longdouble` (64 bits of mantissa), or mpmath with so many decimal digits."""
 
     def __init__(self, digits: int | None = None) -> None:
         self.digits = digits
@@ -116,7 +119,7 @@ def equations(
             jacobian = adjoint(inverse(pose)) @ jacobians[above]
         jacobian[:, starts[body] : starts[body + 1]] = columns
         jacobians[body] = jacobian
-        m, centre = numbers.array(tree.mass[body]).item() if digits else LONG(tree.mass[body]), None
+        m = numbers.array(tree.mass[body : body + 1])[0]
         centre = cross(numbers.array(tree.centre[body]))
         inertia = np.block(
             [
@@ -150,7 +153,7 @@ def parents_first(parent: np.ndarray) -> list[int]:
 
 
 def solve(mass: np.ndarray, forces: np.ndarray, digits: int | None = None) -> np.ndarray:
-    """mass^-1 forces by a Cholesky factorisation; in long double refined three times."""
+    """mass^-1 forces by a Cholesky factorisation."""
     n, numbers = len(mass), Numbers(digits)
     factor = mass.copy()
     for j in range(n):
@@ -158,15 +161,12 @@ def solve(mass: np.ndarray, forces: np.ndarray, digits: int | None = None) -> np
         factor[j:, j] = factor[j:, j] / pivot
         factor[j + 1 :, j + 1 :] -= np.outer(factor[j + 1 :, j], factor[j + 1 :, j])
 
-    def substitute(right: np.ndarray) -> np.ndarray:
-        x = right.copy()
-        for i in range(n):
-            x[i] = (x[i] - factor[i, :i] @ x[:i]) / factor[i, i]
-        for i in reversed(range(n)):
-            x[i] = (x[i] - factor[i + 1 :, i] @ x[i + 1 :]) / factor[i, i]
-        return x
-
-    return substitute(forces)
+    x = forces.copy()
+    for i in range(n):
+        x[i] = (x[i] - factor[i, :i] @ x[:i]) / factor[i, i]
+    for i in reversed(range(n)):
+        x[i] = (x[i] - factor[i + 1 :, i] @ x[i + 1 :]) / factor[i, i]
+    return x
 
 
 def exact_accelerations(
@@ -175,6 +175,79 @@ def exact_accelerations(
     """(dof,) joint accelerations; of rotation vectors, angular accelerations in the joint's axes on the child."""
     mass, pull = equations(tree, loads, forces, digits)
     return solve(mass, pull, digits)
+
+
+def graded_tree(rng: np.random.Generator, bodies: int, decades: float = 8.0) -> Tree:
+    """A random tree of joints with one to three axes, whose masses span so many decades."""
+    n, chance = int(rng.integers(2, bodies)), rng.uniform()
+    parent = [-1, *(i - 1 if rng.random() < chance else int(rng.integers(-(rng.random() < 0.1), i)) for i in range(1, n))]
+    axes = rng.integers(1, 4, size=n)
+    k = int(axes.sum())
+    turns, ways = rng.random((k, 1)) < 0.8, rng.normal(size=(k, 3))
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    points = rng.normal(size=(n, 5, 3)) * rng.uniform(0.02, 0.2, (n, 1, 1))
+    away = points - points.mean(axis=1, keepdims=True)
+    moments = np.einsum("npi,npi->n", away, away)[:, None, None] * np.eye(3) - np.einsum("npi,npj->nij", away, away)
+    mass = 10 ** rng.uniform(-decades / 2, decades / 2, n)
+    return Tree(
+        parent=np.array(parent),
+        pose_parent=spatial.pose(spatial.so3_exp(rng.normal(size=(n, 3))), rng.normal(size=(n, 3)) * 0.2),
+        pose_child=spatial.pose(spatial.so3_exp(rng.normal(size=(n, 3))), rng.normal(size=(n, 3)) * 0.1),
+        twists=np.concatenate([np.where(turns, 0, ways), np.where(turns, ways, 0)], axis=1),
+        mass=mass,
+        centre=points.mean(axis=1),
+        inertia=mass[:, None, None] / 5 * moments,
+        axes=axes,
+        reference=rng.uniform(-1, 1, k),
+        gravity=rng.normal(size=3) * (rng.random() < 0.3),
+    )
+
+
+def hub_tree(rng: np.random.Generator, hub: float) -> Tree:
+    """A light hub (kg) on a heavy arm, with three more heavy arms on it; hinges in random directions."""
+    mass = np.array([100.0, hub, 100.0, 450.0, 800.0])
+    turns = spatial.so3_exp(rng.normal(size=(10, 3)))
+    return Tree(
+        parent=np.array([-1, 0, 1, 1, 1]),
+        pose_parent=spatial.pose(turns[:5], rng.normal(size=(5, 3)) * 0.3),
+        pose_child=spatial.pose(turns[5:], rng.normal(size=(5, 3)) * 0.3),
+        twists=np.tile([0.0, 0, 0, 0, 0, 1], (5, 1)),
+        mass=mass,
+        centre=rng.normal(size=(5, 3)) * 0.1,
+        inertia=0.05 * mass[:, None, None] * np.diag([1, 2, 2.5]),
+    )
+
+
+def true_error(measure: str, tree: Tree, exact: np.ndarray, found: np.ndarray) -> float:
+    """By the definitions of the paper (4.1), rounding of the computed accelerations included."""
+    starts = np.cumsum(tree.axes) - tree.axes
+    wrong, sizes = (np.sqrt(np.add.reduceat(v**2, starts)) for v in (found - exact, exact))
+    by_joint = measure.endswith("joint")
+    error, whole = (v.max() if by_joint else np.sqrt(v @ v) for v in (wrong, sizes))
+    return float(error / whole if measure.startswith("relative") else error)
+
+
+def count_exceeded(seed: int, bodies: int = 20) -> tuple[int, float]:
+    """Checks of the stated bound with all four measures on one random linkage: how many failed, and the error of the
+    full pass over the condition of the mass matrix."""
+    rng = np.random.default_rng(seed)
+    tree = graded_tree(rng, bodies)
+    n = len(tree.parent)
+    loads = {int(b): rng.normal(size=6) for b in rng.choice(n, size=min(3, n), replace=False)}
+    mass, forces = equations(tree, loads)
+    exact = solve(mass, forces)
+    chain = AdaptiveLinkage(tree)
+    for body, wrench in loads.items():
+        chain.apply(body, wrench)
+    chain.accelerate()
+    off = true_error("relative_linkage", tree, exact, chain.accelerations)
+    failed = 0
+    for measure in MEASURES:
+        scale = 1.0 if measure.startswith("relative") else float(np.abs(exact).max())
+        chain.measure, chain.error = measure, float(10 ** rng.uniform(-9, 0) * scale)
+        info = chain.accelerate()
+        failed += true_error(measure, tree, exact, chain.accelerations) > info.error_bound
+    return failed, off / condition(mass)
 
 
 def condition(mass: np.ndarray) -> float:
