@@ -16,6 +16,7 @@ namespace {
 constexpr double rounding = 4e-14;      // of a sum of at most 13 products, with a factor of ten for depth
 constexpr double slack = 1 + 1e-10;     // for the additions in the queue
 constexpr int full_passes_before_return = 16;
+constexpr std::size_t small = 1000;     // nodes: below, a pass takes microseconds and stays adaptive
 
 // Relative rounding error of accelerations, from the largest magnification in one elimination. The exponent stands for
 // errors that several eliminations magnify one after the other; it was fitted to random linkages whose masses span eight
@@ -344,7 +345,7 @@ Linkage::Outcome Linkage::advance(double dt, double error, Measure measure, bool
     Outcome outcome;
     singular_ = -1;
     take_loads();
-    const bool replaced = !complete && switching_ && seconds > 1e30 && most < 0 && full_pass_is_cheaper();
+    const bool replaced = !complete && switching_ && nodes_.size() >= small && seconds > 1e30 && most < 0 && full_pass_is_cheaper();
     const bool full = complete || replaced;
     operations_ = full ? full_operations_ : pending_operations();
     const bool anew = replaced || (complete && all_dirty_);

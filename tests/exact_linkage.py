@@ -180,7 +180,9 @@ def exact_accelerations(
 def graded_tree(rng: np.random.Generator, bodies: int, decades: float = 8.0) -> Tree:
     """A random tree of joints with one to three axes, whose masses span so many decades."""
     n, chance = int(rng.integers(2, bodies)), rng.uniform()
-    parent = [-1, *(i - 1 if rng.random() < chance else int(rng.integers(-(rng.random() < 0.1), i)) for i in range(1, n))]
+    parent = [-1]
+    for i in range(1, n):
+        parent.append(i - 1 if rng.random() < chance else int(rng.integers(-(rng.random() < 0.1), i)))
     axes = rng.integers(1, 4, size=n)
     k = int(axes.sum())
     turns, ways = rng.random((k, 1)) < 0.8, rng.normal(size=(k, 3))

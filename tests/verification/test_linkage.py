@@ -237,7 +237,7 @@ def test_the_error_falls_as_refinement_goes_on(measure):
 
 
 def check_lazy(chain, steps, dt):
-    chain._core.set_switching(False)  # the linkage is small enough for full passes
+    chain._core.set_switching(False)
     for _ in range(steps):
         chain.step(dt)
     chain.accelerate()
