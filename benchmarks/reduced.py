@@ -33,7 +33,7 @@ except ImportError:
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 FINGERTIPS = [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]
-PAPER = {  # Vortex, then FORK-1S with 1, 2 and 4 threads
+PAPER = {  # Vortex, then FORK-1S with 1, 4 and 8 threads
     "helix 50": (240, 20, 12, 15),
     "helix 100": (470, 32, 16, 21),
     "helix 400": (2150, 112, 84, 76),
