@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mechanisms
+import pulls
 import supple
 from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
 from supple import spatial
@@ -16,6 +17,7 @@ from supple.engine.linear import linearised
 from supple.mechanism import Curve, Mechanism
 from supple.mechanism.mobility import constraints
 from supple.reduced.projection import projection
+from supple.reduced.recursion import ignored_merges, recursion
 
 EXACT = 1e-6
 """Of central differences of fourth order, relative to the largest entry."""
@@ -175,7 +177,41 @@ def in_basis(model: supple.ReducedModel, stiffness: np.ndarray) -> np.ndarray:
     return model.basis @ np.linalg.inv(model.basis.T @ stiffness @ model.basis) @ model.basis.T
 
 
+def tip_rows(model: supple.ReducedModel, per_body: np.ndarray) -> np.ndarray:
+    """(6e, m): twists of the end effectors, each in its own frame, from those (bodies, 6, m) of the bodies."""
+    frames = [model.mechanism.frame(name) for name in model.end_effectors]
+    return np.concatenate([spatial.adjoint(spatial.inverse(pose)) @ per_body[body] for body, pose in frames])
+
+
+def check_maps_agree(model: supple.ReducedModel) -> None:
+    """The end effectors' rows of the twist map are the compliance, and its links move as `motion_map` says."""
+    n = 6 * len(model.end_effectors)
+    compliance = model.compliance[:n, :n]
+    assert difference(tip_rows(model, model.twist_map), compliance) < 1e-9
+    assert difference(model.motion_map[..., :n] @ compliance, model.twist_map) < 1e-9
+
+
 # at rest and away from it
+
+
+@pytest.mark.parametrize("name", pulls.LIBRARY)
+@pytest.mark.parametrize("modes", [0, 2])
+def test_twist_map_and_compliance_agree_under_load(name, modes):
+    mech, tips = pulls.made(name)
+    rest = supple.reduce(mech, tips)
+    wrenches = pulls.random_wrenches(rest, np.random.default_rng(3), 0.6)
+    eq = supple.equilibrium(mech, dict(zip(tips, wrenches, strict=True)))
+    model = supple.reduce(mech, tips, at=eq, modes=modes)
+    check_maps_agree(rest)
+    check_maps_agree(model)
+    turning = model.motion_map[..., : 6 * len(tips)] @ model.tangent_compliance("body")
+    assert difference(turning, model.twist_map) > 1e-3  # loads that turn with the tip are another thing
+
+
+def test_twist_map_and_compliance_of_the_helix_at_150_newtons():
+    mech = supple.library.helix()
+    eq = supple.equilibrium(mech, {"tip": [0, 0, 150, 0, 0, 0]})
+    check_maps_agree(supple.reduce(mech, ["tip"], at=eq))
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -205,8 +241,8 @@ def test_reduced_model_is_the_derivative_of_statics(seed):
     assert difference(in_basis(model, model.tangent_stiffness(frame)), truth.tips) < EXACT
     assert difference(model.motion_map @ truth.tips, truth.bodies) < EXACT
     assert difference(model.coordinate_map @ truth.tips, truth.coordinates) < EXACT
-    if frame == "body":
-        assert difference(model.twist_map, truth.bodies) < EXACT
+    assert difference(model.tangent_compliance(frame), truth.tips) < EXACT
+    check_maps_agree(model)
     assert model.rank == mobility_seen(mech, tips, eq)
 
 
@@ -397,6 +433,100 @@ def test_accelerability_is_the_projected_inverse_mass(seed):
         mass = supple.mass_matrix(mech)
     truth = jacobian @ np.linalg.solve(mass, jacobian.T)
     assert difference(in_basis(model, model.mass), truth) < 1e-8
+
+
+def refused(mech: Mechanism, tips: list[str]) -> bool:
+    """Whether the recursion refuses a mechanism: couplings, or an end effector inside a loop."""
+    try:
+        recursion(mech, tips)
+    except supple.MechanismError:
+        return True
+    return False
+
+
+def dense_tips_and_dampers(mech: Mechanism, tips: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Twists of the end effectors (6e, m) and dampers (m, m) in the motions that loops, rigid couplings and motors
+    leave, in rates of all coordinates."""
+    rows, q = rigid_rows(mech)
+    joints = [mech.joints[j] for j in (*mech.topology.tree, *mech.topology.loops)]
+    names = [name for joint in joints for name in joint.axes]
+    dampers, start = np.zeros((len(q), len(q))), 0
+    for joint in joints:
+        part = slice(start, start + len(joint.axes))
+        speed = joint.increments(joint.reference)
+        dampers[part, part] = speed.T @ np.diag(joint.damping) @ speed
+        start = part.stop
+    for coupling in mech.couplings:
+        if not coupling.rigid:
+            row = np.zeros(len(q))
+            row[[names.index(name) for name in coupling.coordinates]] = coupling.coefficients
+            dampers += coupling.damping * np.outer(row, row)
+    free = np.eye(len(q))
+    if rows.size:
+        _, sizes, right = np.linalg.svd(rows)
+        free = right[int((sizes > 1e-9 * sizes[0]).sum()) :].T
+    jacobian = np.vstack([supple.jacobian(mech, tip) for tip in tips])
+    return jacobian @ free[: mech.dof], free.T @ dampers @ free
+
+
+def least_power(jacobian: np.ndarray, dampers: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """(r, r): least power of the dampers over all motions that give the end effectors twists basis @ z, from the
+    optimality conditions [[D, J^T], [J, 0]] [qd; -wrench] = [0; basis z]."""
+    n, k = len(dampers), len(jacobian)
+    conditions = np.block([[dampers, jacobian.T], [jacobian, np.zeros((k, k))]])
+    twists = np.vstack([np.zeros((n, basis.shape[1])), basis])
+    rates = np.linalg.lstsq(conditions, twists, rcond=1e-11)[0][:n]
+    np.testing.assert_allclose(jacobian @ rates, basis, atol=1e-7 * np.abs(basis).max())
+    return rates.T @ dampers @ rates
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_published_damping_is_the_projected_inverse_damping(seed):
+    """J D^-1 J^T with the dampers of joints and couplings, by projection and, where it is exact, by recursion."""
+    kinds = [kind for kind in mechanisms.KINDS if seed % 2 or kind not in ROTATION_VECTORS]
+    _, mech, tips = random_case(seed, kinds=kinds, couplings=3 * (seed % 2 == 0), motors=int(seed % 5 == 0))
+    jacobian, dampers = dense_tips_and_dampers(mech, tips)
+    truth = jacobian @ np.linalg.solve(dampers, jacobian.T)
+    model = supple.reduce(mech, tips, mass="accelerability")
+    assert difference(in_basis(model, model.damping), truth) < 1e-8
+    if not refused(mech, tips) and not ignored_merges(mech, tips):
+        model = supple.reduce(mech, tips, mass="accelerability", method="recursion")
+        assert difference(in_basis(model, model.damping), truth) < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_published_damping_of_axes_without_dampers_takes_the_least_power(seed):
+    """The limit of J D^-1 J^T: zero damping for twists that undamped axes produce by themselves."""
+    rng, mech, tips = random_case(seed, couplings=2 * (seed % 2))
+    joints = tuple(replace(j, damping=j.damping * (rng.random(len(j.axes)) < 0.5)) for j in mech.joints)
+    mech = replace(mech, joints=joints)
+    for method in ("projection", "recursion"):
+        if method == "recursion" and refused(mech, tips):
+            continue
+        model = supple.reduce(mech, tips, mass="accelerability", method=method)
+        truth = least_power(*dense_tips_and_dampers(mech, tips), model.basis)
+        small = model.basis.T @ model.damping @ model.basis
+        np.testing.assert_allclose(small, truth, atol=1e-6 * max(np.abs(truth).max(), 1e-3))
+        assert np.linalg.eigvalsh(small)[0] > -1e-9 * max(np.abs(truth).max(), 1e-3)
+
+
+def test_published_damping_has_the_dampers_of_couplings():
+    """Two hinges of 0.5 N m s/rad and a coupling (1, -1) of 20: the audit's example."""
+    b = supple.Builder("coupled", gravity=(0, 0, 0))
+    for i in range(2):
+        b.link(f"link{i}", (0.5 * i, 0, 0), (0.5 * i + 0.5, 0, 0), mass=1.0)
+        b.hinge(f"hinge{i}", f"link{i - 1}" if i else "world", f"link{i}", (0.5 * i, 0, 0), "z",
+                stiffness=10.0, damping=0.5)  # fmt: skip
+    b.couple("spring", {"hinge0": 1.0, "hinge1": -1.0}, stiffness=1.0, damping=20.0)
+    mech = b.build()
+    model = supple.reduce(mech, ["link1"], mass="accelerability")
+    jacobian = supple.jacobian(mech, "link1")
+    dampers = np.diag([0.5, 0.5]) + 20.0 * np.outer([1, -1], [1, -1])
+    truth = jacobian @ np.linalg.solve(dampers, jacobian.T)
+    assert difference(in_basis(model, model.damping), truth) < 1e-12
+    without = np.linalg.inv(model.cobasis @ (jacobian @ jacobian.T / 0.5) @ model.cobasis.T)
+    largest = [np.linalg.eigvalsh(each)[-1] for each in (model.basis.T @ model.damping @ model.basis, without)]
+    assert largest[0] > 20 * largest[1]
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import linearised
-from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
-from supple.mechanism.axes import axis_names, per_axis
-from supple.mechanism.kinematics import inertias
-from supple.mechanism.record import Array
+from supple.mechanism.axes import axis_names
+from supple.mechanism.projected import projected_mass
 from supple.reduced.model import ReducedModel
+from supple.reduced.published import floating_mass
 
 
 def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
@@ -50,8 +46,7 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     lift = np.zeros((n + 6, n))  # back from displacements seen from a held base
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
-    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    mass += turns.T @ (per_axis(mech, "armature")[:, None] * turns)
+    mass = projected_mass(mech, motion, turns)
     pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
     basis = np.zeros((n + 6, model.basis.shape[1] + 6))
     basis[:, :-6] = lift @ model.basis
@@ -59,7 +54,7 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     basis[6 * e : 6 * e + 6, -6:] = np.eye(6)
     cobasis = np.concatenate([model.cobasis @ pick, rigid])
     if model.mass_kind == "accelerability":
-        mass = _published_mass(mech, (*model.end_effectors, base), model.method, cobasis)
+        mass = floating_mass(mech, (*model.end_effectors, base), model.method, cobasis)
     admissible = basis @ cobasis
     maps = [np.concatenate([m, np.zeros((*m.shape[:2], 6))], axis=2) for m in (model.twist_map, model.wrench_map)]
     return ReducedModel(
@@ -86,13 +81,3 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
         free_base=base,
     )
 
-
-def _published_mass(mech: Mechanism, names: Sequence[str], method: str, cobasis: Array) -> Array:
-    """(n, n): the published mass, the projected inverse inverted again, of a mechanism whose base is free."""
-    if method == "recursion":
-        raise MechanismError(f"'{mech.name}' floats, and the recursion has no mass for that; use mass='consistent'")
-    linear = linearised(mech)
-    tips = linear.jacobian_of(names) @ linear.free
-    inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
-    mass: Array = cobasis.T @ inverse @ cobasis
-    return mass

@@ -61,7 +61,8 @@ class ReducedModel(Model):
     end_effectors: tuple[str, ...]
     """Names of bodies or sites; a free base is the last one."""
     compliance: Array
-    """(n, n): displacement per unit load; zero where nothing can move (and for a free base, which is held)."""
+    """(n, n): displacement xi per unit of its generalised force, Jr(xi)^T wrench - b; symmetric, also under load. Zero
+    for inadmissible directions (and for a free base, which counts as held here)."""
     stiffness: Array
     """(n, n): symmetric; N/m, N/rad, N m/rad. The pseudo-inverse of the compliance in the admissible space."""
     damping: Array
@@ -69,9 +70,10 @@ class ReducedModel(Model):
     mass: Array
     """(n, n)"""
     twist_map: Array
-    """(bodies, 6, 6e): every link's twist per unit end-effector wrench."""
+    """(bodies, 6, 6e): every link's twist per unit end-effector wrench; the end effectors' rows are `compliance`."""
     wrench_map: Array
-    """(bodies, 6, 6e): the wrench that arrives at every link, per unit end-effector wrench."""
+    """(bodies, 6, 6e): change of the wrench that every link hands on towards the world, its own load included, in the
+    link's own axes, per unit end-effector wrench."""
     motion_map: Array
     """(bodies, 6, n): every link's twist per unit displacement of the model."""
     coordinate_map: Array
@@ -117,8 +119,12 @@ class ReducedModel(Model):
         return {load.name: (turned(frames.get(load.name, np.eye(3)), load.wrench), load.world) for load in loads}
 
     def tangent_stiffness(self, frame: str) -> Array:
-        """(6e, 6e): d wrench / d twist at the model's pose with the present loads held, either turning with the
-        end effectors (`frame="body"`) or fixed in world axes (`"world"`); both equal `stiffness` without load."""
+        """(6e, 6e): change of the wrench that holds the end effectors, in their own axes, per unit twist from the
+        model's pose.
+
+        The present loads either turn with the end effectors (`frame="body"`) or keep their direction in the world
+        (`"world"`). Without load both equal `stiffness`.
+        """
         e = len(self.end_effectors)
         result = np.array(self.stiffness[: 6 * e, : 6 * e])
         for i in range(e):
@@ -132,6 +138,17 @@ class ReducedModel(Model):
             elif frame != "body":
                 raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
         return result
+
+    def tangent_compliance(self, frame: str) -> Array:
+        """(6e, 6e): twist of the end effectors per unit of an additional wrench in their own axes, while the present
+        loads turn with them (`frame="body"`) or keep their direction in the world (`"world"`).
+
+        The inverse of `tangent_stiffness` in the admissible space; unsymmetric under most loads. Links follow by
+        `motion_map`. Without load both equal `compliance`.
+        """
+        basis = self.basis[: 6 * len(self.end_effectors), : self.basis.shape[1] - self.modes]
+        compliance: Array = basis @ np.linalg.solve(basis.T @ self.tangent_stiffness(frame) @ basis, basis.T)
+        return compliance
 
     @cached_property
     def linear(self) -> Linear:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.errors import MechanismError, listed
-from supple.mechanism import Joint, Mechanism
+from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 from supple.reduced.paths import Paths, paths
@@ -48,31 +48,14 @@ def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     return Maps(compliance, twists[:-1], wrenches[:-1], np.concatenate(coordinates))
 
 
-def accelerability(mech: Mechanism, end_effectors: Sequence[str]) -> Array:
-    """(6e, 6e) the published projection of the inverse mass (eq. 7): the recursion for compliance with the inverse
-    of the child link's inertia about each joint, (J^T M_child J + armature)^-1, in place of the joint's compliance.
+def chained(mech: Mechanism, end_effectors: Sequence[str], joint_matrix: Callable[[Graph, int], Array]) -> Array:
+    """(6e, 6e) coupled matrix of the end effectors by algorithm 1, from a matrix (k, k) of each joint.
+
+    With the joints' compliances it is the compliance of the end effectors; the published inverse mass and inverse
+    damping take other matrices.
     """
     graph = _graph(mech, end_effectors)
-    return _coupled(graph, _compliances(graph, _per_joint(graph, _joint_accelerability))[0])
-
-
-def inverse_damping(mech: Mechanism, end_effectors: Sequence[str]) -> Array | None:
-    """(6e, 6e) the published projection of the inverse damping: D_theta^-1 in place of each joint's compliance.
-
-    None where no joint has a damper: nothing then damps the end effectors. Dampers on some of the moving axes only
-    make the inverse infinite while some damping remains, which this form cannot express: that is an error.
-    """
-    graph = _graph(mech, end_effectors)
-    free = {name for joint in mech.joints for name in joint.axes} - {motor.coordinate for motor in mech.motors}
-    damped = {name for j in mech.joints for name, d in zip(j.axes, j.damping, strict=True) if d > 0} & free
-    if not damped:
-        return None
-    if damped < free:
-        raise MechanismError(
-            f"{listed(sorted(free - damped))} of '{mech.name}' have no damper while others have one: their inverse "
-            f"damping is infinite. Give every axis damping (mech.with_springs(..., joints=[...])) or {PROJECTION}"
-        )
-    return _coupled(graph, _compliances(graph, _per_joint(graph, _joint_inverse_damping))[0])
+    return _coupled(graph, _compliances(graph, _per_joint(graph, joint_matrix))[0])
 
 
 def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, ...]:
@@ -90,7 +73,7 @@ def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, 
 # one joint
 
 
-def _joint_compliance(graph: _Graph, j: int) -> Array:
+def _joint_compliance(graph: Graph, j: int) -> Array:
     """C_theta, (k, k): inverse stiffness of the springs at zero deflection."""
     joint, free = graph.mech.joints[j], graph.free[j]
     slopes = [0.0 if curve is None else float(curve.slope(0.0)) for curve in joint.curves]
@@ -101,54 +84,24 @@ def _joint_compliance(graph: _Graph, j: int) -> Array:
             f"{listed(passive)} of '{graph.mech.name}' have no spring, so their compliance is infinite and the "
             f"recursion cannot chain them; {PROJECTION}, or add springs with mech.with_springs(...)"
         )
-    return _inverse(np.diag(stiffness), free)
+    return inverse_over_free_axes(np.diag(stiffness), free)
 
 
-def _joint_accelerability(graph: _Graph, j: int) -> Array:
-    """A_theta = (J^T M_child J + armature)^-1, (k, k)."""
-    mech, joint, jacobian = graph.mech, graph.mech.joints[j], graph.jacobians[j]
-    body = mech.bodies[graph.child[j]]
-    own = jacobian.T @ spatial.spatial_inertia(body.mass, body.centre, body.inertia) @ jacobian
-    inertia = own + _on_rates(joint, joint.armature)
-    free = graph.free[j]
-    moving = inertia[np.ix_(free, free)]
-    size = np.sqrt(moving.diagonal())
-    if (size == 0).any() or (len(size) and np.linalg.eigvalsh(moving / np.outer(size, size))[0] < 1e-12):
-        raise MechanismError(
-            f"joint '{joint.name}' of '{mech.name}' can move without moving any mass of '{body.name}', so its "
-            "accelerability is infinite; give the body mass and inertia, the joint armature, or use mass='consistent'"
-        )
-    return _inverse(inertia, free)
-
-
-def _joint_inverse_damping(graph: _Graph, j: int) -> Array:
-    """D_theta^-1, (k, k)."""
-    joint = graph.mech.joints[j]
-    return _inverse(_on_rates(joint, joint.damping), graph.free[j])
-
-
-def _on_rates(joint: Joint, values: Array) -> Array:
-    """(k, k) of dampers or armatures (k,), which act on the angular velocity of a rotation vector, for rates of q."""
-    speed = joint.increments(joint.reference)
-    result: Array = speed.T @ np.diag(values) @ speed
-    return result
-
-
-def _inverse(matrix: Array, free: NDArray[np.bool_]) -> Array:
+def inverse_over_free_axes(matrix: Array, free: NDArray[np.bool_]) -> Array:
     """Inverse over the free axes, zero for those that motors hold."""
     result, moving = np.zeros_like(matrix), np.ix_(free, free)
     result[moving] = np.linalg.inv(matrix[moving])
     return result
 
 
-def _per_joint(graph: _Graph, what: Callable[[_Graph, int], Array]) -> list[Array]:
+def _per_joint(graph: Graph, what: Callable[[Graph, int], Array]) -> list[Array]:
     return [what(graph, j) for j in range(len(graph.mech.joints))]
 
 
 # algorithm 1: outwards
 
 
-def _compliances(graph: _Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
+def _compliances(graph: Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
     """Compliance (bodies + 1, 6, 6) of every body, and the local wrench maps (joints, 6, 6): what part of the wrench
     on its child each joint takes, in the child's frame."""
     across = np.array([jac @ flex @ jac.T for jac, flex in zip(graph.jacobians, flexes, strict=True)]).reshape(-1, 6, 6)
@@ -167,7 +120,7 @@ def _compliances(graph: _Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
     return compliances, shares
 
 
-def _branches(graph: _Graph, k: int, added: Array, across: Array) -> Array:
+def _branches(graph: Graph, k: int, added: Array, across: Array) -> Array:
     """(6m, 6m): coupled compliance (eq. 11) of the m virtual copies of link k, one on each joint, in frame k.
 
     Relative to the dominator of k, whose motion all copies share: subtracting it later would cost digits.
@@ -206,7 +159,7 @@ def merge(coupled: Array, length: float = 1.0) -> tuple[Array, Array]:
     return compliance, shares.reshape(m, 6, 6) * units[:, None] / units
 
 
-def _coupled(graph: _Graph, compliances: Array) -> Array:
+def _coupled(graph: Graph, compliances: Array) -> Array:
     """(6e, 6e) coupled compliance of the end effectors: C_ij = Ad C_kk Ad^T with the nearest link k that all paths
     to both pass (eq. 12)."""
     e = len(graph.frames)
@@ -224,7 +177,7 @@ def _coupled(graph: _Graph, compliances: Array) -> Array:
 # algorithm 2: inwards, and the twists that follow
 
 
-def _wrenches(graph: _Graph, shares: Array) -> Array:
+def _wrenches(graph: Graph, shares: Array) -> Array:
     """Global wrench maps (bodies + 1, 6, 6e): what arrives at every body from beyond it (eqs. 18 to 20), summed over
     all paths by visiting each body after all that lies beyond it."""
     wrenches = np.zeros((len(graph.poses), 6, 6 * len(graph.frames)))
@@ -236,7 +189,7 @@ def _wrenches(graph: _Graph, shares: Array) -> Array:
     return wrenches
 
 
-def _twists(graph: _Graph, flexes: Sequence[Array], shares: Array, wrenches: Array) -> Array:
+def _twists(graph: Graph, flexes: Sequence[Array], shares: Array, wrenches: Array) -> Array:
     """Twist maps (bodies + 1, 6, 6e).
 
     Eq. 22, with the wrench through the next branching link below subtracted at each branching ancestor, telescopes
@@ -264,7 +217,7 @@ class _Frame:
 
 
 @dataclass(frozen=True)
-class _Graph(Paths):
+class Graph(Paths):
     """Paths from the world to every body, and the geometry of their joints."""
 
     mech: Mechanism
@@ -282,7 +235,7 @@ class _Graph(Paths):
         return spatial.adjoint(spatial.inverse(self.poses[to]) @ self.poses[start])
 
 
-def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> _Graph:
+def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> Graph:
     frames = tuple(_frame(mech, name, end_effectors) for name in end_effectors)
     for coupling in mech.couplings:
         if coupling.rigid or coupling.stiffness or coupling.damping or coupling.curve is not None:
@@ -296,7 +249,7 @@ def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> _Graph:
     free = [np.array([name not in held for name in joint.axes], dtype=bool) for joint in mech.joints]
     poses = np.concatenate([mech.poses.array, np.eye(4)[None]])
     jacobians = [_jacobian(mech, j, outer) for j, outer in enumerate(found.child)]
-    return _Graph(**vars(found), mech=mech, frames=frames, poses=poses, free=free, jacobians=jacobians)
+    return Graph(**vars(found), mech=mech, frames=frames, poses=poses, free=free, jacobians=jacobians)
 
 
 def _frame(mech: Mechanism, name: str, all_names: Sequence[str]) -> _Frame:
