@@ -546,6 +546,117 @@ def test_consistent_mass_and_damping_are_those_of_the_joints(seed):
     assert difference(model.mass, by_q.T @ supple.mass_matrix(mech) @ by_q) < 1e-9
 
 
+# loads that make the stiffness indefinite
+
+
+def random_arm(seed: int) -> tuple[np.random.Generator, Mechanism, str]:
+    """Seven hinges with random axes."""
+    rng = np.random.default_rng(seed)
+    b = supple.Builder("arm", gravity=(0, 0, 0))
+    start = np.zeros(3)
+    for i in range(7):
+        end = start + 0.2 * rng.normal(size=3)
+        b.link(f"link{i}", start, end, mass=rng.uniform(0.2, 1))
+        parent, axis = f"link{i - 1}" if i else "world", rng.normal(size=3)
+        springs = {"stiffness": rng.uniform(5, 50), "damping": rng.uniform(0.05, 0.5)}
+        b.hinge(f"hinge{i}", parent, f"link{i}", start, axis, **springs)
+        start = end
+    return rng, b.build(), "link6"
+
+
+def loaded_arm(seed: int, size: float) -> tuple[supple.ReducedModel, np.ndarray]:
+    """A model at the equilibrium under a force (and a torque, for even seeds) that a linear model says moves the tip
+    by `size` radii, and that load."""
+    rng, mech, tip = random_arm(seed)
+    wrench = rng.normal(size=6)
+    wrench[3:] *= 0.0 if seed % 2 else mech.radius
+    moved = supple.reduce(mech, [tip]).compliance @ wrench / ([mech.radius] * 3 + [1.0] * 3)
+    wrench *= size / np.linalg.norm(moved)
+    return supple.reduce(mech, [tip], at=supple.equilibrium(mech, {tip: wrench})), wrench
+
+
+def matrices_under_load(model: supple.ReducedModel, wrench: np.ndarray) -> list[np.ndarray]:
+    """Mass, damping and stiffness in the admissible space with a world-fixed load on the one end effector; the load's
+    generalised force E^T Jr^T w differentiated by differences."""
+    pose, basis = model.end_effector_poses[0], model.basis
+
+    def force(y: np.ndarray) -> np.ndarray:
+        xi = basis @ y
+        turn = (pose[:3, :3] @ spatial.so3_exp(xi[3:])).T
+        return basis.T @ spatial.right_jacobian(xi).T @ np.kron(np.eye(2), turn) @ wrench
+
+    units = 1e-5 * np.eye(basis.shape[1])
+    slope = np.array([(force(unit) - force(-unit)) / 2e-5 for unit in units]).T
+    mass, damping, stiffness = (basis.T @ each @ basis for each in (model.mass, model.damping, model.stiffness))
+    return [mass, damping, stiffness - slope]
+
+
+def growth(mass: np.ndarray, damping: np.ndarray, stiffness: np.ndarray) -> float:
+    """Largest real part of the eigenvalues of M y'' + D y' + K y = 0."""
+    n = len(mass)
+    rows = [np.zeros((n, n)), np.eye(n)], [-np.linalg.solve(mass, stiffness), -np.linalg.solve(mass, damping)]
+    return float(np.linalg.eigvals(np.block([*rows])).real.max())
+
+
+def amplification(sim: supple.ReducedSimulation) -> float:
+    """Spectral radius of one time step about the present state, by differences."""
+    start = sim.save()
+    flat = np.concatenate(start.state)
+
+    def stepped(state: np.ndarray) -> np.ndarray:
+        sim.restore(replace(start, state=tuple(np.split(state, 2))))
+        sim.step()
+        return np.concatenate(sim.save().state)
+
+    units = 1e-6 * np.eye(len(flat))
+    columns = [(stepped(flat + unit) - stepped(flat - unit)) / 2e-6 for unit in units]
+    sim.restore(start)
+    return float(np.abs(np.linalg.eigvals(np.array(columns).T)).max())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_model_made_under_load_does_not_blow_up(seed):
+    """Wherever the linear model is stable in continuous time, so is its time stepping, however long the step."""
+    model, wrench = loaded_arm(seed, 6.0)
+    rate = growth(*matrices_under_load(model, wrench))
+    for dt in (1e-3, 1e-2, 0.05, 0.2):
+        sim = supple.ReducedSimulation(model, dt)
+        assert sim._motion.growth_rate == pytest.approx(max(rate, 0.0), rel=1e-4, abs=1e-5)
+        if rate < -1e-3:
+            assert amplification(sim) < 1.0
+
+
+def test_the_arm_that_grew_by_43_percent_a_step():
+    model, _ = loaded_arm(29, 6.0)
+    assert np.linalg.eigvalsh(model.basis.T @ model.stiffness @ model.basis)[0] < -10
+    sim = supple.ReducedSimulation(model, 0.05)
+    assert amplification(sim) == pytest.approx(0.905, abs=0.005)
+    sim.apply("link6", 1.01 * np.array(model.at.loads[0].wrench))
+    sim.step(2000)
+    eq = supple.equilibrium(model.mechanism, {"link6": 1.01 * model.at.loads[0].wrench}, start=model.at)
+    assert np.abs(sim.poses["link6"] - eq.poses["link6"]).max() < 1e-3
+
+
+def test_a_handle_in_place_of_the_load_does_not_blow_up():
+    model, wrench = loaded_arm(29, 6.0)
+    sim = supple.ReducedSimulation(model, 0.05)
+    sim.apply("link6", np.zeros(6))
+    stiffness = 200.0
+    sim.pull("link6", model.end_effector_poses[0, :3, 3] + wrench[:3] / stiffness, stiffness, 1.0)
+    assert amplification(sim) < 1.0
+    sim.step(2000)
+    assert np.abs(sim.displacement).max() < 1e-6
+
+
+def test_an_unstable_linear_model_is_named():
+    model, _ = loaded_arm(29, 6.0)
+    sim = supple.ReducedSimulation(model, 0.01)
+    sim.apply("link6", np.zeros(6))  # its stiffness alone is not positive
+    assert sim._motion.growth_rate > 0
+    with pytest.raises(supple.ConvergenceError, match=r"linear model is unstable under.*supple\.reduce"):
+        sim.step(200_000)
+
+
 # what the model shows
 
 

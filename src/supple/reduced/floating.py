@@ -1,4 +1,4 @@
-"""Reduced models of mechanisms that float: made with the base held, then set free."""
+"""Reduced models of mechanisms with a free base: reduced with the base fixed, then released."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from supple.reduced.published import floating_mass
 
 
 def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
-    """The same model with its base set free: the base's twist comes last, the others are seen from it.
+    """The model of a mechanism with a free base, from the one with the base fixed.
 
-    With xi_rel = xi - Ad xi_base, elastic energy is that of xi_rel, and every link moves by its map of xi_rel
-    and rigidly with the base.
+    The base becomes the last end effector. With xi_rel = xi - Ad xi_base, the elastic energy is that of xi_rel, and the
+    motion of every link is its map of xi_rel plus the rigid motion with the base.
     """
     e, k, n = len(model.end_effectors), model.modes, len(model.stiffness)
     home = spatial.inverse(model.rest_poses[base])
@@ -37,13 +37,13 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     free = mech.joint(next(axis for axis in names if axis not in kept))
     q[[names.index(a) for a in free.axes]] = free.reference
     q[rows] = model.q
-    # the base's own joint turns with the base
+    # coordinates of the base's free joint
     frame = spatial.inverse(model.rest_poses[base]) @ model.rest_poses.of(free.child) @ free.pose_child
     own = np.linalg.inv(free.twist_jacobian(free.reference)) @ spatial.adjoint(spatial.inverse(frame)) @ rigid
     sign = 1.0 if free.child == base else -1.0
     turns[[names.index(a) for a in free.axes]] = sign * free.increments(free.reference) @ own
 
-    lift = np.zeros((n + 6, n))  # back from displacements seen from a held base
+    lift = np.zeros((n + 6, n))  # back from displacements seen from a fixed base
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
     mass = projected_mass(mech, motion, turns)

@@ -1,9 +1,8 @@
-"""The recursion of FORK-1S (algorithms 1 and 2): compliances from the base outwards, wrenches from the end
-effectors inwards.
+"""The recursion of FORK-1S (algorithms 1 and 2): a pass outwards for compliances, a pass inwards for wrenches.
 
-The springs' tangent is that of the unloaded reference pose. Exact on trees, and on loops with every end effector
-at or beyond the link that closes them (`docs/recursion.md`); `ignored_merges` names the loops where it is not.
-Bodies are indices, the world is -1: arrays over bodies have a last entry for the world.
+The springs' tangent is that of the unloaded reference pose. The recursion is exact on trees, and on loops if every
+end effector is at or beyond the link that closes the loop (`docs/theory/recursion.md`); `ignored_merges` names the
+loops for which it is not. Bodies are indices, and the world is -1: arrays over bodies have a last entry for the world.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ PROJECTION = "use method='projection'"
 def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     """All maps at the reference pose by chaining, splitting and merging.
 
-    A rotation vector's increments turn it in its own frame, as everywhere in the engine. Where a loop's wrenches are
-    statically indeterminate (redundant constraints) the wrench maps are the smallest that balance.
+    Increments of a rotation vector are rotations in its own frame, as everywhere in the engine. Where redundant
+    constraints leave a loop's wrenches indeterminate, the wrench maps are those of least norm that balance.
     """
     graph = _graph(mech, end_effectors)
     flexes = _per_joint(graph, _joint_compliance)
@@ -38,7 +37,7 @@ def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     compliance = _coupled(graph, compliances)
     wrenches = _wrenches(graph, shares)
     twists = _twists(graph, flexes, shares, wrenches)
-    for i, frame in enumerate(graph.frames):  # the end effectors' own twists are those of algorithm 1
+    for i, frame in enumerate(graph.frames):  # algorithm 1 gives the twists of the end effectors
         twists[frame.body] = spatial.adjoint(frame.pose) @ compliance[6 * i : 6 * i + 6]
     coordinates = [np.zeros((0, 6 * len(graph.frames)))]
     for j, joint_compliance in enumerate(flexes):
@@ -59,10 +58,10 @@ def chained(mech: Mechanism, end_effectors: Sequence[str], joint_matrix: Callabl
 
 
 def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, ...]:
-    """Names of the links that close a loop whose effect on some end effector the recursion leaves out.
+    """Names of the links that close a loop which the recursion ignores for some end effector.
 
-    Empty where the recursion is exact. An end effector that hangs on a link inside the loop, and not on the link
-    that closes it, moves as if the loop were open (the rungs of a ladder below its tip).
+    It is empty where the recursion is exact. For an end effector that is carried by a link inside the loop, and not by
+    the link that closes it, the loop counts as open (for the tip of a ladder, the loops of the rungs below it).
     """
     graph = _graph(mech, end_effectors)
     ends = [frame.body for frame in graph.frames]
@@ -88,7 +87,7 @@ def _joint_compliance(graph: Graph, j: int) -> Array:
 
 
 def inverse_over_free_axes(matrix: Array, free: NDArray[np.bool_]) -> Array:
-    """Inverse over the free axes, zero for those that motors hold."""
+    """Inverse over the free axes; zero for axes that motors hold."""
     result, moving = np.zeros_like(matrix), np.ix_(free, free)
     result[moving] = np.linalg.inv(matrix[moving])
     return result
@@ -102,11 +101,11 @@ def _per_joint(graph: Graph, what: Callable[[Graph, int], Array]) -> list[Array]
 
 
 def _compliances(graph: Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
-    """Compliance (bodies + 1, 6, 6) of every body, and the local wrench maps (joints, 6, 6): what part of the wrench
-    on its child each joint takes, in the child's frame."""
+    """Compliance (bodies + 1, 6, 6) of every body, and the local wrench maps (joints, 6, 6): the part of the wrench on
+    its child that each joint carries, in the child's frame."""
     across = np.array([jac @ flex @ jac.T for jac, flex in zip(graph.jacobians, flexes, strict=True)]).reshape(-1, 6, 6)
     compliances = np.zeros((len(graph.poses), 6, 6))
-    added = np.zeros_like(compliances)  # what lies between a body and its dominator
+    added = np.zeros_like(compliances)  # compliance between a body and its dominator
     shares = np.tile(np.eye(6), (len(across), 1, 1))
     for b in graph.order:
         joints = graph.into[b]
@@ -123,7 +122,7 @@ def _compliances(graph: Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
 def _branches(graph: Graph, k: int, added: Array, across: Array) -> Array:
     """(6m, 6m): coupled compliance (eq. 11) of the m virtual copies of link k, one on each joint, in frame k.
 
-    Relative to the dominator of k, whose motion all copies share: subtracting it later would cost digits.
+    It is relative to the dominator of k, whose motion all copies share; subtracting that motion later would cancel.
     """
     joints, top = graph.into[k], graph.dominator[k]
     coupled = np.zeros((len(joints), 6, len(joints), 6))
@@ -141,10 +140,10 @@ def merge(coupled: Array, length: float = 1.0) -> tuple[Array, Array]:
     """Compliance (6, 6) of a link carried by m branches of coupled compliance C (6m, 6m), and the wrench (m, 6, 6)
     that each branch takes of a wrench on the link.
 
-    The saddle point [[C, I^T], [I, 0]] [w; -xi] = [0; w_k] of eqs. 16 and 17: of all wrenches that add up to w_k,
-    those of the least energy. Any even split plus N z adds up to it, N the differences between branches; z solves
-    N^T C N z = -N^T C w_even, whose right side lies in the range however singular C is. `length` (m) makes
-    forces and torques comparable.
+    This is the saddle point [[C, I^T], [I, 0]] [w; -xi] = [0; w_k] of eqs. 16 and 17: the branch wrenches w of least
+    energy that add up to w_k. Write w = w_even + N z, where w_even is an even split and N spans the differences between
+    branches. Then N^T C N z = -N^T C w_even, and the right-hand side is in the range of the matrix even for a singular
+    C. `length` (m) scales torques to forces.
     """
     m = len(coupled) // 6
     units = np.array([1 / length] * 3 + [1.0] * 3)
@@ -160,8 +159,8 @@ def merge(coupled: Array, length: float = 1.0) -> tuple[Array, Array]:
 
 
 def _coupled(graph: Graph, compliances: Array) -> Array:
-    """(6e, 6e) coupled compliance of the end effectors: C_ij = Ad C_kk Ad^T with the nearest link k that all paths
-    to both pass (eq. 12)."""
+    """(6e, 6e) coupled compliance of the end effectors: C_ij = Ad C_kk Ad^T, where k is the nearest link that all paths
+    to i and to j pass through (eq. 12)."""
     e = len(graph.frames)
     coupled = np.zeros((e, 6, e, 6))
     for i, first in enumerate(graph.frames):
@@ -178,8 +177,10 @@ def _coupled(graph: Graph, compliances: Array) -> Array:
 
 
 def _wrenches(graph: Graph, shares: Array) -> Array:
-    """Global wrench maps (bodies + 1, 6, 6e): what arrives at every body from beyond it (eqs. 18 to 20), summed over
-    all paths by visiting each body after all that lies beyond it."""
+    """Global wrench maps (bodies + 1, 6, 6e): wrench on every body from the bodies beyond it (eqs. 18 to 20).
+
+    The sum over all paths is formed by visiting each body after all bodies beyond it.
+    """
     wrenches = np.zeros((len(graph.poses), 6, 6 * len(graph.frames)))
     for i, frame in enumerate(graph.frames):
         wrenches[frame.body, :, 6 * i : 6 * i + 6] += spatial.adjoint(spatial.inverse(frame.pose)).T
@@ -192,9 +193,10 @@ def _wrenches(graph: Graph, shares: Array) -> Array:
 def _twists(graph: Graph, flexes: Sequence[Array], shares: Array, wrenches: Array) -> Array:
     """Twist maps (bodies + 1, 6, 6e).
 
-    Eq. 22, with the wrench through the next branching link below subtracted at each branching ancestor, telescopes
-    from link to link: T_b = Ad T_a + J C_theta J^T W_b. A merged link takes the mean of its virtual copies weighted
-    by the transposed local wrench maps, which add up to one; the copies agree where the recursion is exact.
+    Eq. 22, corrected so that each branching ancestor subtracts the wrench through the next branching link below it,
+    telescopes from link to link: T_b = Ad T_a + J C_theta J^T W_b. A merged link takes the mean of its virtual copies,
+    weighted by the transposed local wrench maps, which add up to the identity. The copies agree where the recursion is
+    exact.
     """
     twists = np.zeros_like(wrenches)
     for b in graph.order:
@@ -226,7 +228,7 @@ class Graph(Paths):
     poses: Array
     """(bodies + 1, 4, 4) in the world."""
     free: list[NDArray[np.bool_]]
-    """(k,) for each joint: whether an axis can move, that is, no motor holds it."""
+    """(k,) for each joint: whether an axis can move, that is, whether no motor holds it."""
     jacobians: list[Array]
     """(6, k) for each joint: twist of its outer body against the inner one, in the outer one's frame, per rate of q."""
 
@@ -240,8 +242,8 @@ def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> Graph:
     for coupling in mech.couplings:
         if coupling.rigid or coupling.stiffness or coupling.damping or coupling.curve is not None:
             raise MechanismError(
-                f"coupling '{coupling.name}' of '{mech.name}' acts across joints, which the recursion cannot take in; "
-                f"{PROJECTION}"
+                f"coupling '{coupling.name}' of '{mech.name}' acts across joints, which the recursion cannot "
+                f"represent; {PROJECTION}"
             )
     found = paths(mech, [frame.body for frame in frames])
     _check_reach(mech, found, dict(zip(end_effectors, frames, strict=True)))
@@ -262,7 +264,7 @@ def _frame(mech: Mechanism, name: str, all_names: Sequence[str]) -> _Frame:
 
 
 def _check_reach(mech: Mechanism, found: Paths, frames: dict[str, _Frame]) -> None:
-    """Raises for an end effector inside a loop: the recursion would take that loop as open."""
+    """Raises for an end effector inside a loop, which the recursion would treat as open."""
     for k in found.order:
         inside = found.inside(k) if len(found.into[k]) > 1 else set()
         for name, frame in frames.items():
