@@ -14,11 +14,19 @@ class ConvergenceError(RuntimeError):
     """A solve that did not reach its tolerance, and how far it got."""
 
     def __init__(
-        self, text: str, *, load_fraction: float | None = None, time: float | None = None, state: Any = None
+        self,
+        text: str,
+        *,
+        load_fraction: float | None = None,
+        reason: str | None = None,
+        time: float | None = None,
+        state: Any = None,
     ) -> None:
         super().__init__(text)
         self.load_fraction = load_fraction
         """Statics: the last fraction of the load that was reached."""
+        self.reason = reason
+        """Statics: why the path of equilibria ends there: "snap", "limit" or "singular"."""
         self.time = time
         """Dynamics: the time reached, s."""
         self.state = state

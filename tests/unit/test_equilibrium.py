@@ -7,7 +7,7 @@ import pytest
 
 import supple
 from small_mechanisms import STILL, chain, driven, flat, pendulum, square, wheels
-from supple.engine import linear as engine_linear
+from supple.engine import linearisation
 from supple.mechanism import Curve
 
 # bad input to equilibrium
@@ -207,7 +207,7 @@ def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
     back = supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}, start=state)
     assert back.q == pytest.approx(supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}).q, abs=1e-9)
     assert supple.modes(mech, state).frequencies[0] > 0
-    tangent = engine_linear.linearised(mech, state).equations.core
+    tangent = linearisation.linearised(mech, state).equations.core
     tangent.evaluate(False)
     assert max(tangent.imbalance, tangent.gap_size) < 1e-9
 
@@ -243,7 +243,7 @@ def test_a_stop_carries_what_leans_on_it():
         for start in (None, eq):
             eq = supple.equilibrium(mech, {"rod": [0, 0, 0, 0, torque, 0]}, start=start)
             assert eq.q == pytest.approx([q], abs=1e-10)
-            assert eq.held.get("hinge", 0.0) == pytest.approx(held, abs=1e-8)
+            assert eq.motor_torques.get("hinge", 0.0) == pytest.approx(held, abs=1e-8)
             assert eq.stable
 
 
@@ -257,7 +257,7 @@ def test_a_stop_carries_what_leans_on_it():
 def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
     eq = supple.equilibrium(pendulum(gravity=(0, 0, gravity), limits=limits))
     assert eq.q == pytest.approx([-0.5 * np.sign(gravity)], abs=1e-10)
-    assert eq.held["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
+    assert eq.motor_torques["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
     assert eq.stable
 
 
@@ -268,7 +268,7 @@ def test_a_pendulum_comes_to_rest_hanging():
 
 def test_a_limit_that_is_not_touched_holds_nothing():
     eq = supple.equilibrium(pendulum(stiffness=100.0, limits=(-1, 1)))
-    assert eq.held == {}
+    assert eq.motor_torques == {}
     q = eq.q[0]
     assert 100 * q == pytest.approx(9.81 / 2 * np.cos(q), abs=1e-9)
 
@@ -295,13 +295,13 @@ def test_limits_of_couplings():
     q = flat(eq.coordinates)
     assert q @ [1, 2] == pytest.approx(0.3, abs=1e-10)
     held = -1.3 / 0.6  # 5 q1 = 1 + held, 10 q2 = 7 + 2 held
-    assert eq.held["gear"] == pytest.approx(held, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(held, abs=1e-8)
     assert q == pytest.approx([(1 + held) / 5, (7 + 2 * held) / 10], abs=1e-9)
 
 
 def test_a_passive_wheel_runs_onto_the_limit_of_a_coupling():
     eq = supple.equilibrium(wheels(limits=(-0.2, 0.3)), {"first": [0, 0, 0, 0, 0, 1.0]})
-    assert eq.held["gear"] == pytest.approx(-1.0, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(-1.0, abs=1e-8)
 
 
 def test_starting_outside_limits():
@@ -326,7 +326,7 @@ def test_a_motor_carries_the_load():
     assert shoulder == pytest.approx(0.4, abs=1e-10)
     lower = 9.81 / 2 * np.cos(0.4 + elbow)
     assert 30 * elbow == pytest.approx(lower, abs=1e-9)
-    assert eq.held["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
+    assert eq.motor_torques["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
 
 
 def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
@@ -335,10 +335,10 @@ def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
     b.hinge("elbow", "world", "rod", at=(0, 0, 0), axis="y", limits=(-0.5, 0.5))
     b.motor("elbow", "elbow")
     mech = b.build()
-    assert supple.equilibrium(mech).held == pytest.approx({"elbow": -9.81 / 2})
+    assert supple.equilibrium(mech).motor_torques == pytest.approx({"elbow": -9.81 / 2})
     sim = supple.Simulation(mech, 1e-3)
     sim.step()
-    assert sim.held == pytest.approx({"elbow": -9.81 / 2})
+    assert sim.motor_torques == pytest.approx({"elbow": -9.81 / 2})
     with pytest.raises(supple.MechanismError, match=r"motor 'elbow' holds 'elbow' at 0.6, outside its limits -0.5"):
         supple.equilibrium(mech, targets={"elbow": 0.6})
 
@@ -350,7 +350,7 @@ def test_a_motor_named_like_another_joint_that_leans_on_its_stop():
     b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y")
     b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", limits=(-0.5, 0.0))
     b.motor("elbow", "shoulder")
-    held = supple.equilibrium(b.build()).held
+    held = supple.equilibrium(b.build()).motor_torques
     assert held == pytest.approx({"elbow": -9.81 * 2, "elbow.limit": -9.81 / 2})
 
 
@@ -375,7 +375,7 @@ def test_a_rigid_coupling_is_a_gear():
     q = flat(eq.coordinates)
     # power: 3 dq1 = 10 q2 dq2 with dq1 = -2 dq2
     assert q == pytest.approx([1.2, -0.6], abs=1e-9)
-    assert eq.held["gear"] == pytest.approx(-3.0, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(-3.0, abs=1e-8)
 
 
 def test_a_sprung_coupling():

@@ -11,7 +11,7 @@ import engine_reference
 import mechanisms
 import supple
 from supple import spatial
-from supple.engine import statics
+from supple.engine.newton import Correction, Newton
 
 LIBRARY = ("helix", "ladder", "loop", "robot_arm", "y")
 DIRECTIONS = [np.array(d) / np.linalg.norm(d) for d in product((-1, 0, 1), repeat=3) if any(d)]
@@ -24,15 +24,15 @@ def tips(mech: supple.Mechanism) -> list[str]:
 def histories(mech: supple.Mechanism, wrenches, monkeypatch) -> tuple[supple.engine.Equilibrium, list[list[float]]]:
     """The equilibrium, and the steps of every Newton solve that converged."""
     found: list[list[float]] = []
-    newton = statics._Solver.newton
+    continue_branch = Newton.continue_branch
 
-    def recorded(self, *arguments, **options) -> bool:
-        good = newton(self, *arguments, **options)
-        if good:
+    def recorded(self, *arguments, **options) -> Correction:
+        correction = continue_branch(self, *arguments, **options)
+        if correction.converged:
             found.append(list(self.history))
-        return good
+        return correction
 
-    monkeypatch.setattr(statics._Solver, "newton", recorded)
+    monkeypatch.setattr(Newton, "continue_branch", recorded)
     eq = supple.equilibrium(mech, wrenches)
     return eq, found
 

@@ -74,7 +74,7 @@ def settle(task: Task) -> Outcome:
         "seconds": seconds,
         "bodies": _bodies(mech, eq.poses),
         "joints": _joints(mech, eq.coordinates, eq.reactions),
-        "held": dict(eq.held),
+        "held": dict(eq.motor_torques),
     }
     return Outcome(eq.poses, facts, error)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
+from supple.engine.linearisation import RANK_TOLERANCE, Linearisation, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_names, per_axis
@@ -79,7 +79,7 @@ def reduce(
 class _Parts:
     """The admissible space of the end effectors: range of their rows of the allowed motions."""
 
-    def __init__(self, linear: Linear, names: Sequence[str], tolerance: float, floating: bool = False) -> None:
+    def __init__(self, linear: Linearisation, names: Sequence[str], tolerance: float, floating: bool = False) -> None:
         by_axes = linear.jacobian_of(names)
         self.tips: Array = by_axes @ linear.free
         """(6e, free): twists of the end effectors per allowed motion."""
@@ -150,7 +150,7 @@ def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Ar
 
 
 def _with_modes(
-    linear: Linear, parts: _Parts, count: int, stiffness: Array, motion: Array, turns: Array
+    linear: Linearisation, parts: _Parts, count: int, stiffness: Array, motion: Array, turns: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Adds the slowest modes with the end effectors held (Craig and Bampton)."""
     from scipy.linalg import eigh
@@ -180,7 +180,7 @@ def _with_modes(
 
 
 def _published(
-    linear: Linear, parts: _Parts, names: Sequence[str], method: str, mass: Array, resistance: Array
+    linear: Linearisation, parts: _Parts, names: Sequence[str], method: str, mass: Array, resistance: Array
 ) -> tuple[Array, Array]:
     """The published mass and damping: their inverses projected, J M^-1 J^T; undamped joints keep the consistent one."""
     if len(mass) > parts.rank:
@@ -204,8 +204,9 @@ def _inverse(parts: _Parts, projected: Array) -> Array:
 
 
 def _assemble(
-    linear: Linear, names: Sequence[str], maps: Maps, at: Equilibrium | None, method: str, mass_kind: str, modes: int,
-    rank: int, motion: Array, turns: Array, basis: Array, cobasis: Array, stiffness: Array, damping: Array, mass: Array,
+    linear: Linearisation, names: Sequence[str], maps: Maps, at: Equilibrium | None, method: str, mass_kind: str,
+    modes: int, rank: int, motion: Array, turns: Array, basis: Array, cobasis: Array, stiffness: Array, damping: Array,
+    mass: Array,
 ) -> ReducedModel:  # fmt: skip
     mech = linear.mechanism
     wrenches = np.zeros(6 * len(names))

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import Equations, Load, equations, loads, turned
+from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
-from supple.engine.statics import Acting
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
@@ -191,12 +190,12 @@ class CondensedPose:
         """The same as an equilibrium of the engine, the wrenches fixed in the end effectors' own axes."""
         mech, names = self.model.mechanism, self.model.end_effectors
         eqs = equations(mech)
-        self.acting.on(eqs)
+        self.acting.apply_to(eqs)
         eqs.core.set_state(*self.state)
         eqs.core.evaluate(False)
         state = eqs.core.q, eqs.core.reactions, eqs.core.mu
         residual = max(eqs.core.imbalance, eqs.core.gap_size)
-        held = eqs.held(state[2])
+        held = eqs.motor_torques(state[2])
         reactions = eqs.reactions(state[1])
         assert len(names) == len(self.acting.loads)
         return Equilibrium(
@@ -216,7 +215,7 @@ class _Solver:
         self.model = model
         self.eqs: Equations = equations(mech)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        model.rest.acting.on(self.eqs)
+        model.rest.acting.apply_to(self.eqs)
         self.eqs.core.set_state(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import linearised
+from supple.engine.linearisation import linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, per_axis

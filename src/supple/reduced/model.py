@@ -13,7 +13,7 @@ import numpy as np
 from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import Linear, linearised
+from supple.engine.linearisation import Linearisation, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
@@ -134,7 +134,7 @@ class ReducedModel(Model):
         return result
 
     @cached_property
-    def linear(self) -> Linear:
+    def linear(self) -> Linearisation:
         """The engine's linear system that the model was made from, a free base held."""
         return linearised(held_base(self.mechanism)[0], self.at, turning=self.end_effectors)
 
