@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import supple
+from mechanisms import four_bar
 from small_mechanisms import STILL, chain, driven, flat, pendulum, square, wheels
 from supple.engine import linearisation
-from supple.mechanism import Curve
+from supple.mechanism import Curve, Motor
 
 # bad input to equilibrium
 
@@ -186,7 +189,9 @@ def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
     b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", curves=[weak])
     with pytest.raises(supple.ConvergenceError, match=r"no equilibrium of 'weak' .* beyond (49|50)\.\d%") as caught:
         supple.equilibrium(b.build(), {"wheel": [0, 0, 0, 0, 0, 2.0]})
-    assert caught.value.load_fraction == pytest.approx(0.5, abs=2e-3)
+    assert caught.value.load_fraction == pytest.approx(0.5, abs=1e-4)
+    assert caught.value.reason == "snap"
+    assert "snaps through there along 'axle'" in str(caught.value)
     state = caught.value.state
     assert state.load_fraction == caught.value.load_fraction
     torque = float(weak(state.coordinates["axle"][0]))
@@ -224,6 +229,68 @@ def test_a_straight_chain_is_stable_up_to_its_buckling_load(links):
     assert below.stable
     assert not above.stable
     assert supple.equilibrium(mech, {"end": [1000, 0, 0, 0, 0, 0]}).stable
+
+
+def wheel(curve: Curve, **hinge) -> supple.Mechanism:
+    """A wheel about z on a spring with a curve."""
+    b = supple.Builder("wheel", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(1, 1, 1))
+    b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", curves=[curve], **hinge)
+    return b.build()
+
+
+def test_a_snap_through_is_reported_with_its_share_of_the_load():
+    """The spring carries 1 N m at 1 rad, less beyond, and 3 N m at 4 rad."""
+    mech = wheel(Curve([-1.0, 0, 1, 2, 4], [-1.0, 0, 1, 0.5, 3]))
+    eq = supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 2.0]}, path=True)
+    assert eq.stable
+    assert eq.q[0] > 2
+    assert eq.snaps == (pytest.approx(0.5, abs=1e-4),)
+    before = eq.path.q[eq.path.shares <= eq.snaps[0]]
+    assert before.max() <= 1 + 1e-3
+    assert supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 0.9]}).snaps == ()
+
+
+def test_a_path_that_ends_where_a_limit_is_left_says_so():
+    """A spring that pushes ever harder away from its stop, once it is off."""
+    mech = wheel(Curve([-1.0, 2.0], [3.2, -5.8]), limits=(0.0, np.inf))
+    text = r"beyond 20\.0% of the load: 'axle' meets or leaves its limit"
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 1.0]}, start=supple.equilibrium(mech))
+    assert caught.value.reason == "limit"
+    assert caught.value.state.stable
+
+
+def test_a_path_that_ends_at_a_dead_point_says_so():
+    """The rocker of a four-bar, driven further than the crank and the coupler reach."""
+    mech = four_bar(stiffness=1.0)
+    mech = replace(mech, gravity=np.zeros(3), motors=(Motor("drive", "c", 0.0),))
+    supple.equilibrium(mech, targets={"drive": 0.2})
+    text = r"beyond \d+\.\d% of the load: .* cannot move any further"
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, targets={"drive": 3.0})
+    assert caught.value.reason == "singular"
+    assert 0 < caught.value.load_fraction < 1
+
+
+def test_the_path_is_returned():
+    mech = supple.library.helix(20)
+    load = {"tip": [0, 0, -300, 0, 0, 0]}
+    eq = supple.equilibrium(mech, load, path=True)
+    n = len(eq.path.shares)
+    assert n > 2
+    assert (np.diff(eq.path.shares) > 0).all()
+    assert (eq.path.shares[0], eq.path.shares[-1]) == (0, 1)
+    assert eq.path.q.shape == (n, mech.dof)
+    assert eq.path.poses.shape == (n, len(mech.bodies), 4, 4)
+    np.testing.assert_allclose(eq.path.poses[0], mech.poses.array, atol=1e-12)
+    np.testing.assert_allclose(eq.path.poses[-1], eq.poses.array, atol=1e-9)
+    middle = n // 2
+    part = supple.equilibrium(mech, {"tip": eq.path.shares[middle] * np.array(load["tip"])})
+    np.testing.assert_allclose(part.q, eq.path.q[middle], atol=1e-9)
+    with pytest.raises(ValueError, match="read-only"):
+        eq.path.q[0] = 1.0
+    assert supple.equilibrium(mech, load).path is None
 
 
 def test_progress_is_reported():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from supple.engine.assembly import Acting
-from supple.engine.linearisation import RANK_TOLERANCE, Linearisation, evenly_scaled
+from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
 from supple.errors import ConvergenceError
 from supple.mechanism.record import Array, lock
@@ -182,9 +182,8 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     named = [eqs.limit_names[row - len(eqs.row)] for row in follower.limits if row >= len(eqs.row)]
     if named:
         return "limit", f"'{named[0]}' meets or leaves its limit there, and no stable state follows"
-    softest, before = _softest_motion(first)
-    softest, after = _softest_motion(last)
-    if after < FALLEN * before:
+    softest, stiffness = _softest_motion(last)
+    if stiffness < FALLEN * _softest_motion(first)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero) to no other stable state"
         return "snap", why
     return "singular", f"the tangent is singular there, in the motion of '{softest}'"
@@ -202,13 +201,19 @@ def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
 
 
 def _softest_motion(linear: Linearisation) -> tuple[str, float]:
-    """The coordinate that moves most in the softest admissible motion, and that motion's relative stiffness."""
+    """The coordinate that moves most in the softest admissible motion, and the stiffness of that motion, N m/rad
+    (lengths over the radius)."""
+    from scipy.linalg import eigh
+
+    names = list(linear.equations.axis)
     if not len(linear.stiffness):
-        return next(iter(linear.equations.axis), ""), 0.0
-    scales, stiffness = evenly_scaled((linear.stiffness + linear.stiffness.T) / 2)
-    values, vectors = np.linalg.eigh(stiffness)
-    motion = np.abs(linear.free @ (scales * vectors[:, 0]))
-    return list(linear.equations.axis)[int(motion.argmax())], float(values[0])
+        return names[0], 0.0
+    mech = linear.mechanism
+    turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
+    lengths = np.where(turning, 1.0, mech.radius or 1.0)
+    motions = linear.free / lengths[:, None]
+    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
+    return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
 
 
 def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str, float, float]:
