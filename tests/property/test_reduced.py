@@ -13,7 +13,7 @@ import pulls
 import supple
 from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
 from supple import spatial
-from supple.engine.linear import linearised
+from supple.engine.linearisation import linearised
 from supple.mechanism import Curve, Mechanism
 from supple.mechanism.mobility import constraints
 from supple.reduced.projection import projection

@@ -193,7 +193,7 @@ def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
 
 
 def _models_under_load(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
-    """Linear models at fractions of the load; fewer if there is no equilibrium under the larger ones."""
+    """Linearisation models at fractions of the load; fewer if there is no equilibrium under the larger ones."""
     found: list[supple.ReducedModel] = []
     start = models.rest
     for fraction in SAMPLE_LOADS:
