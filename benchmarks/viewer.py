@@ -101,8 +101,8 @@ def measure(report: Report, name: str, mech, seconds: float) -> float:
             frames_a_second=len(frames) / took,
             messages_a_second=rate,
             kB_a_second=(client.size - received) / took / 1e3,
-            look_ms=1e3 * best(session._look, repeat=20),
-            real_time_factor=session.frame.factor,
+            look_ms=1e3 * best(session._make_frame, repeat=20),
+            real_time_factor=session.frame.real_time_factor,
         )
         client.wanted = False
         return min(rate, len(frames) / took)
@@ -115,13 +115,13 @@ def soak(report: Report, seconds: float) -> None:
     threading.excepthook = lambda args: faults.append(f"{args.thread}: {args.exc_value!r}")
     with viewing(supple.library.ladder(), port=PORT) as page:
         session = page.session
-        told, tell = [], session.tell
+        told, tell = [], session.notify
 
         def hear(text: str, warning: bool = False) -> None:
             told.append(text)
             tell(text, warning)
 
-        session.tell = hear
+        session.notify = hear
         client = Client(page.server)
         client.start()
         while client.count < 5:
@@ -138,7 +138,8 @@ def soak(report: Report, seconds: float) -> None:
                 session.paused = False
             if now > len(used) * seconds / 20:
                 used.append((now, memory()))
-                print(f"{now:7.0f} s  {used[-1][1]:7.1f} MB  {session.frame.factor:.2f} x real time", flush=True)
+                factor = session.frame.real_time_factor
+                print(f"{now:7.0f} s  {used[-1][1]:7.1f} MB  {factor:.2f} x real time", flush=True)
             if now > seconds:
                 break
             sleep(0.02)

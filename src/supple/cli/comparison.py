@@ -117,7 +117,7 @@ def compare(
     else:
         loads, others = wrenches, _loaded(models, wrenches)
     exact = equilibrium(mech, loads, start=models.rest, progress=lambda fraction: None)
-    models.blended = blend([models.linear, *others])
+    models.blended = blend([models.linear_model, *others])
     rows: list[Row] = []
     shapes, failed = {}, {}
     names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
@@ -163,7 +163,7 @@ def _soft(models: Models) -> tuple[dict[str, Array], list[supple.ReducedModel]]:
 def _softest(models: Models) -> dict[str, Array]:
     """Forces along the softest direction of each end effector, that help one another and move the one that moves most
     by REACH."""
-    model, forces = models.linear, np.zeros(len(models.linear.compliance))
+    model, forces = models.linear_model, np.zeros(len(models.linear_model.compliance))
     for i, name in enumerate(model.end_effectors):
         part = slice(6 * i, 6 * i + 3)
         values, vectors = np.linalg.eigh(model.compliance[part, part])
@@ -196,7 +196,7 @@ def _loaded(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel
             scaled = {name: share * wrench for name, wrench in loads.items()}
             start = equilibrium(models.mechanism, scaled, start=start, progress=lambda fraction: None)
             model = reduce(models.mechanism, models.end_effectors, at=start)
-            blend([models.linear, *found, model])
+            blend([models.linear_model, *found, model])
         except (ConvergenceError, MechanismError):  # it buckles, or stops hold it where another model is
             break
         found.append(model)

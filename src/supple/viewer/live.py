@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,7 +110,7 @@ class LivePage:
         try:
             what()
         except (MechanismError, ConvergenceError) as error:
-            self.session.tell(str(error), warning=True)
+            self.session.notify(str(error), warning=True)
 
     def _follow(self, handle: Any, name: str, read: Callable[[Any], object] = lambda value: value) -> None:
         """Sets on the session what the user chooses. The page leaves the choice alone until that is done."""
@@ -140,7 +139,7 @@ class LivePage:
     def _toggle_recording(self) -> None:
         if self.session.recording:
             self._kept = self.session.recorded()
-            self.session.tell(f"recorded {self._kept.duration:.1f} s in {len(self._kept.times)} frames")
+            self.session.notify(f"recorded {self._kept.duration:.1f} s in {len(self._kept.times)} frames")
         else:
             self.session.record()
 
@@ -188,9 +187,9 @@ class LivePage:
         last: Frame | None = None
         written = 0.0
         while not self._stop.is_set():
-            self.session.fresh.wait(1 / WORDS)
-            self.session.fresh.clear()
-            frame, now = self.session.frame, perf_counter()
+            self.session.new_frame.wait(1 / WORDS)
+            self.session.new_frame.clear()
+            frame, now = self.session.frame, self.session.clock()
             with self.server.atomic():
                 if frame is not last:
                     self._show(frame)
@@ -202,11 +201,11 @@ class LivePage:
     def _show(self, frame: Frame) -> None:
         radius = self.session.mechanism.radius or 1.0
         joints = bodies = None
-        if frame.lit is not None:  # a body is lit if the joint that holds it moves
-            joints = moving_colours(frame.lit)
+        if frame.moving_joints is not None:  # a body is lit if the joint that holds it moves
+            joints = moving_colours(frame.moving_joints)
             bodies = joints[self.session.mechanism.topology.joint]
         elif self._colour.value:
-            joints = separation_colours(frame.apart / radius)
+            joints = separation_colours(frame.joint_separations / radius)
         self._stage.show(frame.poses, frame.ghost, joints, bodies)
         if self._hands.keys() != frame.pulls.keys():
             self._hold_hands()
@@ -221,8 +220,8 @@ class LivePage:
 
     def _write(self, frame: Frame) -> None:
         session = self.session
-        could = f" (could be {_rounded(frame.could)}×)" if frame.could else ""
-        state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
+        could = f" (could be {_rounded(frame.attainable_factor)}×)" if frame.attainable_factor else ""
+        state = "paused" if session.paused else f"{frame.real_time_factor:.2f}× real time{could}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
             f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}  \n"

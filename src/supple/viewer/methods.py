@@ -15,7 +15,7 @@ from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend,
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.scenery import SceneMotion
 
-Moving = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
+AnySimulation = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
 MOST_TIPS = 6
 """End effectors that are chosen where the user names none."""
 
@@ -27,10 +27,10 @@ class Models:
         self.mechanism, self.end_effectors = mech, checked_end_effectors(mech, end_effectors)
         self.blended: BlendedModel | None = None
         """Grown by the user or found by exploring."""
-        self.texts = {name: method.text for name, method in METHODS.items()}
+        self.descriptions = {name: method.text for name, method in METHODS.items()}
         """What the methods are, one line each, by name."""
 
-    def begin(self, method: str, dt: float) -> Moving:
+    def begin(self, method: str, dt: float) -> AnySimulation:
         """A simulation at rest by the method of that name, with steps of `dt` seconds or its own."""
         find(list(METHODS), method, "method")
         return METHODS[method].begin(self, dt)
@@ -46,7 +46,8 @@ class Models:
             return None
 
     @cached_property
-    def linear(self) -> ReducedModel:
+    def linear_model(self) -> ReducedModel:
+        """The linear model at the start."""
         return reduce(self.mechanism, self.end_effectors, at=self.rest)
 
 
@@ -56,31 +57,31 @@ class Method:
 
     text: str
     """One line for the user."""
-    begin: Callable[[Models, float], Moving]
+    begin: Callable[[Models, float], AnySimulation]
     """A simulation at rest, with steps of so many seconds."""
     in_time: bool = True
     """Whether it moves in time; quasi-statics do not."""
 
 
-def _engine(models: Models, dt: float) -> Moving:
+def _engine(models: Models, dt: float) -> AnySimulation:
     return Simulation(models.mechanism, dt, at=models.rest)
 
 
-def _linear(models: Models, dt: float) -> Moving:
-    return ReducedSimulation(models.linear, dt)
+def _linear(models: Models, dt: float) -> AnySimulation:
+    return ReducedSimulation(models.linear_model, dt)
 
 
-def _blended(models: Models, dt: float) -> Moving:
+def _blended(models: Models, dt: float) -> AnySimulation:
     if models.blended is None:
-        models.blended = blend([models.linear])
+        models.blended = blend([models.linear_model])
     return ReducedSimulation(models.blended, dt)
 
 
-def _condensed(models: Models, dt: float) -> Moving:
+def _condensed(models: Models, dt: float) -> AnySimulation:
     return ReducedSimulation(condense(models.mechanism, models.end_effectors), dt)
 
 
-def _adaptive(models: Models, dt: float) -> Moving:
+def _adaptive(models: Models, dt: float) -> AnySimulation:
     return AdaptiveMotion(models.mechanism)
 
 

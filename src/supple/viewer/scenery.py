@@ -83,10 +83,10 @@ class SceneMotion:
         self.world.reset()
         self._until = 0
 
-    def apart(self) -> Array:
-        """(joints,) separation of the robot's joints, m; none of the objects'."""
-        found = separation(self.robot.mechanism, self.robot.poses.array)
-        return np.array([*found.joints.values(), *(0.0 for _ in self.world.objects)])
+    def joint_separations(self) -> Array:
+        """(joints,) separation of each joint, m; zero for the free joints of the objects."""
+        result = separation(self.robot.mechanism, self.robot.poses.array)
+        return np.array([*result.joints.values(), *(0.0 for _ in self.world.objects)])
 
 
 def _drawn(scene: Scene) -> Mechanism:
@@ -123,7 +123,7 @@ class SceneModels:
 
     def __init__(self, name: str) -> None:
         find(list(SCENES), name, "scene")
-        self.name, self.texts = name, LEVELS
+        self.name, self.descriptions = name, LEVELS
         first = SceneMotion(name, "reduced")
         self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
 

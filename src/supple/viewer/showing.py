@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from supple.mechanism import Mechanism
+from supple.viewer.clock import WALL_CLOCK, Clock
 from supple.viewer.live import LivePage
 from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
@@ -45,9 +46,10 @@ def viewing(
     method: str | None = None,
     host: str = HOST,
     port: int = PORT,
+    clock: Clock = WALL_CLOCK,
 ) -> Iterator[LivePage]:
     """The page while a block of Python runs: `page.session` acts on the mechanism."""
-    with serving(host, port) as server, Session(subject, end_effectors, method) as session:
+    with serving(host, port) as server, Session(subject, end_effectors, method, clock=clock) as session:
         page = LivePage(server, session)
         with _running(page):
             yield page
@@ -68,10 +70,12 @@ def replay(
 
 
 @contextmanager
-def replaying(recording: Recording, *, host: str = HOST, port: int = PORT) -> Iterator[ReplayPage]:
+def replaying(
+    recording: Recording, *, host: str = HOST, port: int = PORT, clock: Clock = WALL_CLOCK
+) -> Iterator[ReplayPage]:
     """The page of a recording while a block of Python runs."""
     with serving(host, port) as server:
-        page = ReplayPage(server, recording)
+        page = ReplayPage(server, recording, clock)
         with _running(page):
             yield page
 

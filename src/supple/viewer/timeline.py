@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from threading import Event, Thread
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from supple.viewer.clock import WALL_CLOCK, Clock
 from supple.viewer.recording import Recording
-from supple.viewer.session import FRAMES
+from supple.viewer.session import FRAME_RATE
 from supple.viewer.stage import Stage
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
 class ReplayPage:
     """A recording that is played over and over, or looked at where the timeline stands."""
 
-    def __init__(self, server: viser.ViserServer, recording: Recording) -> None:
-        self.server, self.recording = server, recording
+    def __init__(self, server: viser.ViserServer, recording: Recording, clock: Clock = WALL_CLOCK) -> None:
+        self.server, self.recording, self._clock = server, recording, clock
         first = float(recording.times[0])
         self._stage = Stage(server, recording.mechanism, recording.at(first))
         self.playing = True
@@ -60,9 +60,9 @@ class ReplayPage:
             self._play(False)
 
     def _run(self) -> None:
-        shown, last = -1.0, perf_counter()
-        while not self._stop.wait(1 / FRAMES):
-            now = perf_counter()
+        shown, last = -1.0, self._clock()
+        while not self._stop.wait(1 / FRAME_RATE):
+            now = self._clock()
             time = self.time
             if self.playing:
                 time += (now - last) * float(self._speed.value)
