@@ -127,6 +127,6 @@ def test_a_browser_without_webgl_is_told_about(running):
         visit.goto(f"http://127.0.0.1:{page.server.get_port()}")
         visit.get_by_text("WebGL is unavailable").wait_for()
         until(lambda: visit.wait_for_timeout(50) or said, "the line on the terminal")
-        assert set(said) == {server.BLIND}
+        assert set(said) == {server.NO_WEBGL}
         assert visit.get_by_text("WebGL is unavailable").is_visible()
         until(lambda: page.session.frame.time > 0, "time to go on")

@@ -108,7 +108,7 @@ def compare(
             f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare at; give a file without "
             "it, or without its free joint"
         )
-    if models.rest is None:
+    if models.start is None:
         raise MechanismError(
             f"'{mech.name}' has no equilibrium to compare at: it falls; add springs (mech.with_springs(stiffness=...))"
         )
@@ -116,7 +116,7 @@ def compare(
         loads, others = _soft(models)
     else:
         loads, others = wrenches, _loaded(models, wrenches)
-    exact = equilibrium(mech, loads, start=models.rest, progress=lambda fraction: None)
+    exact = equilibrium(mech, loads, start=models.start, progress=lambda fraction: None)
     models.blended = blend([models.linear_model, *others])
     rows: list[Row] = []
     shapes, failed = {}, {}
@@ -190,7 +190,7 @@ def _softest(models: Models) -> dict[str, Array]:
 def _loaded(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
     """Linear models at shares of the load; fewer where the mechanism does not bear that much."""
     found: list[supple.ReducedModel] = []
-    start = models.rest
+    start = models.start
     for share in MODELS:
         try:
             scaled = {name: share * wrench for name, wrench in loads.items()}

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from supple import spatial
-from supple.contact.solids import contact_points
-from supple.contact.solids import solid as as_solid
+from supple.contact.colliders import collider, contact_points
 from supple.mechanism import WORLD, Body, Joint, Mechanism, Shape, jacobian
 from supple.mechanism.io import load
 from supple.mechanism.record import Array
 from supple.reduced import ReducedSimulation
-from supple.world.objects import solid
+from supple.world.objects import rigid_object
 from supple.world.scenes._scene import Scene, motion, smooth
 from supple.world.scenes.hand import WRIST
 from supple.world.world import World
@@ -74,13 +73,13 @@ def pressing(mech: Mechanism, ball: Body) -> dict[str, float]:
     fingertip: tau = J^T f, over each joint's stiffness."""
     side = mech.bodies[0].name.partition("_")[0]
     meshes = {mesh.name: mesh for mesh in mech.meshes}
-    target, torque = as_solid(ball.shapes[0], {}, ball.pose), np.zeros(mech.dof)
+    target, torque = collider(ball.shapes[0], {}, ball.pose), np.zeros(mech.dof)
     for finger, force in zip(FINGERS, PRESS, strict=True):
         body = mech.body(f"{side}_{finger}distal")
-        tip = next(as_solid(s, meshes, body.pose) for s in body.shapes if s.touches)
+        tip = next(collider(s, meshes, body.pose) for s in body.shapes if s.touches)
         nearest = contact_points(target, tip, 2 * RADIUS)[0]
-        push: Array = body.pose[:3, :3].T @ (force * nearest[3:6])
-        at = spatial.inverse(body.pose)[:3] @ [*nearest[:3], 1.0]
+        push: Array = body.pose[:3, :3].T @ (force * nearest["normal"])
+        at = spatial.inverse(body.pose)[:3] @ [*nearest["position"], 1.0]
         torque += jacobian(mech, body.name).T @ np.concatenate([push, np.cross(at, push)])
     stiffness = {name: k for joint in mech.joints for name, k in zip(joint.axes, joint.stiffness, strict=True)}
     fingers = [(n, t) for n, t in zip(mech.coordinates, torque, strict=True) if "WRJ" not in n and stiffness[n] > 0]
@@ -109,7 +108,7 @@ def shadow_hand(
     floor = Shape("plane", (0, 0, 1), np.eye(4), name="floor")  # type: ignore[arg-type]
     world.ground(stand, floor)
     # the friction of a pair is the larger one: the ball has none of its own
-    ball = solid("ball", "sphere", (RADIUS,), mass, (0, 0, HIGH + RADIUS), friction=0.0)
+    ball = rigid_object("ball", "sphere", (RADIUS,), mass, (0, 0, HIGH + RADIUS), friction=0.0)
     world.add(ball)
     around, closed = dict(zip(mech.coordinates, mech.reference, strict=True)), pressing(mech, ball)
     home = mech.bodies[0].pose

@@ -6,7 +6,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Builder, Mechanism, Shape
-from supple.world.objects import moments, solid
+from supple.world.objects import moments, rigid_object
 from supple.world.scenes._scene import Scene, motion
 from supple.world.world import World
 
@@ -60,5 +60,6 @@ def trampoline(level: str = "reduced", dt: float = 1e-3, drop: float = 0.8, mass
     world.add(sim)
     world.ground(Shape("plane", (0, 0, 1), np.eye(4), name="floor"))  # type: ignore[arg-type]
     radius = 0.15
-    world.add(solid("body", "sphere", (radius,), mass, (0.08, 0.05, HIGH + SHEET[2] + radius + drop), friction=0.6))
+    start = (0.08, 0.05, HIGH + SHEET[2] + radius + drop)
+    world.add(rigid_object("body", "sphere", (radius,), mass, start, friction=0.6))
     return Scene("firefighters with a trampoline", world, sim)
