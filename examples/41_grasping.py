@@ -1,4 +1,4 @@
-"""A hand grasps a block and lifts it by friction; how much friction that takes, and what happens below it.
+"""A hand grasps a block and lifts it by friction. How much friction is needed, and what happens with less?
 
 Writes a picture into the folder given (by default the current one):  python 41_grasping.py docs/pictures
 """

@@ -1,4 +1,4 @@
-"""Two firefighters catch a falling ball: nineteen links and five loops reduced to one end effector, the sheet.
+"""Two firefighters catch a falling ball: 19 links and 5 loops are reduced to one end effector, the sheet.
 
 Writes a picture into the folder given (by default the current one):  python 42_trampoline.py docs/pictures
 """

@@ -1,4 +1,4 @@
-"""The Shadow Hand lifts a ball by friction, reduced to its fingertips, beside the full engine.
+"""The Shadow Hand, reduced to its fingertips, lifts a ball by friction; compared with the full engine.
 
 It reads the MJCF file from ../shared/robots beside the project and writes a picture into the folder given (by
 default the current one):  python 45_shadow_hand.py docs/pictures

@@ -1,4 +1,4 @@
-"""A real Chromium on the viewer's page: the system's browser, drawing without a graphics card."""
+"""The viewer's page in the system's Chromium, with software rendering."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page that is looked at, and what its console said."""
+    """An open page and the errors of its console."""
 
     def __init__(self, running: Any, server: Any, width: int = 900, height: int = 540) -> None:
         self.server = server

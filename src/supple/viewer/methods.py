@@ -31,7 +31,8 @@ class Models:
         """A line for each method, by name."""
 
     def begin(self, method: str, dt: float) -> AnySimulation:
-        """A simulation at its start by the method of that name. Its time step is `dt`, s, unless the method chooses it."""
+        """A simulation at its start by the method of that name, with time step `dt`, s, or one that the method
+        chooses."""
         find(list(METHODS), method, "method")
         return METHODS[method].begin(self, dt)
 

@@ -17,7 +17,7 @@ from supple.world.world import World
 FINGERS = ("thumb", "index", "middle", "ring", "little")
 BONES = ("proximal", "middle", "distal")
 LENGTHS = (0.040, 0.030, 0.025)
-"""m, of a finger's bones."""
+"""m, lengths of a finger's bones."""
 LEAN = (-0.17, 0.26, 0.61)
 """rad, inward angle of a finger's bones from the vertical in the reference pose."""
 TIP = 0.008
@@ -82,7 +82,7 @@ def _bone(b: Builder, name: str, start: Array, end: Array, mass: float, friction
 
 
 def grasp(squeeze: float = 0.05) -> Callable[[float], dict[str, float]]:
-    """Set-points of the fingers: they close within 0.3 s."""
+    """A controller that closes the fingers within 0.3 s."""
 
     def steer(time: float) -> dict[str, float]:
         close, targets = squeeze * smooth(time / 0.3), {}
@@ -97,14 +97,14 @@ def grasp(squeeze: float = 0.05) -> Callable[[float], dict[str, float]]:
 def hand(
     level: str = "reduced", dt: float = 1e-3, friction: float = 0.8, mass: float = 0.2, lift: float = 0.08
 ) -> Scene:
-    """A hand reduced to its five fingertips and its moving palm (or `level="full"`) takes a block of `mass` kg from the
-    floor and lifts it by `lift` m, from 0.5 s to 1.3 s, by friction alone."""
+    """A hand grasps a block of `mass` kg on the floor and lifts it by `lift` m, from 0.5 s to 1.3 s, by friction alone.
+    It is reduced to its five fingertips and its moving palm, or simulated in full (`level="full"`)."""
     sim = motion(robot(friction, carried=level == "full"), [f"{finger}_tip" for finger in FINGERS], dt, level)
     world = World()
     world.add(sim)
     floor = Shape("plane", (0, 0, 1), np.eye(4), name="floor", friction=(0.5, 0, 0))  # type: ignore[arg-type]
     world.ground(floor)
-    # the friction of a pair is the larger one: the block has none of its own
+    # the friction of a pair is the larger coefficient: the block's is zero
     world.add(rigid_object("block", "box", BLOCK, mass, (0, 0, BLOCK[2]), friction=0.0))
     fingers, home = grasp(), sim.mechanism.poses["palm"]
 
