@@ -1,6 +1,6 @@
 """A two-link arm whose compliance along the pull vanishes as it is stretched (figure 4 of FORK-1S).
 
-Linearisation models made at four places of the pull are blended in between; the engine stands beside. Compliance is what a
+Linear models made at four places of the pull are blended in between; the engine stands beside. Compliance is what a
 user feels: how far the tip goes for one newton more. Writes a picture into the folder given (by default the current
 one):  python 15_vanishing_compliance.py docs/pictures
 """

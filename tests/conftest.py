@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")  # what an example takes, and what drawing one takes, is up to the machine
 sys.path.insert(0, str(Path(__file__).parent))  # helper modules that several tests share
 ROBOTS = Path(__file__).parents[2] / "shared" / "robots"
 """Robots of the MuJoCo Menagerie, beside the project; not part of it."""

@@ -65,7 +65,7 @@ def linear_displacement(rest: supple.ReducedModel, wrenches: np.ndarray) -> floa
 
 
 def random_models(mech: Mechanism, tips: list[str], count: int, size: float, seed: int = 0, **options):
-    """Linearisation models: the first at rest, the others where random wrenches of up to `size` have pulled."""
+    """Linear models: the first at rest, the others where random wrenches of up to `size` have pulled."""
     rng = np.random.default_rng(seed)
     models = [supple.reduce(mech, tips, **options)]
     while len(models) < count:
