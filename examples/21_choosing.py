@@ -1,4 +1,4 @@
-"""Linearisation, blended, condensed or the engine: one pull on the same mechanisms, error of the tip against cost of a step.
+"""Linear, blended, condensed or the engine: one pull on the same mechanisms, error of the tip against cost of a step.
 
 Writes a plot into the folder given (by default the current one):  python 21_choosing.py docs/pictures
 """

@@ -231,7 +231,7 @@ def test_a_collision_keeps_the_momentum_of_both():
 
 
 def whole_momentum(sim: supple.Simulation | supple.ReducedSimulation) -> np.ndarray:
-    """Linearisation, and angular about the world's origin, from every link's pose and velocity."""
+    """Linear, and angular about the world's origin, from every link's pose and velocity."""
     total = np.zeros(6)
     for body, pose, twist in zip(sim.mechanism.bodies, sim.poses, sim.velocities, strict=True):
         turn = pose[:3, :3]
