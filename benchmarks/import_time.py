@@ -36,7 +36,7 @@ def main() -> None:
     report = Report("import time, best of alternating runs in new interpreters", args)
     alone = dict.fromkeys(STATEMENTS, float("inf"))
     whole = dict(alone)
-    for _ in range(5 if args.quick else 20):
+    for _ in range(2 if args.quick else 20):
         for name, statement in STATEMENTS.items():
             alone[name] = min(alone[name], statement_seconds(statement))
             whole[name] = min(whole[name], process_seconds(statement))

@@ -14,11 +14,19 @@ class ConvergenceError(RuntimeError):
     """A solver did not reach its tolerance. The fields say how far it got."""
 
     def __init__(
-        self, text: str, *, load_fraction: float | None = None, time: float | None = None, state: Any = None
+        self,
+        text: str,
+        *,
+        load_fraction: float | None = None,
+        reason: str | None = None,
+        time: float | None = None,
+        state: Any = None,
     ) -> None:
         super().__init__(text)
         self.load_fraction = load_fraction
-        """Statics: the largest fraction of the load that was reached."""
+        """Statics: the last fraction of the load that was reached."""
+        self.reason = reason
+        """Statics: why the path of equilibria ends there: "snap", "limit" or "singular"."""
         self.time = time
         """Dynamics: the time that was reached, s."""
         self.state = state

@@ -41,6 +41,13 @@ def test_explore_says_what_it_missed(run):
     assert "with one model" in result.stdout
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Simulations come to rest, however long that takes here."""
+    monkeypatch.setattr("supple.cli.comparison.MAX_SECONDS", 600.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_compare_puts_every_method_beside_the_engine(run, tmp_path):
     result = run("compare", "loop", "-e", "tip", "--force", "tip", "200", "0", "20", "--json")
     assert result.exit_code == 0, result.stderr
@@ -89,6 +96,7 @@ def gripper():
     return b.build()
 
 
+@pytest.mark.usefixtures("patient")
 def test_compare_pulls_end_effectors_together_and_away_from_limits(run):
     gripper().save("gripper.json")
     result = run("compare", "gripper.json", "--json")

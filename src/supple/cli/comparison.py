@@ -110,7 +110,7 @@ def compare(
             f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare with; give a file "
             "without it, or without its free joint"
         )
-    if models.rest is None:
+    if models.start is None:
         raise MechanismError(
             f"'{mech.name}' has no equilibrium to compare with: nothing holds it against gravity; add springs "
             "(mech.with_springs(stiffness=...))"
@@ -119,8 +119,8 @@ def compare(
         loads, others = _default_loads(models)
     else:
         loads, others = wrenches, _models_under_load(models, wrenches)
-    exact = equilibrium(mech, loads, start=models.rest, progress=lambda fraction: None)
-    models.blended = blend([models.linear, *others])
+    exact = equilibrium(mech, loads, start=models.start, progress=lambda fraction: None)
+    models.blended = blend([models.linear_model, *others])
     rows: list[Row] = []
     shapes, failed = {}, {}
     names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
@@ -168,7 +168,7 @@ def _default_loads(models: Models) -> tuple[dict[str, Array], list[supple.Reduce
 def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
     """Forces along the softest direction of each end effector, with signs such that their displacements add up, and of
     such a size that the largest displacement is REACH times the radius."""
-    model, forces = models.linear, np.zeros(len(models.linear.compliance))
+    model, forces = models.linear_model, np.zeros(len(models.linear_model.compliance))
     for i, name in enumerate(model.end_effectors):
         part = slice(6 * i, 6 * i + 3)
         values, vectors = np.linalg.eigh(model.compliance[part, part])
@@ -195,13 +195,13 @@ def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
 def _models_under_load(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
     """Linear models at fractions of the load; fewer if there is no equilibrium under the larger ones."""
     found: list[supple.ReducedModel] = []
-    start = models.rest
+    start = models.start
     for fraction in SAMPLE_LOADS:
         try:
             scaled = {name: fraction * wrench for name, wrench in loads.items()}
             start = equilibrium(models.mechanism, scaled, start=start, progress=lambda fraction: None)
             model = reduce(models.mechanism, models.end_effectors, at=start)
-            blend([models.linear, *found, model])
+            blend([models.linear_model, *found, model])
         except (ConvergenceError, MechanismError):  # it buckles, or joint limits keep it at the pose of another model
             break
         found.append(model)

@@ -74,7 +74,7 @@ def find_equilibrium(task: Task) -> RunResult:
         "seconds": seconds,
         "bodies": _bodies(mech, eq.poses),
         "joints": _joints(mech, eq.coordinates, eq.reactions),
-        "held": dict(eq.held),
+        "held": dict(eq.motor_torques),
     }
     return RunResult(eq.poses, facts, error)
 
