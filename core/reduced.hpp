@@ -5,11 +5,11 @@
 // small dense system whose inverse is kept. A link stands at H exp(Phi y + offset), an end effector likewise.
 #pragma once
 
-#include <Eigen/Dense>
 #include <memory>
 #include <vector>
 
 #include "contact.hpp"
+#include "dense.hpp"
 #include "eight.hpp"
 #include "pulled.hpp"
 #include "spatial.hpp"
