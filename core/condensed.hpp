@@ -10,13 +10,13 @@
 // changes the numbers that the manifold is described by and keeps K + J^T A J regular where K itself is not.
 #pragma once
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "dense.hpp"
 #include "pulled.hpp"
 #include "stepper.hpp"
 

@@ -9,8 +9,7 @@
 
 #include <vector>
 
-#include <Eigen/Dense>
-
+#include "dense.hpp"
 #include "spatial.hpp"
 
 namespace supple {

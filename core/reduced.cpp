@@ -98,6 +98,7 @@ void Links::run(const Block& block, int index) {
 
 // --- tree -----------------------------------------------------------------------------------------------------------
 
+typedef long long FourPlaces __attribute__((vector_size(32)));
 constexpr Tree::Frame unit = {{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {}}};
 
 Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
@@ -111,7 +112,7 @@ Tree::Shown Tree::add(Step step) {
     if (step.size == 1) {
         const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
         const bool turns = !w.isZero(0);
-        on_axis.R = Eigen::Quaterniond::FromTwoVectors(Vec3::UnitZ(), turns ? w : v).toRotationMatrix();
+        on_axis.R = rotation_from_z(turns ? w : v);
         on_axis.p = w.cross(v);
         step.fixed = step.fixed * on_axis;
         step.twist[0] << 0, 0, (turns ? w.dot(v) : v.norm()), 0, 0, (turns ? 1.0 : 0.0);
@@ -161,7 +162,7 @@ void Tree::move(const double* q) {
                 const Four keeps = {*cosine, *cosine, 1, 1}, swaps = {*sine, -*sine, 0, 0};
                 for (int r = 0; r < 3; ++r) {
                     const Four row = motion.fixed.row[r];
-                    local.row[r] = keeps * row + swaps * __builtin_shufflevector(row, row, 1, 0, 3, 2);
+                    local.row[r] = keeps * row + swaps * SUPPLE_SHUFFLE(FourPlaces, row, row, 1, 0, 3, 2);
                 }
                 ++sine, ++cosine;
                 if (motion.slide != 0)

@@ -9,11 +9,11 @@
 // H exp(Phi y + offset), an end effector likewise.
 #pragma once
 
-#include <Eigen/Dense>
 #include <memory>
 #include <vector>
 
 #include "contact.hpp"
+#include "dense.hpp"
 #include "eight.hpp"
 #include "pulled.hpp"
 #include "spatial.hpp"
