@@ -197,6 +197,7 @@ class Condensed : public Participant {
     // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
     // steps that adapt. Returns the fraction reached, 1 if all is well.
     double balance();
+    double follow_branch();           // the same, only along the continuous branch of stable states from the present one
     double hold(const std::vector<Pose>& poses);
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
@@ -239,6 +240,8 @@ class Condensed : public Participant {
     double aim_at(const std::vector<Pose>& goals);
     double draw(const std::vector<Pose>& goals, double stiff);
     double errors(const std::vector<Pose>& goals);
+    double aim_under(double share, const Vector& begin);
+    double continue_branch(double share, const Vector& begin);
     double follow(const std::function<bool(double)>& reach);
     void outside(double fraction, double rate);
     double apply(double largest);

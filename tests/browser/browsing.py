@@ -17,6 +17,12 @@ BLIND = ("--no-sandbox", "--disable-gpu", "--disable-3d-apis")
 """Without WebGL."""
 HARMLESS = "Unable to preventDefault inside passive event listener"
 """Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
+FEWER_FRAMES = """
+const request = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 100);
+window.cancelAnimationFrame = (id) => window.clearTimeout(id);
+"""
+"""Limits the page to 10 frames a second: without a graphics card every frame costs processor time."""
 PATIENCE = 600.0
 """s after which a test gives up. Nothing is asserted about speed: software rendering on a busy machine is slow."""
 
@@ -58,6 +64,7 @@ class Visit:
     def __init__(self, running: Any, server: Any, width: int = 900, height: int = 540) -> None:
         self.server = server
         self.page = running.new_page(viewport={"width": width, "height": height})
+        self.page.add_init_script(FEWER_FRAMES)
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []
         self.page.on("console", self._heard)

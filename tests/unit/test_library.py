@@ -1,4 +1,4 @@
-"""The library's mechanisms against the numbers they are described by."""
+"""The library's mechanisms have the sizes, springs and mobilities that the documents give."""
 
 import inspect
 import sys
