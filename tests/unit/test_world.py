@@ -157,7 +157,7 @@ def test_no_friction_at_all_slides_on(resting):
     assert world.pose("puck")[0, 3] == pytest.approx(1.0, abs=1e-9)
 
 
-def test_an_overlapping_start_is_refused_and_a_trifle_is_not():
+def test_an_overlap_at_the_start_is_refused_unless_it_is_small():
     world = supple.World()
     world.ground(FLOOR)
     world.add(rigid_object("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
@@ -168,7 +168,7 @@ def test_an_overlapping_start_is_refused_and_a_trifle_is_not():
     shallow.ground(FLOOR)
     shallow.add(rigid_object("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.0995)))
     shallow.step(1)
-    assert shallow.velocity("box")[2] <= shallow.correction + 1e-12  # taken apart no faster than this
+    assert shallow.velocity("box")[2] <= shallow.correction + 1e-12  # separated no faster than this
     shallow.step(200)
     assert shallow.pose("box")[2, 3] == pytest.approx(0.1, abs=1e-9)
 
