@@ -114,8 +114,8 @@ class Passes : public TreeInterior {
     void set_flat(const double* values) override;
 
    private:
-    Tree::Shown end(int e) const {
-        const Tree::Shown& body = bodies_[tips[e].body];
+    Tree::FixedFrame end(int e) const {
+        const Tree::FixedFrame& body = bodies_[tips[e].body];
         return {body.step, body.fixed * tips[e].on_body};
     }
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
@@ -149,7 +149,7 @@ class Passes : public TreeInterior {
 
     const System& system_;
     Tree tree_;
-    std::vector<Tree::Shown> bodies_;
+    std::vector<Tree::FixedFrame> bodies_;
     std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
     enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };
