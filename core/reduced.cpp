@@ -356,7 +356,7 @@ void Reduced::abandon() {
     time = kept_time_;
 }
 
-Vec6 Reduced::drift(int e) const {
+Vec6 Reduced::free_velocity(int e) const {
     const Vec6 xi = tips[e].map * y + tips[e].offset, twist = right_jacobian(xi) * (tips[e].map * fresh_);
     const Mat3 R = tips[e].rest.R * so3_exp(xi.tail<3>());
     return stack(R * twist.head<3>(), R * twist.tail<3>());

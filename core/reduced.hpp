@@ -131,7 +131,7 @@ class Reduced : public Participant {
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tip_pose(i); }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
     bool symmetric() const override { return symmetric_; }
     void limits(std::vector<Limit>& out) const override;

@@ -13,7 +13,7 @@ import pulls
 import supple
 from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
 from supple import spatial
-from supple.engine.linear import linearised
+from supple.engine.linearisation import linearised
 from supple.mechanism import Curve, Mechanism
 from supple.mechanism.mobility import constraints
 from supple.reduced.projection import projection
@@ -121,43 +121,47 @@ class Response:
     """(joints, 6, 6e)"""
 
 
-def moved(mech: Mechanism, base: supple.engine.Equilibrium, eq: supple.engine.Equilibrium, tips: list[str]):
-    """Twists of end effectors and bodies, increments of coordinates and changes of reactions, flat."""
-    tip_twists = [spatial.log(spatial.inverse(base.poses[tip]) @ eq.poses[tip]) for tip in tips]
-    twists = spatial.log(spatial.inverse(base.poses.array) @ eq.poses.array)
-    increments = [np.zeros(0)]
+def moved(mech: Mechanism, base: supple.engine.Equilibrium, ends: list[supple.engine.Equilibrium], tips: list[str]):
+    """(n, numbers): twists of end effectors and bodies, increments of coordinates and changes of reactions, from one
+    equilibrium to each of n others. One call of the logarithm for all of them takes a tenth of the time."""
+    columns = []
+    for name in tips:
+        columns.append(spatial.log(spatial.inverse(base.poses[name]) @ np.array([eq.poses[name] for eq in ends])))
+    twists = spatial.log(spatial.inverse(base.poses.array) @ np.array([eq.poses.array for eq in ends]))
+    columns.append(twists.reshape(len(ends), -1))
     for joint in mech.joints:
-        before, after, start = base.coordinates[joint.name], eq.coordinates[joint.name], 0
+        before, after = base.coordinates[joint.name], np.array([eq.coordinates[joint.name] for eq in ends])
+        start = 0
         for size in joint.blocks:
             part = slice(start, start + size)
             if size == 3:
-                turn = spatial.so3_exp(before[part]).T @ spatial.so3_exp(after[part])
-                increments.append(spatial.so3_log(turn))
+                turns = spatial.so3_exp(before[part]).T @ spatial.so3_exp(after[:, part])
+                columns.append(spatial.so3_log(turns))
             else:
-                increments.append(after[part] - before[part])
+                columns.append(after[:, part] - before[part])
             start += size
-    reactions = [eq.reactions[j.name] - base.reactions[j.name] for j in mech.joints]
-    return np.concatenate([*tip_twists, twists.ravel(), *increments, *reactions])
+    columns += [np.array([eq.reactions[j.name] for eq in ends]) - base.reactions[j.name] for j in mech.joints]
+    return np.concatenate(columns, axis=1)
 
 
-def central(function, step: float) -> np.ndarray:
-    """Derivative at zero, fourth order."""
-    return (8 * (function(step) - function(-step)) - (function(2 * step) - function(-2 * step))) / (12 * step)
+STEPS = (1.0, -1.0, 2.0, -2.0)
+
+
+def central(values: np.ndarray, step: float) -> np.ndarray:
+    """Derivative at zero, fourth order, of a function with these values (4, ...) at `STEPS` times `step`."""
+    return (8 * (values[0] - values[1]) - (values[2] - values[3])) / (12 * step)
 
 
 def response(mech, tips, base, frame, loads, step) -> Response:
-    columns = []
+    ends = []
     for tip in tips:
         turn = np.eye(3) if frame == "body" else base.poses[tip][:3, :3]
-        for k in range(6):
-            unit = np.kron(np.eye(2), turn)[:, k]
-
-            def push(size, tip=tip, unit=unit):
-                acting = loads | {tip: loads.get(tip, np.zeros(6)) + size * unit}
-                return moved(mech, base, supple.equilibrium(mech, acting, frame=frame, start=base), tips)
-
-            columns.append(central(push, step))
-    flat = np.array(columns).T
+        for unit in np.kron(np.eye(2), turn).T:
+            for size in STEPS:
+                acting = loads | {tip: loads.get(tip, np.zeros(6)) + size * step * unit}
+                ends.append(supple.equilibrium(mech, acting, frame=frame, start=base))
+    values = moved(mech, base, ends, tips).reshape(6 * len(tips), len(STEPS), -1)
+    flat = central(np.swapaxes(values, 0, 1), step).T
     e, nb, nj = 6 * len(tips), len(mech.bodies), len(mech.joints)
     a, b, c = e, e + 6 * nb, len(flat) - 6 * nj
     return Response(flat[:a], flat[a:b].reshape(nb, 6, e), flat[b:c], flat[c:].reshape(nj, 6, e))
@@ -358,12 +362,9 @@ def test_set_points_act_as_in_statics(seed):
     for model, full, base, acting in cases:
         for name in chosen:
             rest = model.rest_target(name)
-
-            def aim(size, full=full, base=base, acting=acting, name=name, rest=rest):
-                eq = supple.equilibrium(full, acting, frame="body", targets={name: rest + size}, start=base)
-                return moved(full, base, eq, tips)
-
-            truth = central(aim, SIZE / 2)
+            targets = [{name: rest + size * SIZE / 2} for size in STEPS]
+            ends = [supple.equilibrium(full, acting, frame="body", targets=t, start=base) for t in targets]
+            truth = central(moved(full, base, ends, tips), SIZE / 2)
             displacement, twists, increments = model.target_effect(name)
             flat = np.concatenate([displacement, twists.ravel(), increments])
             assert np.abs(flat - truth[: len(flat)]).max() < EXACT * max(1.0, np.abs(flat).max()), name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from supple.engine.linear import RANK_TOLERANCE, Linear
+from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.errors import MechanismError
 from supple.mechanism.record import Array
 
@@ -18,7 +18,7 @@ class AdmissibleSpace:
     `tolerance`, relative to the largest, count as inadmissible.
     """
 
-    def __init__(self, at: Linear, names: Sequence[str], tolerance: float, base_is_free: bool = False) -> None:
+    def __init__(self, at: Linearisation, names: Sequence[str], tolerance: float, base_is_free: bool = False) -> None:
         self.names = tuple(names)
         by_axes = at.jacobian_of(names)
         self.tips: Array = by_axes @ at.free

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import Linear, check_held, linearised, null_space
+from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.mechanism import check_mechanism
@@ -174,7 +174,7 @@ def _checked_names(
     return names
 
 
-def _with_modes(linear: Linear, space: AdmissibleSpace, count: int, shapes: _Shapes) -> _Shapes:
+def _with_modes(linear: Linearisation, space: AdmissibleSpace, count: int, shapes: _Shapes) -> _Shapes:
     """Adds the slowest modes with the end effectors fixed (Craig and Bampton)."""
     from scipy.linalg import eigh
 
@@ -201,7 +201,7 @@ def _block_diagonal(a: Array, b: Array) -> Array:
     return result
 
 
-def _end_effector_loads(linear: Linear, names: Sequence[str], at: Equilibrium | None) -> Array:
+def _end_effector_loads(linear: Linearisation, names: Sequence[str], at: Equilibrium | None) -> Array:
     """(6e,) the equilibrium's loads on the end effectors, each in its own axes."""
     wrenches = np.zeros(6 * len(names))
     for load in at.loads if at is not None else ():

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from supple.engine import Equilibrium
-from supple.engine.assembly import Load, equations
-from supple.engine.statics import Acting
+from supple.engine.assembly import Acting, Load, equations
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint

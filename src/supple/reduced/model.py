@@ -13,7 +13,7 @@ import numpy as np
 from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import Linear, linearised
+from supple.engine.linearisation import Linearisation, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
@@ -152,7 +152,7 @@ class ReducedModel(Model):
         return compliance
 
     @cached_property
-    def linearisation(self) -> Linear:
+    def linearisation(self) -> Linearisation:
         """The engine's equations, linearised at the state of the model; a free base is fixed in them."""
         return linearised(held_base(self.mechanism)[0], self.at, turning=self.end_effectors)
 

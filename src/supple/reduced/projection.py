@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import Linear
+from supple.engine.linearisation import Linearisation
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 
 
-def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
+def projection(linear: Linearisation, end_effectors: Sequence[str]) -> Maps:
     """Solves [[K, G^T], [G, 0]] [Xi; *] = [E; 0], where E puts unit wrenches on the end effectors."""
     mech, core = linear.mechanism, linear.equations.core
     nb = len(mech.bodies)
@@ -31,7 +31,7 @@ def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
     return Maps(compliance, twists, _wrenches(linear, response), response[:, core.axis_rows].T)
 
 
-def _wrenches(linear: Linear, response: Array) -> Array:
+def _wrenches(linear: Linearisation, response: Array) -> Array:
     """(bodies, 6, 6e): wrench that each body hands on towards the world, in its own frame: the sum of the reactions of
     the joints that support it."""
     mech, topology, core = linear.mechanism, linear.mechanism.topology, linear.equations.core

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import RANK_TOLERANCE, Linear, linearised, null_space
+from supple.engine.linearisation import RANK_TOLERANCE, Linearisation, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Joint, Mechanism
 from supple.mechanism.axes import axis_names
@@ -30,7 +30,7 @@ from supple.reduced.recursion import Graph, chained, inverse_over_free_axes
 # mass
 
 
-def published_mass(at: Linear, space: AdmissibleSpace, method: str) -> Array:
+def published_mass(at: Linearisation, space: AdmissibleSpace, method: str) -> Array:
     """(r, r) mass in admissible coordinates whose inverse is the projected inverse mass, J M^-1 J^T.
 
     J: end effectors' twists per allowed motion; M: mass of the allowed motions. With `method="recursion"` the inverse
@@ -80,7 +80,7 @@ def _joint_accelerability(graph: Graph, j: int) -> Array:
 # damping
 
 
-def published_damping(at: Linear, space: AdmissibleSpace, method: str) -> Array:
+def published_damping(at: Linearisation, space: AdmissibleSpace, method: str) -> Array:
     """(r, r) damping in admissible coordinates whose inverse is the projected inverse damping, J D^-1 J^T.
 
     J: end effectors' twists per allowed motion; D: dampers of joints and couplings in the allowed motions. With
@@ -94,7 +94,7 @@ def published_damping(at: Linear, space: AdmissibleSpace, method: str) -> Array:
     return least_damping(at, space)
 
 
-def least_damping(at: Linear, space: AdmissibleSpace) -> Array:
+def least_damping(at: Linearisation, space: AdmissibleSpace) -> Array:
     """(r, r): z^T D z is the least power that the dampers take among all motions that move the end effectors by z.
 
     It equals (J D^-1 J^T)^-1 where every allowed motion is damped, and is the limit of
