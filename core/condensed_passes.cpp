@@ -95,7 +95,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     const Inward nothing{};
     for (int i : joined_) inward_[i] = nothing;
     for (int e = 0; e < E; ++e) {
-        const Tree::Shown shown = end(e);
+        const Tree::FixedFrame shown = end(e);
         const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
         const Mat6 held = Ad.transpose() * (boost * anchor.template segment<6>(6 * e)).asDiagonal() * Ad;
         Inward& in = inward_[shown.step];

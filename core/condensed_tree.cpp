@@ -16,11 +16,11 @@ TreeState::TreeState(const System& system) : system_(system) {
         const Joint& joint = system.joints[holder[b]];
         const bool backwards = joint.child != b;
         const int inner = backwards ? joint.child : joint.parent;
-        Tree::Shown at = inner < 0 ? Tree::Shown{} : bodies_[inner];
+        Tree::FixedFrame at = inner < 0 ? Tree::FixedFrame{} : bodies_[inner];
         at.fixed = at.fixed * (backwards ? joint.pose_child : joint.pose_parent);
         for (int k = 0; k < joint.count; ++k) {
             const int axis = joint.first + (backwards ? joint.count - 1 - k : k);
-            Tree::Step step;
+            Tree::AxisTransform step;
             step.before = at.step;
             step.axis = n_;
             step.fixed = at.fixed;
@@ -32,7 +32,7 @@ TreeState::TreeState(const System& system) : system_(system) {
         }
         bodies_[b] = {at.step, at.fixed * (backwards ? joint.pose_parent : joint.pose_child).inverse()};
     }
-    for (const Tree::Shown& body : bodies_) shown_.push_back(Tree::rows(body.fixed.R, body.fixed.p));
+    for (const Tree::FixedFrame& body : bodies_) shown_.push_back(Tree::rows(body.fixed.R, body.fixed.p));
     tree_.prepare();
     step_of_.resize(n_);
     for (int i = 0; i < n_; ++i) step_of_[axis_[i]] = i;
@@ -48,7 +48,7 @@ TreeState::TreeState(const System& system) : system_(system) {
         own_[own_turn][i] = tree_.steps[i].twist[0][5];
     }
     for (int b = 0; b < system.bodies(); ++b) {
-        const Tree::Shown& at = bodies_[b];
+        const Tree::FixedFrame& at = bodies_[b];
         if (at.step >= 0)
             add_inertia(at.step, system.mass[b], at.fixed.act(system.centre[b]),
                         at.fixed.R * system.inertia[b] * at.fixed.R.transpose());
@@ -243,7 +243,7 @@ void TreeState::act(const Step* step) {
         if (!heavy_) std::fill_n(nodes_[i].still, 8, 0.0);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const EndEffector& tip = tips[e];
-        const Tree::Shown shown = end(static_cast<int>(e));
+        const Tree::FixedFrame shown = end(static_cast<int>(e));
         const Pose pose = tree_.frame(shown);
         Node& node = nodes_[shown.step];
         add_wrench(node.still, pose, lambda.segment<6>(6 * e));
@@ -331,7 +331,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.template segment<6>(6 * e));
         own.diagonal() += boost * anchor.template segment<6>(6 * e);
-        const Tree::Shown shown = end(e);
+        const Tree::FixedFrame shown = end(e);
         const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
         const Twists now = Ad * twists(outward_[shown.step]);
         response.compliance.template middleRows<6>(6 * e) = now.template leftCols<rows>();

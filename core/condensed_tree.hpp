@@ -96,8 +96,8 @@ class TreeState : public TreeInterior {
         double part[8];            // u / d; then 1 / d
     };
     enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
-    Tree::Shown end(int e) const {
-        const Tree::Shown& body = bodies_[tips[e].body];
+    Tree::FixedFrame end(int e) const {
+        const Tree::FixedFrame& body = bodies_[tips[e].body];
         return {body.step, body.fixed * tips[e].on_body};
     }
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
@@ -127,7 +127,7 @@ class TreeState : public TreeInterior {
 
     const System& system_;
     Tree tree_;
-    std::vector<Tree::Shown> bodies_;
+    std::vector<Tree::FixedFrame> bodies_;
     std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
     enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };

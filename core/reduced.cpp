@@ -107,7 +107,7 @@ Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
     return result;
 }
 
-Tree::Shown Tree::add(Step step) {
+Tree::FixedFrame Tree::add(AxisTransform step) {
     Pose on_axis;
     if (step.size == 1) {
         const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
@@ -122,7 +122,7 @@ Tree::Shown Tree::add(Step step) {
 }
 
 void Tree::prepare() {
-    for (const Step& step : steps) {
+    for (const AxisTransform& step : steps) {
         const bool single = step.size == 1;
         motions_.push_back({rows(step.fixed.R, step.fixed.p), step.twist[0][2], step.before, step.axis, single});
         if (!single) continue;
@@ -190,7 +190,7 @@ void Tree::move(const double* q) {
     }
 }
 
-Pose Tree::frame(const Shown& shown) const {
+Pose Tree::frame(const FixedFrame& shown) const {
     if (shown.step < 0) return shown.fixed;
     const Frame& frame = frames_[shown.step];
     Pose base;
@@ -226,9 +226,9 @@ static bool positive_definite(Matrix a) {
     return true;
 }
 
-// -dg/dxi of g = Jr(xi)^T w at xi = 0, for a wrench w = (f, tau) on a tip in its own axes that is fixed in the world,
-// acting at `point` of the tip, or fixed in the tip. There Jr^T w changes by 1/2 N xi with x^T N y = w^T [x, y], and a
-// wrench fixed in the world by ([f], [tau]) times the rotation.
+// -dg/dxi of g = Jr(xi)^T w at xi = 0, for a wrench w = (f, tau) at the origin of a tip, in its axes, that is fixed in the
+// world or in the tip. Jr^T contributes -1/2 ad(xi)^T w, and a wrench fixed in the world changes by ([f], [tau]) times
+// the rotation.
 static Mat6 wrench_geometric_stiffness(const Vec6& wrench, bool world) {
     const Mat3 f = skew(Vec3(wrench.head<3>())), tau = skew(Vec3(wrench.tail<3>()));
     Mat6 K = Mat6::Zero();
@@ -290,7 +290,7 @@ Pose Reduced::tip_pose(int e) const {
     return tips[e].rest * exp(xi);
 }
 
-// Adds h E^T Jr^T w of every applied wrench: what it does on the coordinates.
+// Adds h E^T Jr^T w of every applied wrench: its impulse on the coordinates.
 void Reduced::add_loads() {
     for (const Tip& tip : tips) {
         if (tip.wrench.isZero(0)) continue;
@@ -303,7 +303,7 @@ void Reduced::add_loads() {
     }
 }
 
-// Handles are springs on points of the tips, taken at the end of the step.
+// Handles are springs on points of the tips, implicit: at the end of the step.
 void Reduced::solve_with_handles() {
     Matrix system = system_;
     for (const Tip& tip : tips) {
@@ -376,7 +376,7 @@ void Reduced::respond(const std::vector<Touch>& touches, const std::vector<Limit
                       double* response) {
     const int m = static_cast<int>(y.size()), k = static_cast<int>(touches.size());
     const int n = 3 * k + static_cast<int>(limits.size());
-    rows_.resize(m, n);  // G, column by column: what an impulse on each row is on the coordinates
+    rows_.resize(m, n);  // G: its columns are generalised impulses per unit impulse on each row
     for (int i = 0; i < k; ++i) {
         const Tip& tip = tips[touches[i].frame];
         const Vec6 xi = tip.map * y + tip.offset;
@@ -405,7 +405,7 @@ bool Reduced::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return y.allFinite();
 }
 
-// Of the model: kinetic, of its springs about where they are relaxed, and of the wrenches that it was made with.
+// Kinetic energy, elastic energy about the target, and the linear term of the loads that the model was made with.
 double Reduced::energy() const {
     const Vector off = y - target;
     return 0.5 * v.dot(mass * v) + 0.5 * off.dot(stiffness * off) + bias.dot(y);
@@ -420,7 +420,7 @@ void Joints::move_by() {
     }
     const Vector before = q;
     q += increments_;
-    for (const Tree::Step& step : turns_) {  // log(exp(q) exp(increment))
+    for (const Tree::AxisTransform& step : turns_) {  // log(exp(q) exp(increment))
         const Vec3 now(before.data() + step.axis), by(increments_.data() + step.axis);
         Eigen::Map<Vec3>(q.data() + step.axis) = so3_log(so3_exp(now) * so3_exp(by));
     }
@@ -443,7 +443,7 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
             last_.noalias() = by_tips * error_;
             if (loops.size()) last_.noalias() -= by_loops * gap_;
             damping = 1;
-        } else {  // the chord leads away: back, and half as far
+        } else {  // the error grew: return to the best iterate and halve the correction
             q = best_;
             if (k == corrections) break;
             damping /= 2;
@@ -474,7 +474,7 @@ double Joints::measure(const std::vector<Pose>& tips, bool exact) {
 // Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
 Vec6 Joints::gap(const Loop& loop, bool exact) const {
     Pose from = tree.frame(loop.parent);
-    for (const Tree::Step& step : loop.steps) {
+    for (const Tree::AxisTransform& step : loop.steps) {
         Vec6 xi = Vec6::Zero();
         for (int k = 0; k < step.size; ++k) xi += q[step.axis + k] * step.twist[k];
         from = from * exp(xi);
@@ -487,10 +487,10 @@ Vec6 Joints::gap(const Loop& loop, bool exact) const {
 
 void Joints::prepare(int tips) {
     tree.prepare();
-    for (const Tree::Step& step : tree.steps)
+    for (const Tree::AxisTransform& step : tree.steps)
         if (step.size == 3) turns_.push_back(step);
     for (const Loop& loop : loops)
-        for (const Tree::Step& step : loop.steps)
+        for (const Tree::AxisTransform& step : loop.steps)
             if (step.size == 3) turns_.push_back(step);
     q = rest;
     increments_.resize(rest.size());

@@ -28,8 +28,10 @@ class Motion(Protocol):
 
     core: Any
     """Compiled: `set_wrench`, `set_handle`, `step(n, show)`, `update`, `poses`, `time`, `participant`."""
-    failure: str
-    """Why a step has no solution, for the error text."""
+
+    @property
+    def failure(self) -> str:
+        """Why a step has no solution, for the error text."""
 
     def set_targets(self, targets: dict[str, float]) -> None:
         """Sets set-points by name; all others return to their value in the model."""

@@ -4,8 +4,8 @@
   solves the engine's tangent.
 - `reduce(mass="accelerability")`: inverse mass and inverse damping projected (eqs. 7 and 8), in this file; with
   `method="recursion"` chained joint by joint. The default is Phi^T M Phi.
-- `ReducedSimulation(base="decoupled")`: no inertial coupling between a free base and the end effectors (section 6.1),
-  in `core/floating_decoupled.cpp`.
+- `ReducedSimulation(base="decoupled")`: no inertial coupling between a free base and the end effectors (section 6.1);
+  the branches on `Floating::decoupled` in `core/floating_groups.cpp`.
 - `blend(scheme="published")`: blending as printed (eqs. 24 to 28), in `blending.py`.
 
 Published mass and damping are too light after the first instant: `docs/theory/reduced.md` has the figures.
