@@ -194,6 +194,7 @@ def test_coefficients_totals_and_traversal_are_the_papers(seed):
         chain.error = 2.0**-power * (1.0 if measure.startswith("relative") else np.sqrt(whole))
         info = chain.accelerate()
         moved, bound, _ = twin.traverse(tree, chain.error, measure)
-        assert info.error_bound == pytest.approx(bound, rel=1e-5, abs=1e-6 * max(1.0, np.sqrt(whole)))  # ours has rounding
+        rounding = 1e-6 * max(1.0, np.sqrt(whole))
+        assert info.error_bound == pytest.approx(bound, rel=1e-5, abs=rounding)
         joints = [int(mech.topology.joint[b]) for b in moved if mech.joints[mech.topology.joint[b]].axes]
         assert info.moved.tolist() == joints
