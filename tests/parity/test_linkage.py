@@ -188,7 +188,7 @@ def test_coefficients_totals_and_traversal_are_the_papers(seed):
     assert sorted(everything) == list(range(len(mech.bodies)))
     found = chain._core.node_totals()
     whole = twin.nodes[-1].eta
-    np.testing.assert_allclose(found, [totals[i] for i in range(len(tree))], rtol=0, atol=1e-8 * whole)
+    np.testing.assert_allclose(found, [totals[i] for i in range(len(tree))], rtol=0, atol=1e-6 * whole)
 
     for power in (1, 3, 6, 10):
         chain.error = 2.0**-power * (1.0 if measure.startswith("relative") else np.sqrt(whole))
