@@ -315,8 +315,8 @@ class CondensedMotion:
 
     @property
     def pose(self) -> CondensedPose:
-        """The present pose in static equilibrium, with the wrenches that balance it. Limits, which are soft stops in motion,
-        are exact in it."""
+        """The present pose in static equilibrium, with the wrenches that balance it and exact limits (in motion limits
+        are soft stops)."""
         here = self._solver.pose()
         wrenches = dict(zip(self.model.end_effectors, here.wrenches.reshape(-1, 6), strict=True))
         return self.model.under(wrenches, frame="body", start=here)
@@ -370,5 +370,5 @@ def _checked_pose(value: ArrayLike, name: str) -> Array:
     pose = array(value, (4, 4), f"the pose of '{name}'")
     rotation = pose[:3, :3]
     if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6 or np.linalg.det(rotation) < 0:
-        raise MechanismError(f"the pose of '{name}' is not a rotation and translation; rows of its upper 3x3 block must be orthonormal")
+        raise MechanismError(f"the pose of '{name}' is no rotation and translation: its 3x3 block must be a rotation")
     return pose
