@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
-from supple.engine.assembly import load
+from supple.engine.assembly import body_load
 from supple.engine.dynamics import positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.linkage.loops import LoopClosures
@@ -133,7 +133,7 @@ class AdaptiveLinkage:
             raise MechanismError(f"{body!r} is fixed to the world; a wrench on it does nothing")
         point = np.zeros(3)
         if pose_body_frame is not None:
-            acting = load(self._require_mechanism(), str(body), values, frame)
+            acting = body_load(self._require_mechanism(), str(body), values, frame)
             point, values = acting.point, acting.wrench
         self._set_load(index if pose_body_frame is None else body, index, point, values, frame == "world")
 
