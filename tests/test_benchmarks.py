@@ -23,7 +23,7 @@ def run(warm_python, tmp_path):
 
 @each
 def test_starts(benchmark, run):
-    assert "--quick" in run(benchmark, "--help", timeout=60)
+    assert "--quick" in run(benchmark, "--help", timeout=600)
 
 
 @each

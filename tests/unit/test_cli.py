@@ -166,7 +166,7 @@ def test_demo(run, tmp_path):
 def start(folder, *args, before=""):
     """A fresh interpreter that calls the entry point."""
     command = [sys.executable, "-c", f"{before}\nfrom supple.cli import main; main()", *args]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 def test_as_a_user_starts_it(tmp_path):

@@ -93,10 +93,10 @@ def test_view_shows_a_page_until_it_is_ended(tmp_path):
         first = process.stdout.readline()
         assert first == f"'ladder' is at http://localhost:{port}, pulled at tip.\n"
         assert process.stdout.readline() == "Open that address in a browser; end with Ctrl-C.\n"
-        with urlopen(f"http://127.0.0.1:{port}", timeout=60) as page:
+        with urlopen(f"http://127.0.0.1:{port}", timeout=600) as page:
             assert b"<html" in page.read().lower()
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert process.returncode == 0
     assert errors == ""
