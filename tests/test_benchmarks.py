@@ -29,7 +29,7 @@ def test_starts(benchmark, run):
 @each
 @pytest.mark.long
 def test_runs(benchmark, run, tmp_path):
-    run(benchmark, "--quick", "--json", tmp_path / "report.json", timeout=600)
+    run(benchmark, "--quick", "--json", tmp_path / "report.json", timeout=3600)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["rows"]
 

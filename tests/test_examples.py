@@ -10,7 +10,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example, tmp_path, warm_python):
-    done = warm_python.run(example, folder=tmp_path, timeout=600)
+    done = warm_python.run(example, folder=tmp_path, timeout=1800)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Warning" not in done.stderr, done.stderr
@@ -33,6 +33,6 @@ def test_there_are_examples():
 def test_what_a_script_does_wrong_is_seen(code, status, told, tmp_path, warm_python):
     script = tmp_path / "script.py"
     script.write_text(code)
-    done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 600)
+    done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 60)
     assert done.returncode == status
     assert told in done.stdout + done.stderr

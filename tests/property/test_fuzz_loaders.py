@@ -1,4 +1,4 @@
-"""Ten thousand damaged and hostile files: the loaders answer with a mechanism or a MechanismError."""
+"""Ten thousand damaged and malicious files: the loaders return a mechanism or raise a MechanismError."""
 
 from __future__ import annotations
 
