@@ -33,6 +33,6 @@ def test_there_are_examples():
 def test_what_a_script_does_wrong_is_seen(code, status, told, tmp_path, warm_python):
     script = tmp_path / "script.py"
     script.write_text(code)
-    done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 60)
+    done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 600)
     assert done.returncode == status
     assert told in done.stdout + done.stderr
