@@ -132,6 +132,7 @@ class Engine {
     }
 
     void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        settle();
         expect(q, system.axes());
         expect(lambda, 6 * system.joints.size());
         expect(mu, system.rows.size());
@@ -142,6 +143,7 @@ class Engine {
 
     // Right-hand side of Newton's step.
     Array evaluate(bool tangent) {
+        settle();
         {
             nb::gil_scoped_release release;
             system.evaluate(tangent);
@@ -222,17 +224,33 @@ class Engine {
         stepper->start(vectors<6>(velocities), doubles(rates));
     }
 
+    // The system as it is after the last step, for whoever looks at it or changes it.
+    const System& settled() const {
+        if (stepper) stepper->sync();
+        return system;
+    }
+    void settle() {
+        if (!stepper) return;
+        stepper->sync();
+        stepper->changed();
+    }
+
     // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
     int step(const std::vector<int>& driven, const Doubles& targets, int n) {
         expect(targets, driven.size() * n);
         nb::gil_scoped_release release;
+        stepper->refresh();
         for (int k = 0; k < n; ++k)
             if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
         return n;
     }
 
     // Everything the next step depends on, as one flat array, and back.
-    Array history() const {
+    Array history() {
+        settle();
+        return flat_history();
+    }
+    Array flat_history() const {
         const History& h = stepper->history;
         std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
         auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
@@ -252,6 +270,7 @@ class Engine {
 
     void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
     void set_history(const double* at, std::size_t size) {
+        settle();
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();

@@ -14,6 +14,38 @@ constexpr double closed = 1e-11;      // gaps of loops and errors of rows
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 }  // namespace
 
+Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
+    auto passes = std::make_unique<Articulated>(system);
+    if (!*passes->uncovered()) passes_ = std::move(passes);
+}
+
+void Stepper::sync() {
+    if (!ahead_) return;
+    ahead_ = false;
+    passes_->write(system_, history);
+}
+
+// False: the step is left to the fronts.
+bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+    if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
+    if (!current_) passes_->read(system_, history, h_, fresh);
+    current_ = true;
+    set_targets(driven, targets);
+    if (!refreshed_ || !driven.empty()) passes_->refresh(system_);
+    refreshed_ = true;
+    if (!passes_->step(h_, fresh ? 1 : order_)) {
+        pause_ = std::min(1 << std::min(refusals_++, 10), 1000);
+        sync();
+        current_ = false;
+        return false;
+    }
+    refusals_ = 0;
+    ahead_ = true;
+    fresh = passes_->limit_changed();
+    time += h_;
+    return true;
+}
+
 void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<double>& rates) {
     const int nb = system_.bodies();
     system_.evaluate(false);
@@ -47,6 +79,9 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
+    if (step_by_passes(driven, targets)) return true;
+    sync();
+    changed();
     set_targets(driven, targets);
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
@@ -194,6 +229,8 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 }
 
 bool Stepper::begin() {
+    sync();
+    changed();
     keep();
     kept_.finished = false;
     kept_.targets.clear();
@@ -203,6 +240,11 @@ bool Stepper::begin() {
     if (solve(h_, 1, false)) return true;
     set_targets(driven_, kept_.targets.data());
     return false;
+}
+
+Pose Stepper::frame(int i) const {
+    if (ahead_) const_cast<Stepper*>(this)->sync();
+    return history.H[i];
 }
 
 Vec6 Stepper::drift(int b) const {
@@ -314,6 +356,7 @@ void Stepper::abandon() {
 }
 
 double Stepper::energy() const {
+    if (ahead_) const_cast<Stepper*>(this)->sync();
     return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
 }
 

@@ -1,6 +1,7 @@
 // Implicit time stepping of a System: backward Euler or BDF2, Newton's method in every step.
 #pragma once
 
+#include "articulated.hpp"
 #include "contact.hpp"
 #include "system.hpp"
 
@@ -8,7 +9,7 @@ namespace supple {
 
 class Stepper : public Participant {
    public:
-    Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {}
+    Stepper(System& system, double h, int order);
 
     // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
     void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
@@ -19,15 +20,25 @@ class Stepper : public Participant {
 
     void accept(double h);  // the system's state as the end of a step of h
 
+    // The passes step by themselves; `sync` brings the system and the history up to where they are, `changed` tells that
+    // somebody else has moved the system, `refresh` that loads, handles or set-points may have changed.
+    void sync();
+    void changed() { current_ = false; }
+    void refresh() { refreshed_ = false; }
+    void use_passes(bool use) { wanted_ = use; }
+    const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
+
     double time = 0;
     bool fresh = true;  // the next step looks back one step only
     History history;
     long long iterations = 0, factorisations = 0;
+    long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
+    long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
     // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, since what
     // touches may press a coordinate onto one or off it; the step itself keeps them by the system's own rows.
     int frames() const override { return system_.bodies(); }
-    Pose frame(int i) const override { return history.H[i]; }
+    Pose frame(int i) const override;
     Vec6 drift(int i) const override;
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
@@ -40,6 +51,7 @@ class Stepper : public Participant {
     void schedule(const std::vector<int>& driven, std::vector<double> targets);
 
    private:
+    bool step_by_passes(const std::vector<int>& driven, const double* targets);
     bool advance(double h, int order);
     // Newton's iteration from the present state, or from where the rates lead; false: the state is put back.
     bool solve(double h, int order, bool from_here);
@@ -68,6 +80,11 @@ class Stepper : public Participant {
     std::size_t next_ = 0;                 // of the scheduled steps
     std::vector<double> right_;
     std::vector<int> assumed_;             // rows taken as active by the step that is being solved
+    std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
+    bool wanted_ = true;
+    bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
+    bool ahead_ = false;                   // the system does not have the passes' state yet
+    int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
     bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent still serves
 };
 
