@@ -168,6 +168,9 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
+    // With the last factors: multipliers' corrections for right-hand sides `tie` of the ties' rows alone.
+    void solve_ties(const std::vector<double>& tie);
+    void remove_redundant();
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -226,6 +229,9 @@ class Articulated {
     std::vector<double> multiplier_, residual_, tie_step_, softness_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
+    std::vector<Eight> node_right_;
+    std::vector<double> tie_right_;
+    bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
     double gap_ = 0, soft_scale_ = 1;
 };
 

@@ -9,18 +9,6 @@ namespace supple {
 
 namespace {
 
-// A rotation that takes z to a unit vector.
-Mat3 rotation_from_z(const Vec3& to) {
-    const double c = to.z();
-    if (c < -0.5) {  // by a half turn about x first
-        const Mat3 half = Vec3(1, -1, -1).asDiagonal();
-        return half * rotation_from_z(half * to);
-    }
-    const Vec3 v = Vec3::UnitZ().cross(to);
-    const Mat3 V = skew(v);
-    return Mat3::Identity() + V + V * V / (1 + c);
-}
-
 bool is_pure_rotation(const Vec6& twist) {
     const Vec3 v = twist.head<3>(), w = twist.tail<3>();
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());

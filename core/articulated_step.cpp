@@ -199,6 +199,7 @@ bool Articulated::solve(const Step& step) {
             last = INFINITY;
             continue;
         }
+        if (redundant_) remove_redundant();
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);

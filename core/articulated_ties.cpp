@@ -10,7 +10,6 @@ namespace supple {
 namespace {
 
 constexpr double regularised = 1e-10;  // compliance of a tie over that of the mechanism: redundant ties stay solvable
-constexpr double leak = 0.02;          // share of a redundant multiplier that each solve removes
 constexpr double no_pivot = 1e-6;      // stiffness of a massless coordinate that nothing resists, over the mechanism's
 
 SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // of a front's tie columns
@@ -63,6 +62,7 @@ template <bool tangent>
 void Articulated::evaluate_ties(const Step& step) {
     if (tie_rows_ == 0) return;
     gap_ = 0;
+    if (tangent) redundant_ = false;
     const double soft = regularised / soft_scale_;
     for (Loop& loop : loops_) {
         for (int side = 0; side < 2; ++side) {
@@ -83,7 +83,7 @@ void Articulated::evaluate_ties(const Step& step) {
         for (int r = 0; r < loop.rows; ++r) {
             const int row = loop.first + r;
             gap_ = std::max(gap_, std::abs(e[r]));
-            residual_[row] = e[r] - soft * leak * multiplier_[row];
+            residual_[row] = e[r];
             diagonal_[row] = -soft;
         }
     }
@@ -111,7 +111,7 @@ void Articulated::evaluate_ties(const Step& step) {
         } else {
             const double error = c.value - (c.active > 0 ? c.upper : c.lower);
             gap_ = std::max(gap_, std::abs(error));
-            residual_[c.row] = error - soft * leak * multiplier;
+            residual_[c.row] = error;
             diagonal_[c.row] = -soft;
         }
         for (std::size_t i = 0; i < c.nodes.size(); ++i) extra_torque_[c.nodes[i]] += c.coefficients[i] * multiplier;
@@ -205,6 +205,8 @@ void Articulated::eliminate_own(Front& front) {
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
     invert(work_.data(), t, inverse);
+    const double soft = regularised / soft_scale_;
+    for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (t + 1)]) * soft > 1e-4;
     for (int a = 0; a < t; ++a)
         for (int c = 0; c < wide; ++c) {
             Eight x = every(0.0), y = every(0.0);
@@ -483,6 +485,83 @@ template bool Articulated::eliminate_general<false, true>(const Step&, int, Lane
 template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
+
+void Articulated::solve_ties(const std::vector<double>& tie) {
+    const int n = static_cast<int>(nodes_.size());
+    node_right_.assign(n, every(0.0));
+    tie_right_ = tie;  // rows that are still open on the way inward
+    for (int i = n - 1; i >= 0; --i) {
+        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
+        const int wide = front ? 1 + front->chunks : 1, chunks = wide - 1;
+        Eight right = node_right_[i];
+        if (front && front->own) {
+            const int t = front->own, m = front->open;
+            const double* inverse = &inverses_[front->inverse];
+            work_.resize(t);
+            for (int a = 0; a < t; ++a) work_[a] = tie_right_[front->rows[m + a]];
+            for (int a = 0; a < t; ++a) {
+                Eight *X = &numbers_[front->X + a * wide], *Y = &numbers_[front->Y + a * wide];
+                double y = 0;
+                for (int b = 0; b < t; ++b) y += inverse[a * t + b] * work_[b];
+                X[0][6] = y;
+                right -= work_[a] * Y[0];
+                for (int k = 0; k < m; ++k) tie_right_[front->rows[k]] -= work_[a] * lane(Y, k);
+            }
+        }
+        auto update = [&](double rho, const Eight& first, const Eight* more) {
+            right -= rho * first;
+            for (int k = 0; front && k < front->open; ++k)
+                tie_right_[front->rows[k]] -= rho * reinterpret_cast<const double*>(more)[k];
+        };
+        if (nodes_[i].size == 1) {
+            Eliminated& out = eliminated_[i];
+            const double rho = sum(out.screw * right);
+            Eight& part = front ? numbers_[front->part] : out.part;
+            part[6] = out.inverse == 0 ? rho : rho * out.inverse;
+            update(rho, front ? numbers_[front->upart] : out.upart, front ? &numbers_[front->upart + 1] : nullptr);
+        } else if (nodes_[i].size == 3) {
+            BallNode& node = balls_[ball_of_[i]];
+            Vec3 rho;
+            for (int k = 0; k < 3; ++k) rho[k] = sum(node.screw[k] * right);
+            const Vec3 by = node.inverse * rho;
+            for (int k = 0; k < 3; ++k) {
+                node.part[k][6] = by[k];
+                update(rho[k], node.upart[k], front ? &numbers_[node.uparts + k * chunks] : nullptr);
+            }
+        } else {
+            eliminated_[i].part[6] = 0;
+        }
+        if (i > 0) node_right_[nodes_[i].parent] += right;
+    }
+    Eight eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    for (int i = 0; i < n; ++i) {
+        eta = i == 0 ? start : outward_[nodes_[i].parent];
+        if (flags_[i] & (fronted | ball)) {
+            outward_general(i, eta);
+        } else if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            if (out.inverse != 0) correction_[i] = -sum(out.part * eta);
+            eta += correction_[i] * out.screw;
+        }
+        outward_[i] = eta;
+    }
+}
+
+// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (mu + dmu) = 0 in
+// place of c' x - soft dmu = 0 leaves the smallest ones.
+void Articulated::remove_redundant() {
+    const double soft = regularised / soft_scale_;
+    const std::vector<double> rho = rho_;
+    std::vector<double> right(tie_rows_, 0.0);
+    for (int r = 0; r < tie_rows_; ++r)
+        if (diagonal_[r] == -soft) right[r] = -soft * multiplier_[r];
+    solve_ties(right);
+    for (int r = 0; r < tie_rows_; ++r)
+        if (diagonal_[r] == -soft) multiplier_[r] += tie_step_[r];
+    rho_ = rho;
+}
 
 void Articulated::outward_general(int i, Eight& eta) {
     Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;

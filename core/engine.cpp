@@ -19,6 +19,7 @@ void bind_engine(nb::module_& module) {
         .def("add_spring", &Engine::add_spring)
         .def("add_row", &Engine::add_row)
         .def("prepare", &Engine::prepare)
+        .def("absorb_gaps", &Engine::absorb_gaps)
         .def("set_loads", &Engine::set_loads)
         .def("set_handles", &Engine::set_handles)
         .def("set_gravity", &Engine::set_gravity)

@@ -99,6 +99,12 @@ class Engine {
         system.prepare();
     }
 
+    void absorb_gaps(const Doubles& q, double below) {
+        expect(q, system.axes());
+        system.state.q = doubles(q);
+        system.absorb_gaps(below);
+    }
+
     void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
                    const std::vector<bool>& world) {
         const auto at = vectors<3>(points);

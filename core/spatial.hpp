@@ -240,6 +240,17 @@ inline Vec3 so3_log(const Mat3& rotation) {
     return 2 * std::atan2(sine, quat.w()) / sine * quat.vec();
 }
 
+// A rotation that takes the z axis to the direction of a vector: the one about the normal of both, by the quaternion
+// (1 + z.d, z x d). Against the z axis, half a turn about x.
+inline Mat3 rotation_from_z(const Vec3& direction) {
+    const Vec3 d = direction.normalized();
+    const double c = d.z();
+    if (c < -1 + 1e-12) return Vec3(1, -1, -1).asDiagonal();
+    const Vec3 axis(-d.y(), d.x(), 0);
+    const double s = std::sqrt((1 + c) * 2), inverse = 1 / s;
+    return Eigen::Quaterniond(s * 0.5, axis.x() * inverse, axis.y() * inverse, 0).toRotationMatrix();
+}
+
 // J with exp(w + d) ~ exp(J d) exp(w). Singular at t = 2 pi.
 inline Mat3 so3_left_jacobian(const Vec3& w) {
     const Stumpff g = stumpff(w.squaredNorm());

@@ -119,6 +119,20 @@ void System::prepare() {
     state.H.resize(nb);
 }
 
+void System::absorb_gaps(double below) {
+    move();
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        Joint& joint = joints[j];
+        const double size = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        if (joint.outer >= 0 || size < 1e-12 || size > below) continue;
+        const Pose child = joint.child < 0 ? joint.pose_child : state.H[joint.child] * joint.pose_child;
+        const Pose closed = child * displacement_[j].inverse();
+        joint.pose_parent = joint.parent < 0 ? closed : closed.seen_from(state.H[joint.parent]);
+        joint.Ad_parent = adjoint_inverse(joint.pose_parent);
+    }
+    move();
+}
+
 // X(q) = product of the blocks' exponentials, and its twists S in the frame at its end.
 void System::joint_kinematics(int j) {
     const Joint& joint = joints[j];

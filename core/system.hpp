@@ -123,6 +123,11 @@ class System {
 
     void prepare();  // after the description is complete: analyses the pattern
 
+    // Moves the frames of loop joints that gape by less than `below` (lengths over the length scale) at the present
+    // coordinates, so that they are closed there. Files round their numbers, and redundant loops (the two points that
+    // hold a planar linkage in its plane) cannot both be closed then, wherever the mechanism moves.
+    void absorb_gaps(double below);
+
     int bodies() const { return static_cast<int>(mass.size()); }
     int axes() const { return static_cast<int>(twists.size()); }
     int unknowns() const { return fronts_->size(); }
