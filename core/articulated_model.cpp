@@ -190,13 +190,20 @@ void Articulated::add_nodes(const System& s) {
             node.axis = first;
             node.size = size;
             if (size == 3) {
-                for (int i = 0; i < 3; ++i)
-                    if (s.twists[first + i] != stack(Vec3::Zero(), Vec3::Unit(i))) uncovered_ = "a joint of three axes that is no ball";
+                Pose axes;  // exp(sum a_i q_i) = A exp(q) A^T with the axes as columns of A
+                for (int i = 0; i < 3; ++i) {
+                    axes.R.col(i) = s.twists[first + i].tail<3>();
+                    if (!s.twists[first + i].head<3>().isZero(0)) uncovered_ = "a joint of three axes that is no ball";
+                }
+                if (!(axes.R.transpose() * axes.R).isIdentity(1e-12) || axes.R.determinant() < 0)
+                    uncovered_ = "a ball joint whose axes are not orthogonal and right-handed";
+                lead = lead * axes;
                 node.sign = along ? 1 : -1;
                 if (!along && (s.damping[first] != s.damping[first + 1] || s.damping[first] != s.damping[first + 2] ||
                                s.armature[first] != s.armature[first + 1] || s.armature[first] != s.armature[first + 2]))
                     uncovered_ = "a ball joint with unequal dampers, passed from its child";
                 add(node);
+                lead = axes.inverse();
                 continue;
             }
             const Vec6 twist = (along ? 1.0 : -1.0) * s.twists[first];
@@ -291,14 +298,16 @@ void Articulated::add_ties(const System& s) {
     for (std::size_t r = 0; r < s.rows.size(); ++r) {
         const Row& row = s.rows[r];
         if (row.stop != 0) uncovered_ = "limits that are springs";
-        if (row.of.axes.size() > 1) {
+        const int single = row.of.axes.size() == 1 ? axis_node[row.of.axes[0]] : -1;
+        const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
+        if (row.of.axes.size() > 1 || second_limit) {
             Coupling coupling = couple(row.of);
             coupling.system_row = static_cast<int>(r);
             coupling.equality = row.equality;
             couplings_.push_back(coupling);
             continue;
         }
-        const int node = row.of.axes.empty() ? -1 : axis_node[row.of.axes[0]];
+        const int node = single;
         if (node < 0) {
             uncovered_ = "a limit or motor of a ball joint";
             return;
@@ -309,7 +318,7 @@ void Articulated::add_ties(const System& s) {
         lock.coefficient = row.of.coefficients[0];
         lock.equality = row.equality;
         const int other = lock_of_[node];
-        if (other >= 0 && (row.equality || !locks_[other].equality)) uncovered_ = "two motors or two limits of one coordinate";
+        if (other >= 0 && row.equality) uncovered_ = "a motor of a coordinate with another motor or limit";
         if (other < 0) lock_of_[node] = static_cast<int>(locks_.size());
         locks_.push_back(lock);
     }

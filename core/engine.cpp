@@ -58,6 +58,11 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
         .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
+        .def_prop_ro("unsettled", [](const Engine& e) {
+            const auto& u = e.stepper->unsettled;
+            return std::make_tuple(u.axis, u.joint, u.row, u.size);
+        })
+        .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
         .def("use_passes", [](Engine& e, bool use) {
             e.settle();

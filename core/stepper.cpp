@@ -16,7 +16,8 @@ constexpr double largest_turn = 2;    // of a coordinate or a body in one step, 
 
 Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
     auto passes = std::make_unique<Articulated>(system);
-    if (!*passes->uncovered()) passes_ = std::move(passes);
+    uncovered_ = passes->uncovered();
+    if (!*uncovered_) passes_ = std::move(passes);
 }
 
 void Stepper::sync() {
@@ -150,6 +151,7 @@ bool Stepper::solve(double h, int order, bool from_here) {
     }
 
     double last = INFINITY;
+    unsettled = {};
     for (int k = 0; k < newton_limit; ++k) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
@@ -181,8 +183,22 @@ bool Stepper::solve(double h, int order, bool from_here) {
         if (hit_ && order > 1) break;  // an impact: with one difference
         return true;
     }
+    find_unsettled(last);
     put_back();
     return false;
+}
+
+void Stepper::find_unsettled(double motion) {
+    if (motion < last_motion) {  // coordinates settled, but an error stays
+        unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
+        return;
+    }
+    for (int axis = 0; axis < system_.axes(); ++axis) {
+        const double moved = std::abs(x_[system_.axis_row(axis)]);
+        if (moved <= unsettled.size && unsettled.axis >= 0) continue;
+        unsettled.axis = axis;
+        unsettled.size = moved;
+    }
 }
 
 double Stepper::turned() const {

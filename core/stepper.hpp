@@ -27,6 +27,15 @@ class Stepper : public Participant {
     void refresh() { refreshed_ = false; }
     void use_passes(bool use) { wanted_ = use; }
     const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
+    const char* uncovered() const { return uncovered_; }  // why there are no passes
+
+    // What kept the last failed step from converging: the coordinate that Newton's method moved most, or, where coordinates
+    // settled, the loop joint or the row with the largest error. -1: none.
+    struct Unsettled {
+        int axis = -1, joint = -1, row = -1;
+        double size = 0;  // rad or m; of a loop, lengths over the length scale
+    };
+    Unsettled unsettled;
 
     double time = 0;
     bool fresh = true;  // the next step looks back one step only
@@ -60,6 +69,7 @@ class Stepper : public Participant {
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // most that a coordinate turned in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
+    void find_unsettled(double motion);
 
     System& system_;
     double h_;
@@ -81,6 +91,7 @@ class Stepper : public Participant {
     std::vector<double> right_;
     std::vector<int> assumed_;             // rows taken as active by the step that is being solved
     std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
+    const char* uncovered_ = "";
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     bool ahead_ = false;                   // the system does not have the passes' state yet

@@ -226,13 +226,23 @@ void System::evaluate(bool tangent, const Step* step, const History* history) {
     for (std::size_t r = 0; r < rows.size(); ++r) fill_row(static_cast<int>(r), tangent);
 }
 
-double System::gap_size() const {
+double System::largest_error(int& joint, int& row) const {
     double size = 0;
-    for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer < 0)
-            size = std::max({size, gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale,
-                             gap_[j].tail<3>().cwiseAbs().maxCoeff()});
-    for (std::size_t r = 0; r < rows.size(); ++r) size = std::max(size, std::abs(row_error_[r]));
+    joint = row = -1;
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        if (joints[j].outer >= 0) continue;
+        const double gap = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        if (gap > size) {
+            size = gap;
+            joint = static_cast<int>(j);
+        }
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r)
+        if (std::abs(row_error_[r]) > size) {
+            size = std::abs(row_error_[r]);
+            joint = -1;
+            row = static_cast<int>(r);
+        }
     return size;
 }
 
