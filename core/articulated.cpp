@@ -97,33 +97,31 @@ void Articulated::forward() {
 }
 
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
-// System::axis_torque.
+// System::axis_torque. The springs act on the rotation of the joint as it is described; where the tree passes the joint the
+// other way, the node's rotation R' is the inverse of that, and its increments are d' = -R'^T d.
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
+    const Vec3 q = node.sign * node.q;
     slope.setZero();
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
-        const double deflection = node.sign * node.q[i] - s.rest[a];
-        double t = s.stiffness[a] * deflection, d = s.stiffness[a];
-        if (s.curve[a] >= 0) {
-            double more, steeper, energy;
-            s.curves[s.curve[a]].evaluate(deflection, more, steeper, energy);
-            t += more;
-            d += steeper;
-        }
-        torque[i] = node.sign * t;
-        slope(i, i) = d;
+        const double deflection = q[i] - s.rest[a];
+        torque[i] = s.stiffness[a] * deflection;
+        slope(i, i) = s.stiffness[a];
+        if (s.curve[a] < 0) continue;
+        double more, steeper, energy;
+        s.curves[s.curve[a]].evaluate(deflection, more, steeper, energy);
+        torque[i] += more;
+        slope(i, i) += steeper;
     }
     if (!torque.isZero(0) || !slope.isZero(0)) {
         const Vec3 y = torque;
-        const Mat3 Ji = so3_right_jacobian_inverse(node.q);
-        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(node.q, y)) * Ji;
+        const Mat3 Ji = so3_right_jacobian_inverse(q);
+        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
         torque = Ji.transpose() * y;
     }
-    Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * so3_exp(node.q));
-    if (second) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
-    rate /= step.h;
+    const Vec3 rate = ball_rate(node, step, so3_exp(q));
     const double c = step.c0 / step.h;
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
@@ -132,6 +130,18 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
         slope(i, i) += s.armature[a] * c * c;
     }
+    if (node.sign < 0) {
+        const Mat3 own = so3_exp(node.q);
+        torque = -(own.transpose() * torque);
+        slope = Mat3(own.transpose() * slope * own) + skew(torque);
+    }
+}
+
+// Rate of a ball joint's increments, for its rotation at the end of the step.
+Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const {
+    Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
+    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
+    return rate / step.h;
 }
 
 template void Articulated::ball_torque<true>(const BallNode&, const Step&, Vec3&, Mat3&) const;

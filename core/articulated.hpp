@@ -90,8 +90,9 @@ class Articulated {
     };
     struct BallNode {
         int node = 0, axis = 0;
-        double sign = 1;
-        Vec3 q, q_past, q_before, rate, rate_before, p, p_before;
+        double sign = 1;  // -1: the joint is passed from its child to its parent
+        Vec3 q;           // rotation vector of the node
+        Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
@@ -187,6 +188,7 @@ class Articulated {
     Eight torque(int block, const Step& step, Eight& slope) const;
     template <bool second>
     void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
+    Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
     Pose pose(int node) const;
     Pose body_pose(int body) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
@@ -209,7 +211,7 @@ class Articulated {
     std::vector<Eliminated> eliminated_;
     std::vector<Summed> summed_;
     std::vector<Eight> outward_;
-    std::vector<double> correction_, rho_, extra_torque_, extra_slope_;
+    std::vector<double> correction_, rho_, rho_kept_, extra_torque_, extra_slope_;
     std::vector<std::pair<int, int>> curves_;  // node, curve
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;

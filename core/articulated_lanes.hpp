@@ -169,7 +169,6 @@ SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x
     return G;
 }
 
-SUPPLE_INLINE Eight larger(const Eight& a, const Eight& b) { return a > b ? a : b; }
 SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
 
 // Sine and cosine: reduced to +-pi/4 by Cody and Waite's constants, then polynomials, to rounding.

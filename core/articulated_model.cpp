@@ -199,9 +199,6 @@ void Articulated::add_nodes(const System& s) {
                     uncovered_ = "a ball joint whose axes are not orthogonal and right-handed";
                 lead = lead * axes;
                 node.sign = along ? 1 : -1;
-                if (!along && (s.damping[first] != s.damping[first + 1] || s.damping[first] != s.damping[first + 2] ||
-                               s.armature[first] != s.armature[first + 1] || s.armature[first] != s.armature[first + 2]))
-                    uncovered_ = "a ball joint with unequal dampers, passed from its child";
                 add(node);
                 lead = axes.inverse();
                 continue;

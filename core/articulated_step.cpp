@@ -90,6 +90,7 @@ template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 
 bool Articulated::step(double h, int order) {
     tie_kept_ = multiplier_;
+    rho_kept_ = rho_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
     for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
     limit_changed_ = false;
@@ -105,8 +106,9 @@ bool Articulated::step(double h, int order) {
 
 void Articulated::put_back() {
     multiplier_ = tie_kept_;
+    rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.q = node.q_past;
+    for (BallNode& node : balls_) node.q = node.sign * node.q_past;
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
     forward();
@@ -171,7 +173,7 @@ bool Articulated::solve(const Step& step) {
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
     for (BallNode& node : balls_)
-        node.q = so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before)))));
+        node.q = node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before)))));
     lock_coordinates();
 
     double last = INFINITY;
@@ -263,12 +265,11 @@ void Articulated::accept(const Step& step) {
         past.rate = rate;
     }
     for (BallNode& node : balls_) {
-        const Mat3 rotation = so3_exp(node.q);
-        Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
-        if (second) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
-        rate /= step.h;
+        const Vec3 q = node.sign * node.q;
+        const Mat3 rotation = so3_exp(q);
+        const Vec3 rate = ball_rate(node, step, rotation);
         node.q_before = node.q_past;
-        node.q_past = node.q;
+        node.q_past = q;
         node.rotation_past = rotation;
         node.p_before = node.p;
         for (int i = 0; i < 3; ++i) node.p[i] = system_->armature[node.axis + i] * rate[i];
@@ -309,16 +310,14 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     }
     for (BallNode& node : balls_) {
         auto of = [&](const std::vector<double>& all) { return Vec3(all[node.axis], all[node.axis + 1], all[node.axis + 2]); };
-        node.q = node.q_past = node.sign * of(s.state.q);
-        node.q_before = node.sign * of(history.q_before);
-        node.rotation_past = so3_exp(node.q);
-        // increments of the inverse are those of the rotation, seen from the other side
-        const Mat3 across = node.sign > 0 ? Mat3::Identity() : Mat3(-node.rotation_past.transpose());
-        const Mat3 before = node.sign > 0 ? Mat3::Identity() : Mat3(-so3_exp(node.q_before).transpose());
-        node.rate = across * of(s.rate);
-        node.rate_before = before * of(history.rate_before);
-        node.p = across * of(history.p);
-        node.p_before = before * of(history.p_before);
+        node.q_past = of(s.state.q);
+        node.q = node.sign * node.q_past;
+        node.q_before = of(history.q_before);
+        node.rotation_past = so3_exp(node.q_past);
+        node.rate = of(s.rate);
+        node.rate_before = of(history.rate_before);
+        node.p = of(history.p);
+        node.p_before = of(history.p_before);
     }
     forward();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -390,14 +389,12 @@ void Articulated::write(System& s, History& history) const {
     }
     for (const BallNode& node : balls_) {
         auto put = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.axis]); };
-        put(s.state.q, node.sign * node.q_past);
-        put(history.q_before, node.sign * node.q_before);
-        const Mat3 across = node.sign > 0 ? Mat3::Identity() : Mat3(-node.rotation_past);
-        const Mat3 before = node.sign > 0 ? Mat3::Identity() : Mat3(-so3_exp(node.q_before));
-        put(s.rate, across * node.rate);
-        put(history.rate_before, before * node.rate_before);
-        put(history.p, across * node.p);
-        put(history.p_before, before * node.p_before);
+        put(s.state.q, node.q_past);
+        put(history.q_before, node.q_before);
+        put(s.rate, node.rate);
+        put(history.rate_before, node.rate_before);
+        put(history.p, node.p);
+        put(history.p_before, node.p_before);
     }
     for (int b = 0; b < nb; ++b) {
         const int i = body_node_[b], l = i % width;
