@@ -5,10 +5,10 @@ import importlib
 import numpy as np
 import pytest
 
-from supple import _cpu, spatial
+from supple import _core, _cpu, spatial
 
-VARIANTS = ["baseline", "avx2", "avx512"]
-RUNNABLE = VARIANTS[: VARIANTS.index(_cpu.best_variant()) + 1]
+RUNNABLE = _core.VARIANTS[: _core.VARIANTS.index(_cpu.best_variant()) + 1]
+BUILDS = [name for name in _core.built_variants() if name in RUNNABLE]
 
 # what each function takes: t twist, w rotation vector, h pose, r rotation, m mass, i inertia
 ARGUMENTS = {
@@ -37,7 +37,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.fixture(params=RUNNABLE)
+@pytest.fixture(params=BUILDS)
 def core(request):
     return importlib.import_module(f"supple._core_{request.param}")
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple import _core
 
 
 @pytest.fixture
@@ -27,7 +28,10 @@ def rich_mechanism():
 
 def test_version(run):
     result = run("--version")
-    assert (result.exit_code, result.stdout.strip()) == (0, f"supple {supple.__version__}")
+    assert (result.exit_code, result.stdout.strip()) == (
+        0,
+        f"supple {supple.__version__}, compiled for {_core.VARIANT}",
+    )
 
 
 def test_info_of_the_library(run):

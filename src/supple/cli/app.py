@@ -53,12 +53,17 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"supple {supple.__version__}")
+        from supple import _core
+
+        typer.echo(f"supple {supple.__version__}, compiled for {_core.VARIANT}")
         raise typer.Exit
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version")
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and the core's instruction set"
+    ),
 ]
 Duration = Annotated[
     float | None, typer.Option("--time", metavar="SECONDS", help="Simulate that long, instead of statics")
@@ -102,7 +107,9 @@ def options(version: Version = False) -> None:
 
 
 @app.command()
-def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False) -> None:
+def info(
+    source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False
+) -> None:
     """Print bodies, joints, loops, mobility, what holds what, and what was not imported."""
     with _plain_errors():
         mech = open_mechanism(source, keyframe)
