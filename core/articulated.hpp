@@ -42,6 +42,11 @@ class Articulated {
     // Takes over what may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 
+    // Everything the next step depends on, to the bit: appended to `flat`, and read back from there.
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
+    std::size_t saved_size() const;
+
     // One step of h: backward Euler (order 1) or BDF2 (2). False: Newton's method did not converge, or the step needs the
     // treatment of the sparse stepper; the state is as before.
     bool step(double h, int order);
@@ -179,6 +184,8 @@ class Articulated {
     bool turned_too_far() const;
     void put_back();
     double free_angle(const Loop& loop) const;
+    template <class Self, class Visit>
+    static void visit_state(Self& self, Visit visit);
     void freeze_directions();
 
     struct Motion;

@@ -1,6 +1,7 @@
 // Newton's method for one time step, and the state's way in and out.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "articulated.hpp"
 #include "articulated_lanes.hpp"
@@ -514,6 +515,49 @@ void Articulated::write(System& s, History& history) const {
     s.momentum = momentum;
     s.set_active(active);
     history.H = s.state.H;
+}
+
+// Calls visit(numbers, count) for all that a step starts from.
+template <class Self, class Visit>
+void Articulated::visit_state(Self& self, Visit visit) {
+    using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;
+    for (auto& past : self.past_) visit(reinterpret_cast<Numbers>(&past), static_cast<int>(sizeof(Past) / sizeof(double)));
+    for (auto& ball : self.balls_)
+        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before})
+            visit(v->data(), 3);
+    for (auto& loop : self.loops_)
+        for (auto* v : {&loop.angle, &loop.angle_before, &loop.rate, &loop.rate_before}) visit(v, 1);
+    for (auto& coupling : self.couplings_)
+        for (auto* v : {&coupling.value, &coupling.past, &coupling.before}) visit(v, 1);
+    visit(self.multiplier_.data(), self.tie_rows_);
+    visit(self.rho_.data(), static_cast<int>(self.rho_.size()));
+    visit(&self.h_past_, 1);
+}
+
+std::size_t Articulated::saved_size() const {
+    std::size_t size = 1 + locks_.size() + couplings_.size();
+    visit_state(*this, [&](const double*, int count) { size += count; });
+    return size;
+}
+
+void Articulated::save(std::vector<double>& flat) const {
+    visit_state(*this, [&](const double* from, int count) { flat.insert(flat.end(), from, from + count); });
+    for (const Lock& lock : locks_) flat.push_back(lock.active);
+    for (const Coupling& coupling : couplings_) flat.push_back(coupling.active);
+    flat.push_back(fresh_);
+}
+
+void Articulated::restore(const double* flat) {
+    visit_state(*this, [&](double* to, int count) {
+        std::copy_n(flat, count, to);
+        flat += count;
+    });
+    for (Lock& lock : locks_) lock.active = static_cast<int>(*flat++);
+    for (Coupling& coupling : couplings_) coupling.active = static_cast<int>(*flat++);
+    fresh_ = *flat != 0;
+    for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
+    for (BallNode& node : balls_) node.rotation_past = so3_exp(node.q_past);
+    forward();
 }
 
 }  // namespace supple

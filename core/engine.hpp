@@ -252,11 +252,8 @@ class Engine {
     }
 
     // Everything the next step depends on, as one flat array, and back.
-    Array history() {
-        settle();
-        return flat_history();
-    }
-    Array flat_history() const {
+    Array history() const {
+        settled();
         const History& h = stepper->history;
         std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
         auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
@@ -270,18 +267,20 @@ class Engine {
         for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
             for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
         for (int a : system.active()) flat.push_back(a);
+        stepper->save(flat);
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
     }
 
     void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
     void set_history(const double* at, std::size_t size) {
-        settle();
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();
-        if (size != 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod)
+        const std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
+        if (size != own + stepper->saved_size())
             throw std::invalid_argument("array of unexpected size");
+        const double* passes = at + own;
         stepper->time = *at++;
         stepper->fresh = *at++ != 0;
         for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
@@ -312,6 +311,7 @@ class Engine {
         system.momentum = h.momentum;
         system.set_active(active);
         h.H = system.state.H;
+        stepper->restore(passes);
     }
 };
 

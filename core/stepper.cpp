@@ -26,6 +26,21 @@ void Stepper::sync() {
     passes_->write(system_, history);
 }
 
+void Stepper::save(std::vector<double>& flat) const {
+    if (!passes_) return;
+    for (double value : {double(current_), double(refusals_), double(pause_)}) flat.push_back(value);
+    passes_->save(flat);
+}
+
+void Stepper::restore(const double* flat) {
+    ahead_ = refreshed_ = false;
+    if (!passes_) return;
+    current_ = flat[0] != 0;
+    refusals_ = static_cast<int>(flat[1]);
+    pause_ = static_cast<int>(flat[2]);
+    passes_->restore(flat + 3);
+}
+
 // False: the step is left to the fronts.
 bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
     if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;

@@ -25,6 +25,10 @@ class Stepper : public Participant {
     void sync();
     void changed() { current_ = false; }
     void refresh() { refreshed_ = false; }
+    // What the passes keep beside the system and the history, to the bit.
+    std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
     void use_passes(bool use) { wanted_ = use; }
     const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
     const char* uncovered() const { return uncovered_; }  // why there are no passes
