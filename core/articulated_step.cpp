@@ -10,8 +10,7 @@ namespace supple {
 
 namespace {
 constexpr int newton_limit = 25;
-constexpr double last_motion = 1e-9;  // a last correction this small, and shrinking fast, leaves far less
-constexpr double rounding = 1e-12;
+constexpr double rounding = 1e-12;    // of coordinates: a step ends when the next correction would be smaller
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 
@@ -191,7 +190,7 @@ bool Articulated::solve(const Step& step) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         refactor = !(size < 0.05 * last);
-        const bool done = size < rounding || (size < last_motion && size < 0.01 * last);
+        const bool done = size < rounding || (size < 0.05 * last && size * size < rounding * last);
         last = size;
         if (!done) continue;
         if (update_limits()) {

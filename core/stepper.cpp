@@ -51,8 +51,6 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
     refreshed_ = true;
     if (!passes_->step(h_, fresh ? 1 : order_)) {
         pause_ = std::min(1 << std::min(refusals_++, 10), 1000);
-        sync();
-        current_ = false;
         return false;
     }
     refusals_ = 0;
@@ -95,18 +93,25 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
+    const int refusals = refusals_, pause = pause_;
     if (step_by_passes(driven, targets)) return true;
     sync();
-    changed();
     set_targets(driven, targets);
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
+        changed();
         fresh = hit_;  // a second difference across an impact would make energy
         return true;
     }
     const double before = time;
     const bool done = divide(h_, driven, from.data(), targets, 1);
-    if (time != before) fresh = true;  // substeps leave no even history
+    if (time != before) {
+        changed();
+        fresh = true;  // substeps leave no even history
+    } else {  // the passes are where they were, too
+        refusals_ = refusals;
+        pause_ = pause;
+    }
     return done;
 }
 
