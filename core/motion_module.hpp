@@ -28,7 +28,10 @@ inline void hold(Pulled& what, bool held, const Doubles& point, const Doubles& t
 template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
-    core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) { pull(c.tip(tip), wrench, world); });
+    core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) {
+        pull(c.tip(tip), wrench, world);
+        if constexpr (requires { c.model.loads_changed(); }) c.model.loads_changed();
+    });
     core.def("set_handle", [](Core& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
                               double damping) { hold(c.tip(tip), held, point, target, stiffness, damping); });
     core.def_prop_ro("time", [](const Core& c) { return c.model.time; });

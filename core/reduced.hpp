@@ -1,15 +1,19 @@
 // Stepping a reduced model and showing its links.
 //
 // The model's coordinates are y = (z, eta): z in the admissible basis of the end effectors' twists, eta of added
-// modes. One step of backward Euler is (M + h D + h^2 K) v' = M v + h (f - b - K (y - y_target)), y' = y + h v', a
-// small dense system whose inverse is kept. A link stands at H exp(Phi y + offset), an end effector likewise.
+// modes. One time step is linearly implicit Euler,
+//     (M + h D + h^2 (K + K_g)) v' = M v + h (f(y) - b - K (y - y_target)),   y' = y + h v'.
+// f: generalised force of the applied wrenches; K_g = -df/dy: their geometric stiffness where the set-points hold the
+// model. A model made under load may have a K that is only positive together with K_g, so both must be implicit. K_g
+// changes with the loads only, and the inverse of the small dense matrix is kept. A link stands at
+// H exp(Phi y + offset), an end effector likewise.
 #pragma once
 
-#include <Eigen/Dense>
 #include <memory>
 #include <vector>
 
 #include "contact.hpp"
+#include "dense.hpp"
 #include "eight.hpp"
 #include "pulled.hpp"
 #include "spatial.hpp"
@@ -125,9 +129,9 @@ class Reduced : public Participant {
     // in a World: the end effectors are the frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tip_pose(i); }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
-    bool symmetric() const override { return true; }
+    bool symmetric() const override { return symmetric_; }
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
@@ -135,9 +139,16 @@ class Reduced : public Participant {
     void abandon() override;
     double energy() const override;
 
+    void loads_changed() { loads_changed_ = true; }  // call it after changing a wrench, a target or an offset
+    Matrix geometric_stiffness() const;              // K_g of the applied wrenches at the target
+
    private:
+    void update_system();
     void add_loads();
     void solve_with_handles();
+    bool loads_changed_ = true;
+    bool stiffness_positive_ = true;             // K by itself is positive definite
+    bool symmetric_ = true;                      // A is symmetric: no torque fixed in the world, no force in the body
     Matrix inverse_, system_, handled_;          // A^-1, A, and A^-1 with this step's handles
     Matrix rows_, moved_;                        // G^T and A^-1 G of a step in a World
     Vector right_, fresh_, stretch_, pull_, kept_y_, kept_v_;

@@ -139,12 +139,14 @@ void bind_reduced(nb::module_& module) {
                  expect(target, c.model.bias.size());
                  c.links->set_offsets(twists.data());
                  c.model.target = vector(target);
+                 c.model.loads_changed();
                  if (increments.size()) c.joints.offset = vector(increments);
              })
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
                  expect(twist, 6);
                  c.model.tips.at(tip).offset = Eigen::Map<const Vec6>(twist.data());
+                 c.model.loads_changed();
              })
         .def("add_bound",
              [](ReducedCore& c, const Doubles& map, double at, double lower, double upper) {
@@ -152,6 +154,8 @@ void bind_reduced(nb::module_& module) {
                  c.model.bounds.push_back({vector(map), at, lower, upper});
              })
         .def("set_bound_at", [](ReducedCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
+        .def("geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
+             nb::rv_policy::automatic)
         .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("follow_joints",

@@ -100,7 +100,7 @@ class Equations:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
 
-    def held(self, multipliers: Array) -> dict[str, float]:
+    def motor_torques(self, multipliers: Array) -> dict[str, float]:
         """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N. The limit of
         'elbow' goes by that name, or by 'elbow.limit' where a motor or coupling has it."""
         rows = len(self.row)
@@ -134,6 +134,36 @@ class Equations:
             raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
         assert index is not None
         return index
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Everything that acts on a mechanism: loads, gravity and set-points."""
+
+    loads: tuple[Load, ...]
+    gravity: Array
+    """(3,) m/s^2."""
+    rest: Array
+    """(axes,) rest positions of the joints' springs, in the order of `mech.joints`."""
+    targets: dict[str, float]
+    """Rest lengths of couplings and positions of motors."""
+
+    def interpolated(self, other: Acting, share: float) -> Acting:
+        """This at share 0, the other at share 1, linear in between."""
+        a, b = 1 - share, share
+        mixed = [load.scaled(a) for load in self.loads] + [load.scaled(b) for load in other.loads]
+        return Acting(
+            tuple(load for load in mixed if load.wrench.any()),
+            a * self.gravity + b * other.gravity,
+            a * self.rest + b * other.rest,
+            {name: a * self.targets[name] + b * value for name, value in other.targets.items()},
+        )
+
+    def apply_to(self, eqs: Equations) -> None:
+        """Sets loads, gravity and set-points of the equations."""
+        eqs.set_loads(list(self.loads))
+        eqs.core.set_gravity(self.gravity)
+        eqs.set_targets(self.rest, self.targets)
 
 
 def equations(mech: Mechanism) -> Equations:

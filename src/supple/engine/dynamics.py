@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
-from supple.engine.linear import evenly_scaled, linearised
+from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
@@ -113,7 +113,7 @@ class Simulation:
             raise MechanismError("`at` and `q` both say where the simulation starts; give one of them")
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
-            at.acting.on(eqs)
+            at.acting.apply_to(eqs)
             self._loads = {load.name: load for load in at.loads}
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
@@ -305,9 +305,9 @@ class Simulation:
         return self._eqs.reactions(self._core.reactions)
 
     @property
-    def held(self) -> dict[str, float]:
+    def motor_torques(self) -> dict[str, float]:
         """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
-        return self._eqs.held(self._core.mu)
+        return self._eqs.motor_torques(self._core.mu)
 
     @property
     def gap(self) -> float:

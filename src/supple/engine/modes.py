@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple.engine.linear import evenly_scaled, linearised
+from supple.engine.linearisation import evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array, lock

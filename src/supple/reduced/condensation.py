@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import Equations, Load, equations, loads, turned
+from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
-from supple.engine.statics import Acting
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
@@ -54,7 +53,7 @@ def condense(
 
 def _check_apart(model: ReducedModel) -> None:
     """Raises if two end effectors cannot move against each other."""
-    linear, names = model.linear, model.end_effectors
+    linear, names = model.linearisation, model.end_effectors
     twists = (linear.jacobian_of(names) @ linear.free).reshape(len(names), 6, -1)
     for i, first in enumerate(names):
         for j, second in enumerate(names[:i]):
@@ -93,22 +92,38 @@ class CondensedModel(Model):
     def under(
         self, wrenches: Mapping[str, ArrayLike], frame: str = "world", start: CondensedPose | None = None
     ) -> CondensedPose:
-        """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as for `supple.equilibrium`;
-        from rest, or from another pose. Raises `ConvergenceError` with the `load_fraction` reached."""
+        """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as in `supple.equilibrium`.
+
+        The wrenches grow slowly from those of `start`, or from none. The result lies on the same continuous branch of
+        stable equilibria. If that branch ends, `supple.equilibrium` finds the state that follows, and the result's
+        `snaps` says at which shares of the load.
+
+        Raises `ConvergenceError` with `load_fraction`, `reason` and `state` as `supple.equilibrium` does.
+        """
         solver = self._solver(start)
         for load in loads(self.mechanism, wrenches, frame):
             self.index(load.name)
         for i, name in enumerate(self.end_effectors):
             wrench = array((wrenches or {}).get(name, np.zeros(6)), (6,), f"wrench on '{name}'")
             solver.core.set_wrench(i, np.ascontiguousarray(wrench), frame == "world")
-        reached = solver.core.balance()
-        if reached < 1:
-            raise ConvergenceError(
-                f"no equilibrium of '{self.mechanism.name}' was found beyond {reached:.1%} of the load: it buckles or "
-                "runs away there; apply less, or add stiffness",
-                load_fraction=reached,
-            )
-        return solver.pose()
+        if solver.core.follow_branch() == 1:
+            return solver.pose()
+        before = self.rest if start is None else start.equilibrium
+        full = equilibrium(self.mechanism, wrenches, frame=frame, start=before)
+        solver.place(full.state, self._own_wrenches(full))
+        solver.core.follow_branch()
+        return replace(solver.pose(), snaps=full.snaps)
+
+    def _own_wrenches(self, eq: Equilibrium) -> Array:
+        """(6e,) wrenches on the end effectors in an equilibrium of the engine, in their own axes."""
+        wrenches = np.zeros((len(self.end_effectors), 6))
+        for load in eq.loads:
+            pose_body_frame = self.mechanism.frame(load.name)[1]
+            to_own = pose_body_frame[:3, :3].T
+            if load.world:
+                to_own = to_own @ eq.poses.array[load.body][:3, :3].T
+            wrenches[self.index(load.name)] += turned(to_own, load.wrench)
+        return wrenches.ravel()
 
     def at(self, poses: Mapping[str, ArrayLike], start: CondensedPose | None = None) -> CondensedPose:
         """Statics with every end effector held at a world pose (4, 4); from rest, or from another pose nearby."""
@@ -185,18 +200,20 @@ class CondensedPose:
     """Largest gap of a loop over the radius, or error of a motor or touched limit."""
     state: tuple[Array, Array, Array] = field(repr=False)
     acting: Acting = field(repr=False)
+    snaps: tuple[float, ...] = ()
+    """Shares of the load at which a stable branch ended, as in `Equilibrium.snaps`."""
 
     @cached_property
     def equilibrium(self) -> Equilibrium:
         """The same as an equilibrium of the engine, the wrenches fixed in the end effectors' own axes."""
         mech, names = self.model.mechanism, self.model.end_effectors
         eqs = equations(mech)
-        self.acting.on(eqs)
+        self.acting.apply_to(eqs)
         eqs.core.set_state(*self.state)
         eqs.core.evaluate(False)
         state = eqs.core.q, eqs.core.reactions, eqs.core.mu
         residual = max(eqs.core.imbalance, eqs.core.gap_size)
-        held = eqs.held(state[2])
+        held = eqs.motor_torques(state[2])
         reactions = eqs.reactions(state[1])
         assert len(names) == len(self.acting.loads)
         return Equilibrium(
@@ -216,7 +233,7 @@ class _Solver:
         self.model = model
         self.eqs: Equations = equations(mech)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        model.rest.acting.on(self.eqs)
+        model.rest.acting.apply_to(self.eqs)
         self.eqs.core.set_state(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]

@@ -13,9 +13,10 @@ from supple import spatial
 from supple.engine.assembly import Equations, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
-from supple.mechanism.axes import axis_slices, per_axis
-from supple.mechanism.kinematics import inertias, screws
+from supple.mechanism.axes import axis_slices
+from supple.mechanism.kinematics import screws
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linearisation:
     """A mechanism's equations, evaluated with their tangent at one state."""
 
     equations: Equations
@@ -128,14 +129,10 @@ class Linear:
     def mass(self) -> Array:
         """(m, m): mass and armature in the allowed motions."""
         mech, nb = self.mechanism, len(self.mechanism.bodies)
-        twists = self.motions[: 6 * nb].reshape(nb, 6, -1)
-        mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
-        turns = self.motions[6 * nb :]
-        total: Array = mass + turns.T @ (per_axis(mech, "armature")[:, None] * turns)
-        return total
+        return projected_mass(mech, self.motions[: 6 * nb].reshape(nb, 6, -1), self.motions[6 * nb :])
 
 
-def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linear:
+def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:
     """The linear system at an equilibrium, or at the reference pose taken as held: preload and gravity count as
     balanced there, so the tangent is that of the unloaded springs.
 
@@ -154,7 +151,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         checked_equilibrium(at, mech, "at")
         if not at.residual < 1e-6:
             raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
-        at.acting.on(eqs)
+        at.acting.apply_to(eqs)
         loads = []
         for load in at.loads:
             if load.world and load.name in turning:
@@ -164,7 +161,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         eqs.set_loads(loads)
         core.set_state(*at.state)
     core.evaluate(True)
-    return Linear(eqs)
+    return Linearisation(eqs)
 
 
 def _unloaded(mech: Mechanism) -> Mechanism:
@@ -197,7 +194,7 @@ def evenly_scaled(matrix: Array) -> tuple[Array, Array]:
     return scales, scales[:, None] * matrix * scales
 
 
-def loose_coordinates(linear: Linear) -> list[str]:
+def loose_coordinates(linear: Linearisation) -> list[str]:
     """Coordinates that move in a motion which the stiffness does not resist."""
     if not len(linear.stiffness):
         return []
@@ -209,7 +206,7 @@ def loose_coordinates(linear: Linear) -> list[str]:
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
 
 
-def check_held(linear: Linear) -> None:
+def check_held(linear: Linearisation) -> None:
     """Raises if coordinates move in a motion that nothing resists."""
     mech = linear.mechanism
     if all((j.stiffness > 0).all() for j in mech.joints):
