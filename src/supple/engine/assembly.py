@@ -19,6 +19,8 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
 AXES_PER_JOINT = 64
+ROUNDED = 1e-6
+"""Gap of a loop at the reference pose, rad or radii, below which it is a rounding of the file and taken as closed."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def equations(mech: Mechanism) -> Equations:
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
+    core.absorb_gaps(reference, ROUNDED)
     return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names)
 
 

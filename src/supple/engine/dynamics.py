@@ -233,11 +233,24 @@ class Simulation:
             self.reached(ahead, done)
             if done < len(ahead):
                 raise ConvergenceError(
-                    f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: limits or "
-                    "motors contradict each other, or a force is too large. The state is that of the last good step; "
-                    "apply less, or take a smaller dt",
+                    f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
+                    f"{self._unsettled()}. Limits or motors contradict each other, or a force is too large. The state is "
+                    "that of the last good step; apply less, or take a smaller dt",
                     time=self.time,
                 )
+
+    def _unsettled(self) -> str:
+        """What kept the last step from converging, for an error message."""
+        eqs = self._eqs
+        axis, joint, row, size = self._core.unsettled
+        if axis >= 0:
+            return f"coordinate '{list(eqs.axis)[axis]}' still moves by {size:.1g}"
+        if joint >= 0:
+            return f"the loop at joint '{eqs.mechanism.joints[joint].name}' stays open by {size:.1g}"
+        if row >= 0:
+            name = [*eqs.row, *eqs.limit_names][row]
+            return f"the motor, coupling or limit '{name}' is off by {size:.1g}"
+        return "a body or joint turns too far in one step"
 
     def _targets(self, n: int) -> tuple[list[int], Array]:
         """Rows of the motors with a function of time, and their positions (n, rows) at the ends of n time steps."""
