@@ -190,7 +190,7 @@ bool Articulated::solve(const Step& step) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         refactor = !(size < 0.05 * last);
-        const bool done = size < rounding || (size < 0.05 * last && size * size < rounding * last);
+        const bool done = size < rounding || (std::isfinite(last) && size < 0.05 * last && size * size < rounding * last);
         last = size;
         if (!done) continue;
         if (update_limits()) {
