@@ -10,13 +10,13 @@
 // changes the numbers that the manifold is described by and keeps K + J^T A J regular where K itself is not.
 #pragma once
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "dense.hpp"
 #include "pulled.hpp"
 #include "stepper.hpp"
 
@@ -205,9 +205,9 @@ class Condensed : public Participant {
     // in a World: every end effector is a frame; steps of backward Euler
     int frames() const override { return static_cast<int>(interior->tips.size()); }
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
-    void lean(const std::vector<Touch>& touches, const double* impulses) override;
+    void predict(const std::vector<Touch>& touches, const double* impulses) override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;

@@ -205,7 +205,7 @@ bool Stepper::begin() {
     return false;
 }
 
-Vec6 Stepper::drift(int b) const {
+Vec6 Stepper::free_velocity(int b) const {
     const Pose &from = history.H[b], &to = system_.state.H[b];
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }

@@ -28,7 +28,7 @@ class Stepper : public Participant {
     // touches may press a coordinate onto one or off it; the step itself keeps them by the system's own rows.
     int frames() const override { return system_.bodies(); }
     Pose frame(int i) const override { return history.H[i]; }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,

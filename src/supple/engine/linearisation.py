@@ -13,9 +13,10 @@ from supple import spatial
 from supple.engine.assembly import Equations, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
-from supple.mechanism.axes import axis_slices, per_axis
-from supple.mechanism.kinematics import inertias, screws
+from supple.mechanism.axes import axis_slices
+from supple.mechanism.kinematics import screws
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
@@ -131,11 +132,7 @@ class Linearisation:
     def mass(self) -> Array:
         """(m, m): mass and armature in the admissible motions."""
         mech, nb = self.mechanism, len(self.mechanism.bodies)
-        twists = self.motions[: 6 * nb].reshape(nb, 6, -1)
-        mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
-        turns = self.motions[6 * nb :]
-        total: Array = mass + turns.T @ (per_axis(mech, "armature")[:, None] * turns)
-        return total
+        return projected_mass(mech, self.motions[: 6 * nb].reshape(nb, 6, -1), self.motions[6 * nb :])
 
 
 def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:

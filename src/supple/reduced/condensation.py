@@ -53,7 +53,7 @@ def condense(
 
 def _check_not_tied(model: ReducedModel) -> None:
     """Raises if two end effectors cannot move relative to each other."""
-    linear, names = model.linear, model.end_effectors
+    linear, names = model.linearisation, model.end_effectors
     twists = (linear.jacobian_of(names) @ linear.free).reshape(len(names), 6, -1)
     for i, first in enumerate(names):
         for j, second in enumerate(names[:i]):
