@@ -9,7 +9,7 @@ namespace supple {
 
 namespace {
 
-constexpr double regularised = 1e-9;   // compliance of a tie over that of the mechanism: redundant ties stay solvable
+constexpr double regularised = 1e-8;   // compliance of a tie over that of the mechanism: redundant ties stay solvable
 constexpr double no_pivot = 1e-6;      // stiffness of a massless coordinate that nothing resists, over the mechanism's
 
 SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // of a front's tie columns
