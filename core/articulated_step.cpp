@@ -11,6 +11,7 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr double rounding = 1e-12;
+constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
 constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
@@ -191,7 +192,8 @@ bool Articulated::solve(const Step& step) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         refactor = !(size < 0.05 * last);
-        const bool done = size < rounding || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
+        const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
         last = size;
         if (!done) continue;
         if (update_limits()) {

@@ -10,6 +10,7 @@ constexpr int newton_limit = 25;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // a last correction this small, and shrinking fast, leaves far less
 constexpr double rounding = 1e-12;
+constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
 constexpr double closed = 1e-11;      // gaps of loops and errors of rows
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 }  // namespace
@@ -188,7 +189,8 @@ bool Stepper::solve(double h, int order, bool from_here) {
         system_.retract(base_, x_.data(), 1.0);
         ++iterations;
         shrinking_ = size < 0.05 * last;
-        const bool done = size < rounding || (size < last_motion && size < 0.01 * last);
+        const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
+        const bool done = size < rounding || stalled || (size < last_motion && size < 0.01 * last);
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
