@@ -56,7 +56,7 @@ class Articulated {
 
    private:
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
-    static constexpr int most_chunks = 12;  // of ties carried along by one node
+    static constexpr int most_chunks = 7;   // of ties carried along by one node
     struct Node {
         int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
         int size = 0;                           // coordinates: 0, 1 or 3

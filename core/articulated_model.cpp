@@ -392,6 +392,7 @@ void Articulated::lay_out_fronts() {
         fronts_.push_back(front);
     }
     operations_ += 24 * static_cast<long long>(n);
+    std::vector<int> continued;  // fronts with the rows of their only child's, which go on in the same place
     for (Front& front : fronts_) {
         const int parent = nodes_[front.node].parent;
         if (front.open > 0) {
@@ -403,6 +404,12 @@ void Articulated::lay_out_fronts() {
             front.aligned = true;
             for (int k = 0; k < front.open; ++k) front.aligned = front.aligned && front.place[k] == k;
         }
+        const int k = front_of_[front.node];
+        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
+                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
+        if (alone && front.own == 0 && fronts_[k + 1].chunks == front.chunks &&
+            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
+            continued.push_back(k);
         for (LoopEnd& end : ends_[front.node])
             end.place = static_cast<int>(
                 std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
@@ -412,6 +419,12 @@ void Articulated::lay_out_fronts() {
                     front.coupled.emplace_back(
                         static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
                         coupling.coefficients[q]);
+    }
+    for (std::size_t i = continued.size(); i-- > 0;) {
+        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
+        front.A = child.A;
+        front.B = child.B;
+        front.right = child.right;
     }
     balls_.clear();
     ball_of_.assign(n, -1);

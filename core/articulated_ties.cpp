@@ -1,6 +1,7 @@
 // Ties: loops and couplings. Their residuals, their columns in the articulated tangent, and nodes that carry them.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "articulated.hpp"
 #include "articulated_lanes.hpp"
@@ -141,7 +142,9 @@ template void Articulated::add_loop_wrench<false>(Lanes&, int, const Loop&, int)
 
 template <bool tangent>
 void Articulated::start_fronts() {
-    for (Front& front : fronts_) {
+    for (std::size_t f = 0; f < fronts_.size(); ++f) {
+        Front& front = fronts_[f];
+        if (f + 1 < fronts_.size() && fronts_[f + 1].A == front.A) continue;  // it goes on in its child's place
         const int k = front.open + front.own, wide = 1 + front.chunks;
         const Eight none = every(0.0);
         if (tangent) {
@@ -235,6 +238,61 @@ void Articulated::eliminate_own(Front& front) {
     }
 }
 
+namespace {
+
+// A -= u part^T, B -= part u^T / ... of the first 6 + m rows, where part and upart become l / d and u / d
+template <int wide>
+void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, double inverse) {
+    Eight l[wide], u[wide];
+    for (int c = 0; c < wide; ++c) {
+        l[c] = inverse * part[c];
+        u[c] = inverse * upart[c];
+    }
+    const double *lv = reinterpret_cast<const double*>(part), *uv = reinterpret_cast<const double*>(upart);
+    for (int r = 0; r < 6 + m; ++r) {
+        const int at = r < 6 ? r : r + 2;
+        const double ur = uv[at], lr = lv[at];
+        for (int c = 0; c < wide; ++c) {
+            A[r * wide + c] -= ur * l[c];
+            B[r * wide + c] -= lr * u[c];
+        }
+    }
+    for (int c = 0; c < wide; ++c) {
+        part[c] = l[c];
+        upart[c] = u[c];
+    }
+}
+
+// part = A^T s, upart = B^T s over the first six rows, `half` added to both
+template <int wide>
+void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& half, Eight* part, Eight* upart) {
+    for (int c = 0; c < wide; ++c) {
+        Eight l = c ? every(0.0) : half, u = l;
+        for (int k = 0; k < 6; ++k) {
+            l += s[k] * A[k * wide + c];
+            u += s[k] * B[k * wide + c];
+        }
+        part[c] = l;
+        upart[c] = u;
+    }
+}
+
+template <class Call>
+void with_width(int wide, Call call) {  // call(constant) for the usual widths
+    switch (wide) {
+        case 1: return call(std::integral_constant<int, 1>{});
+        case 2: return call(std::integral_constant<int, 2>{});
+        case 3: return call(std::integral_constant<int, 3>{});
+        case 4: return call(std::integral_constant<int, 4>{});
+        case 5: return call(std::integral_constant<int, 5>{});
+        case 6: return call(std::integral_constant<int, 6>{});
+        case 7: return call(std::integral_constant<int, 7>{});
+        default: return call(std::integral_constant<int, 8>{});
+    }
+}
+
+}  // namespace
+
 // A node with ties, or a ball joint: as in `inward`, for a front of 6 + m rows.
 template <bool second, bool tangent>
 bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const Eight& carried, double torque, double slope,
@@ -297,15 +355,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         if (tangent) {
             const double* sv = lanes.screw[l];
             const Eight half = load(lanes.half[l]);
-            for (int c = 0; c < wide; ++c) {
-                Eight u = c ? none : half, lft = c ? none : half;
-                for (int k = 0; k < 6; ++k) {
-                    u += sv[k] * FB[k * wide + c];
-                    lft += sv[k] * FA[k * wide + c];
-                }
-                upart[c] = u;
-                part[c] = lft;
-            }
+            with_width(wide, [&](auto w) { combine_rows<w()>(FA, FB, sv, half, part, upart); });
             for (const auto& [place, coefficient] : front->coupled) {
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
@@ -322,18 +372,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 out.inverse = 0;
             } else {
                 out.inverse = 1 / d;
-                for (int r = 0; r < 6 + m; ++r) {
-                    const double ur = r < 6 ? upart[0][r] * out.inverse : lane(upart, r - 6) * out.inverse;
-                    const double lr = r < 6 ? part[0][r] * out.inverse : lane(part, r - 6) * out.inverse;
-                    for (int c = 0; c < wide; ++c) {
-                        FA[r * wide + c] -= ur * part[c];
-                        FB[r * wide + c] -= lr * upart[c];
-                    }
-                }
-                for (int c = 0; c < wide; ++c) {
-                    part[c] *= out.inverse;
-                    upart[c] *= out.inverse;
-                }
+                with_width(wide, [&](auto w) { eliminate_column<w()>(FA, FB, part, upart, m, out.inverse); });
             }
         } else {
             const double rho = torque + sum(screw * R[0]);
@@ -440,6 +479,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     if (flags_[parent] & fronted) {
         Front& next = fronts_[front_of_[parent]];
         const int next_wide = 1 + next.chunks;
+        if (front && next.A == front->A) return sound;  // it goes on in the same place
         if (!tangent) {
             numbers_[next.right] += R[0];
             for (int k = 0; k < m; ++k) lane(&numbers_[next.right], front->place[k]) += lane(R, k);
