@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "link_blocks.hpp"
+
 namespace supple {
 
 // --- links ----------------------------------------------------------------------------------------------------------
@@ -41,19 +43,8 @@ void Links::update(const double* y, double* poses) {
 }
 
 void Links::run(const Block& block, int index) {
-    // twist (v, w) = offset + Phi y
-    Eight vx = load(block.offset[0]), vy = load(block.offset[1]), vz = load(block.offset[2]);
-    Eight wx = load(block.offset[3]), wy = load(block.offset[4]), wz = load(block.offset[5]);
     const double* map = maps_.data() + static_cast<std::size_t>(index) * m_ * 6 * width;
-    for (int j = 0; j < m_; ++j, map += 6 * width) {
-        const double y = y_[j];
-        vx += load(map) * y;
-        vy += load(map + width) * y;
-        vz += load(map + 2 * width) * y;
-        wx += load(map + 3 * width) * y;
-        wy += load(map + 4 * width) * y;
-        wz += load(map + 5 * width) * y;
-    }
+    const auto [vx, vy, vz, wx, wy, wz] = twists_of(block.offset, map, m_, y_);
     const Eight s = wx * wx + wy * wy + wz * wz;
     Eight a, b, c;
     if (largest(s) <= 10.0) {
@@ -82,7 +73,7 @@ void Links::run(const Block& block, int index) {
     const Eight e00 = 1.0 - yy - zz, e01 = xy - az, e02 = xz + ay;
     const Eight e10 = xy + az, e11 = 1.0 - xx - zz, e12 = yz - ax;
     const Eight e20 = xz - ay, e21 = yz + ax, e22 = 1.0 - xx - yy;
-    // rows of rest pose times exp, then one after the other for each link
+    // rest pose times exp
     Eight out[16];
     for (int r = 0; r < 3; ++r) {
         const Eight r0 = load(block.rest[3 * r]), r1 = load(block.rest[3 * r + 1]), r2 = load(block.rest[3 * r + 2]);
@@ -91,15 +82,8 @@ void Links::run(const Block& block, int index) {
         out[4 * r + 2] = r0 * e02 + r1 * e12 + r2 * e22;
         out[4 * r + 3] = load(block.rest[9 + r]) + r0 * tx + r1 * ty + r2 * tz;
     }
-    for (int k = 12; k < 16; ++k) out[k] = every(0);
-    transpose(out);
-    transpose(out + 8);
-    const int first = index * width, count = std::min(width, n_ - first);
-    double* pose = poses_ + 16 * static_cast<std::size_t>(first);
-    for (int l = 0; l < count; ++l, pose += 16) {
-        store(pose, out[l]);
-        std::memcpy(pose + 8, &out[8 + l], 4 * sizeof(double));
-    }
+    const int first = index * width;
+    write_poses(out, poses_ + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
 }
 
 // --- tree -----------------------------------------------------------------------------------------------------------
