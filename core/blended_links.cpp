@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "link_blocks.hpp"
 #include "spatial.hpp"
 
 namespace supple {
@@ -53,94 +54,68 @@ void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
 }
 
 void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) const {
-    alignas(64) double Q[4][width] = {}, D[4][width] = {};  // sums of a q and a p q
+    const Eight none = every(0);
+    Eight Q[4] = {none, none, none, none}, D[4] = {none, none, none, none};  // sums of a q and a p q
     for (const Use& each : use) {
         const Model& model = models_[each.model];
         const Block& block = model.blocks[index];
-        alignas(64) double x[6][width], s[width], quarter[width], c[width], half[width], third[width];
-        for (int k = 0; k < 6; ++k)
-            for (int l = 0; l < width; ++l) x[k][l] = block.offset[k][l];
         const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * width;
-        for (int j = 0; j < model.m; ++j, map += 6 * width) {
-            const double y = each.y[j];
-            for (int k = 0; k < 6; ++k)
-                for (int l = 0; l < width; ++l) x[k][l] += map[k * width + l] * y;
-        }
-        double largest = 0;
-        for (int l = 0; l < width; ++l) {
-            s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
-            quarter[l] = 0.25 * s[l];
-            largest = std::max(largest, s[l]);
-        }
-        // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
-        if (largest <= 10.0) {
-            store(c, stumpff<0, 11>(load(quarter)));
-            store(half, stumpff<1, 11>(load(quarter)));
-            store(third, stumpff<3>(load(s)));
-            for (int l = 0; l < width; ++l) half[l] *= 0.5;
+        const auto [vx, vy, vz, wx, wy, wz] = twists_of(block.offset, map, model.m, each.y);
+        const Eight s = wx * wx + wy * wy + wz * wz, quarter = 0.25 * s;
+        Eight ew, half, third;  // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
+        if (largest(s) <= 10.0) {
+            ew = stumpff<0, 11>(quarter);
+            half = 0.5 * stumpff<1, 11>(quarter);
+            third = stumpff<3>(s);
         } else {
+            alignas(64) double of[4][width];
+            store(of[0], s);
             for (int l = 0; l < width; ++l) {
-                const Stumpff small = stumpff(quarter[l]), whole = stumpff(s[l]);
-                c[l] = small[0];
-                half[l] = 0.5 * small[1];
-                third[l] = whole[3];
+                const Stumpff small = stumpff(0.25 * of[0][l]), whole = stumpff(of[0][l]);
+                of[1][l] = small[0];
+                of[2][l] = 0.5 * small[1];
+                of[3][l] = whole[3];
             }
+            ew = load(of[1]);
+            half = load(of[2]);
+            third = load(of[3]);
         }
-        for (int l = 0; l < width; ++l) {
-            // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
-            const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
-            const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
-            const double b = 2 * half[l] * half[l];
-            const double tx = vx + b * cx + third[l] * (wy * cz - wz * cy);
-            const double ty = vy + b * cy + third[l] * (wz * cx - wx * cz);
-            const double tz = vz + b * cz + third[l] * (wx * cy - wy * cx);
-            const double ex = half[l] * wx, ey = half[l] * wy, ez = half[l] * wz, ew = c[l];
-            const double rw = block.turn[0][l], rx = block.turn[1][l], ry = block.turn[2][l], rz = block.turn[3][l];
-            const double qw = rw * ew - rx * ex - ry * ey - rz * ez, qx = rw * ex + rx * ew + ry * ez - rz * ey;
-            const double qy = rw * ey - rx * ez + ry * ew + rz * ex, qz = rw * ez + rx * ey - ry * ex + rz * ew;
-            const auto& R = block.rotation;
-            const double px = block.place[0][l] + R[0][l] * tx + R[1][l] * ty + R[2][l] * tz;
-            const double py = block.place[1][l] + R[3][l] * tx + R[4][l] * ty + R[5][l] * tz;
-            const double pz = block.place[2][l] + R[6][l] * tx + R[7][l] * ty + R[8][l] * tz;
-            const double same = Q[0][l] * qw + Q[1][l] * qx + Q[2][l] * qy + Q[3][l] * qz;
-            const double a = same < 0 ? -each.weight : each.weight;
-            Q[0][l] += a * qw;
-            Q[1][l] += a * qx;
-            Q[2][l] += a * qy;
-            Q[3][l] += a * qz;
-            D[0][l] -= a * (px * qx + py * qy + pz * qz);
-            D[1][l] += a * (px * qw + py * qz - pz * qy);
-            D[2][l] += a * (py * qw + pz * qx - px * qz);
-            D[3][l] += a * (pz * qw + px * qy - py * qx);
-        }
+        // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
+        const Eight cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx, b = 2.0 * half * half;
+        const Eight tx = vx + b * cx + third * (wy * cz - wz * cy);
+        const Eight ty = vy + b * cy + third * (wz * cx - wx * cz);
+        const Eight tz = vz + b * cz + third * (wx * cy - wy * cx);
+        const Eight ex = half * wx, ey = half * wy, ez = half * wz;
+        const Eight rw = load(block.turn[0]), rx = load(block.turn[1]), ry = load(block.turn[2]), rz = load(block.turn[3]);
+        const Eight qw = rw * ew - rx * ex - ry * ey - rz * ez, qx = rw * ex + rx * ew + ry * ez - rz * ey;
+        const Eight qy = rw * ey - rx * ez + ry * ew + rz * ex, qz = rw * ez + rx * ey - ry * ex + rz * ew;
+        const auto& R = block.rotation;
+        const Eight px = load(block.place[0]) + load(R[0]) * tx + load(R[1]) * ty + load(R[2]) * tz;
+        const Eight py = load(block.place[1]) + load(R[3]) * tx + load(R[4]) * ty + load(R[5]) * tz;
+        const Eight pz = load(block.place[2]) + load(R[6]) * tx + load(R[7]) * ty + load(R[8]) * tz;
+        const Eight same = Q[0] * qw + Q[1] * qx + Q[2] * qy + Q[3] * qz;
+        const Eight a = choose(same < none, every(-each.weight), every(each.weight));
+        Q[0] += a * qw;
+        Q[1] += a * qx;
+        Q[2] += a * qy;
+        Q[3] += a * qz;
+        D[0] -= a * (px * qx + py * qy + pz * qz);
+        D[1] += a * (px * qw + py * qz - pz * qy);
+        D[2] += a * (py * qw + pz * qx - px * qz);
+        D[3] += a * (pz * qw + px * qy - py * qx);
     }
-    alignas(64) double out[12][width];
-    for (int l = 0; l < width; ++l) {
-        const double w = Q[0][l], x = Q[1][l], y = Q[2][l], z = Q[3][l];
-        const double scale = 1 / (w * w + x * x + y * y + z * z), two = 2 * scale;
-        const double xx = two * x * x, yy = two * y * y, zz = two * z * z;
-        const double xy = two * x * y, xz = two * x * z, yz = two * y * z;
-        const double wx = two * w * x, wy = two * w * y, wz = two * w * z;
-        out[0][l] = 1 - yy - zz;
-        out[1][l] = xy - wz;
-        out[2][l] = xz + wy;
-        out[4][l] = xy + wz;
-        out[5][l] = 1 - xx - zz;
-        out[6][l] = yz - wx;
-        out[8][l] = xz - wy;
-        out[9][l] = yz + wx;
-        out[10][l] = 1 - xx - yy;
-        // vector part of D conj(Q)
-        const double dw = D[0][l], dx = D[1][l], dy = D[2][l], dz = D[3][l];
-        out[3][l] = scale * (dx * w - dw * x - dy * z + dz * y);
-        out[7][l] = scale * (dy * w - dw * y - dz * x + dx * z);
-        out[11][l] = scale * (dz * w - dw * z - dx * y + dy * x);
-    }
-    const int first = index * width, count = std::min(width, n_ - first);
-    for (int l = 0; l < count; ++l) {
-        double* pose = poses + 16 * static_cast<std::size_t>(first + l);
-        for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
-    }
+    const Eight w = Q[0], x = Q[1], y = Q[2], z = Q[3];
+    const Eight scale = 1.0 / (w * w + x * x + y * y + z * z), two = 2.0 * scale;
+    const Eight xx = two * x * x, yy = two * y * y, zz = two * z * z;
+    const Eight xy = two * x * y, xz = two * x * z, yz = two * y * z;
+    const Eight wx = two * w * x, wy = two * w * y, wz = two * w * z;
+    // rotation of Q, and the vector part of D conj(Q)
+    const Eight dw = D[0], dx = D[1], dy = D[2], dz = D[3];
+    Eight out[16] = {1.0 - yy - zz, xy - wz, xz + wy, scale * (dx * w - dw * x - dy * z + dz * y),
+                     xy + wz, 1.0 - xx - zz, yz - wx, scale * (dy * w - dw * y - dz * x + dx * z),
+                     xz - wy, yz + wx, 1.0 - xx - yy, scale * (dz * w - dw * z - dx * y + dy * x)};
+    const int first = index * width;
+    write_poses(out, poses + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
 }
 
 }  // namespace supple

@@ -30,6 +30,12 @@ typedef double Eight __attribute__((vector_size(8 * width)));
 typedef long long Mask __attribute__((vector_size(8 * width)));  // result of a comparison, for `choose`
 
 SUPPLE_INLINE Eight every(double value) { return Eight{} + value; }
+SUPPLE_INLINE Eight load(const double* from) {
+    Eight v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+SUPPLE_INLINE void store(double* to, const Eight& v) { std::memcpy(to, &v, sizeof v); }
 SUPPLE_INLINE Eight choose(const Mask& mask, const Eight& yes, const Eight& no) { return mask ? yes : no; }
 
 template <int... at>
@@ -120,6 +126,24 @@ SUPPLE_INLINE Eight every(double value) {
     const Part all = Part{} + value;
     return {all, all SUPPLE_IF_FOUR(, all, all)};
 }
+
+// Part by part: GCC copies a whole struct through memory in pieces that later reads have to wait for.
+SUPPLE_INLINE Part load_part(const double* from) {
+    Part v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+SUPPLE_INLINE Eight load(const double* from) {
+    return {load_part(from), load_part(from + part_width)
+            SUPPLE_IF_FOUR(, load_part(from + 2 * part_width), load_part(from + 3 * part_width))};
+}
+SUPPLE_INLINE void store(double* to, const Eight& v) {
+    std::memcpy(to, &v.a, sizeof v.a);
+    std::memcpy(to + part_width, &v.b, sizeof v.b);
+    SUPPLE_IF_FOUR(std::memcpy(to + 2 * part_width, &v.c, sizeof v.c);)
+    SUPPLE_IF_FOUR(std::memcpy(to + 3 * part_width, &v.d, sizeof v.d);)
+}
+
 SUPPLE_INLINE Eight choose(const Mask& mask, const Eight& yes, const Eight& no) {
     return {mask.a ? yes.a : no.a, mask.b ? yes.b : no.b SUPPLE_IF_FOUR(, mask.c ? yes.c : no.c, mask.d ? yes.d : no.d)};
 }
@@ -174,12 +198,6 @@ SUPPLE_INLINE Eight picked(const Eight& v) {
 #undef SUPPLE_IF_FOUR
 #endif
 
-SUPPLE_INLINE Eight load(const double* from) {
-    Eight v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-}
-SUPPLE_INLINE void store(double* to, const Eight& v) { std::memcpy(to, &v, sizeof v); }
 SUPPLE_INLINE Eight larger(const Eight& a, const Eight& b) { return choose(a > b, a, b); }
 
 SUPPLE_INLINE double sum(const Eight& v) {  // by halves

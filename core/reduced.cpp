@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "link_blocks.hpp"
+
 namespace supple {
 
 // --- links ----------------------------------------------------------------------------------------------------------
@@ -41,59 +43,47 @@ void Links::update(const double* y, double* poses) {
 }
 
 void Links::run(const Block& block, int index) {
-    alignas(64) double x[6][width], s[width], a[width], b[width], c[width];
-    for (int k = 0; k < 6; ++k)
-        for (int l = 0; l < width; ++l) x[k][l] = block.offset[k][l];
     const double* map = maps_.data() + static_cast<std::size_t>(index) * m_ * 6 * width;
-    for (int j = 0; j < m_; ++j, map += 6 * width) {
-        const double y = y_[j];
-        for (int k = 0; k < 6; ++k)
-            for (int l = 0; l < width; ++l) x[k][l] += map[k * width + l] * y;
-    }
-    double largest = 0;
-    for (int l = 0; l < width; ++l) {
-        s[l] = x[3][l] * x[3][l] + x[4][l] * x[4][l] + x[5][l] * x[5][l];
-        largest = std::max(largest, s[l]);
-    }
-    if (largest <= 10.0) {
-        store(b, stumpff<2>(load(s)));
-        store(c, stumpff<3>(load(s)));
-        for (int l = 0; l < width; ++l) a[l] = 1 - s[l] * c[l];
+    const auto [vx, vy, vz, wx, wy, wz] = twists_of(block.offset, map, m_, y_);
+    const Eight s = wx * wx + wy * wy + wz * wz;
+    Eight a, b, c;
+    if (largest(s) <= 10.0) {
+        b = stumpff<2>(s);
+        c = stumpff<3>(s);
+        a = 1.0 - s * c;
     } else {
+        alignas(64) double of[4][width];
+        store(of[0], s);
         for (int l = 0; l < width; ++l) {
-            const Stumpff g = stumpff(s[l]);
-            a[l] = g[1];
-            b[l] = g[2];
-            c[l] = g[3];
+            const Stumpff g = stumpff(of[0][l]);
+            for (int k = 1; k < 4; ++k) of[k][l] = g[k];
         }
+        a = load(of[1]);
+        b = load(of[2]);
+        c = load(of[3]);
     }
     // exp: E = I + a [w] + b [w]^2 and t = v + b w x v + c w x (w x v)
-    alignas(64) double out[12][width];
-    for (int l = 0; l < width; ++l) {
-        const double vx = x[0][l], vy = x[1][l], vz = x[2][l], wx = x[3][l], wy = x[4][l], wz = x[5][l];
-        const double cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
-        const double tx = vx + b[l] * cx + c[l] * (wy * cz - wz * cy);
-        const double ty = vy + b[l] * cy + c[l] * (wz * cx - wx * cz);
-        const double tz = vz + b[l] * cz + c[l] * (wx * cy - wy * cx);
-        const double xx = b[l] * wx * wx, yy = b[l] * wy * wy, zz = b[l] * wz * wz;
-        const double xy = b[l] * wx * wy, xz = b[l] * wx * wz, yz = b[l] * wy * wz;
-        const double ax = a[l] * wx, ay = a[l] * wy, az = a[l] * wz;
-        const double e00 = 1 - yy - zz, e01 = xy - az, e02 = xz + ay;
-        const double e10 = xy + az, e11 = 1 - xx - zz, e12 = yz - ax;
-        const double e20 = xz - ay, e21 = yz + ax, e22 = 1 - xx - yy;
-        for (int r = 0; r < 3; ++r) {
-            const double r0 = block.rest[3 * r][l], r1 = block.rest[3 * r + 1][l], r2 = block.rest[3 * r + 2][l];
-            out[4 * r][l] = r0 * e00 + r1 * e10 + r2 * e20;
-            out[4 * r + 1][l] = r0 * e01 + r1 * e11 + r2 * e21;
-            out[4 * r + 2][l] = r0 * e02 + r1 * e12 + r2 * e22;
-            out[4 * r + 3][l] = block.rest[9 + r][l] + r0 * tx + r1 * ty + r2 * tz;
-        }
+    const Eight cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx;
+    const Eight tx = vx + b * cx + c * (wy * cz - wz * cy);
+    const Eight ty = vy + b * cy + c * (wz * cx - wx * cz);
+    const Eight tz = vz + b * cz + c * (wx * cy - wy * cx);
+    const Eight xx = b * wx * wx, yy = b * wy * wy, zz = b * wz * wz;
+    const Eight xy = b * wx * wy, xz = b * wx * wz, yz = b * wy * wz;
+    const Eight ax = a * wx, ay = a * wy, az = a * wz;
+    const Eight e00 = 1.0 - yy - zz, e01 = xy - az, e02 = xz + ay;
+    const Eight e10 = xy + az, e11 = 1.0 - xx - zz, e12 = yz - ax;
+    const Eight e20 = xz - ay, e21 = yz + ax, e22 = 1.0 - xx - yy;
+    // rest pose times exp
+    Eight out[16];
+    for (int r = 0; r < 3; ++r) {
+        const Eight r0 = load(block.rest[3 * r]), r1 = load(block.rest[3 * r + 1]), r2 = load(block.rest[3 * r + 2]);
+        out[4 * r] = r0 * e00 + r1 * e10 + r2 * e20;
+        out[4 * r + 1] = r0 * e01 + r1 * e11 + r2 * e21;
+        out[4 * r + 2] = r0 * e02 + r1 * e12 + r2 * e22;
+        out[4 * r + 3] = load(block.rest[9 + r]) + r0 * tx + r1 * ty + r2 * tz;
     }
-    const int first = index * width, count = std::min(width, n_ - first);
-    for (int l = 0; l < count; ++l) {
-        double* pose = poses_ + 16 * static_cast<std::size_t>(first + l);
-        for (int k = 0; k < 12; ++k) pose[k] = out[k][l];
-    }
+    const int first = index * width;
+    write_poses(out, poses_ + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
 }
 
 // --- tree -----------------------------------------------------------------------------------------------------------
