@@ -67,10 +67,14 @@ Version = Annotated[
     ),
 ]
 Duration = Annotated[
-    float | None, typer.Option("--time", metavar="SECONDS", help="Simulate for this time, instead of statics")
+    float | None, typer.Option("--time", metavar="SECONDS", help="Simulate this time, instead of the equilibrium")
 ]
-StepSize = Annotated[float | None, typer.Option("--dt", metavar="SECONDS", help="Time step of the simulation (0.002)")]
-Integrator = Annotated[str | None, typer.Option("--method", help="Integrator of the simulation: euler or bdf2 (euler)")]
+StepSize = Annotated[
+    float | None, typer.Option("--dt", metavar="SECONDS", help="Time step of the simulation (default 0.002)")
+]
+Integrator = Annotated[
+    str | None, typer.Option("--method", help="Integrator of the simulation: euler or bdf2 (default euler)")
+]
 PrintAll = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
 Picture = Annotated[Path, typer.Option("--picture", "-o", help="File for the picture")]
 Files = Annotated[
@@ -80,13 +84,14 @@ Files = Annotated[
         "--picture",
         "-o",
         metavar="FILE",
-        help="Picture (.png, .pdf, .svg; supple-run.png) or, with --time, recording (.npz) or motion (.glb); "
-        "may be repeated",
+        help="File to write: picture (.png, .pdf, .svg) or, with --time, recording (.npz) or glTF animation (.glb); "
+        "may be repeated (default supple-run.png)",
     ),
 ]
 ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the model (.npz)")]
 MethodName = Annotated[
-    str | None, typer.Option("--method", help=f"Method at the start: {', '.join(METHODS)} (the fastest that fits)")
+    str | None,
+    typer.Option("--method", help=f"Method at the start: {', '.join(METHODS)} (default: the fastest that is possible)"),
 ]
 
 
@@ -211,9 +216,12 @@ def explore(
     source: Source,
     end_effector: EndEffectors = None,
     max_error: Annotated[
-        float, typer.Option("--max-error", help="Allowed error of end effectors and joints, over the radius")
+        float,
+        typer.Option("--max-error", help="Allowed position error of end effectors and separation, over the radius"),
     ] = 0.05,
-    reach: Annotated[float, typer.Option("--reach", help="Range of motion of end effectors, over the radius")] = 0.5,
+    reach: Annotated[
+        float, typer.Option("--reach", help="Largest displacement of end effectors, over the radius of the mechanism")
+    ] = 0.5,
     budget: Annotated[int, typer.Option("--budget", help="Largest number of linear models")] = 100,
     keyframe: KeyframeName = None,
     springs: Springs = None,
@@ -221,7 +229,7 @@ def explore(
     out: ModelFile = Path("supple-models.npz"),
     as_json: AsJson = False,
 ) -> None:
-    """Find linear models over a range of motion automatically, and save the blended model to a file.
+    """Find linear models over a range of motion, and save the blended model to a file.
 
     For example: supple explore ladder --max-error 0.05 --reach 0.5 -o ladder.npz
     """
@@ -259,7 +267,7 @@ def compare(
 ) -> None:
     """Compare every method with the engine on your mechanism: error, separation, loop gaps, speed.
 
-    Without --force each end effector is pulled along its softest direction, by about 0.3 of the radius.
+    Without --force a force pulls each end effector along its softest direction, by about 0.3 of the radius.
     For example: supple compare robot.xml --end-effector hand
     """
     from supple.cli.comparison import compare as compare_methods
@@ -300,7 +308,7 @@ def view(
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Simulate a mechanism or a contact scene in the browser, and pull it there.
+    """Simulate a mechanism or a contact scene in the browser, where you can pull it.
 
     For example: supple view ladder, or supple view trampoline
     """
@@ -321,13 +329,14 @@ def view(
 def replay(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="Recording of a run, a .npz file")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the motion (.glb) or a picture of its end (.png) instead")
+        Path | None,
+        typer.Option("--out", "-o", help="Write a glTF animation (.glb) or a picture of the end (.png) instead"),
     ] = None,
     host: Host = HOST,
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Play a recording in the browser, with a timeline, or convert it to a file for Blender.
+    """Play a recording in the browser, with a timeline, or convert it to glTF for Blender.
 
     For example: supple run ladder --force tip 0 50 0 --time 2 -o run.npz, then supple replay run.npz
     """
@@ -351,7 +360,7 @@ def replay(
 
 @app.command()
 def demo(picture: Picture = Path("supple-demo.png")) -> None:
-    """Reduce the ladder to its top rung, blend three such models, pull it, compare with the engine and MuJoCo."""
+    """Pull the top rung of the ladder, and compare all methods with the engine and MuJoCo."""
     from supple.cli.demo import run_demo
 
     with _errors_in_one_line(), warnings.catch_warnings():

@@ -21,12 +21,12 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="NAME_OR_FILE",
-        help="Mechanism of the library (ladder, helix ...) or MJCF, URDF or JSON file",
+        help="MJCF, URDF or JSON file, or the name of a mechanism of the library (ladder, helix ...)",
         autocompletion=lambda incomplete: completions(supple.library.__all__, incomplete),
     ),
 ]
-KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Keyframe of the file to take as reference pose")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts")]
+KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Keyframe of the file to use as reference pose")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, for scripts")]
 Forces = Annotated[
     list[str] | None,
     typer.Option("--force", metavar="BODY FX FY FZ", help="Force on a body or site, N; may be repeated"),
@@ -37,21 +37,26 @@ Torques = Annotated[
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="NAME VALUE", help="Set-point of a spring or motor, rad or m"),
+    typer.Option("--target", metavar="NAME VALUE", help="Set-point of a spring or motor, rad or m; may be repeated"),
 ]
 Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
 Springs = Annotated[
     float | None,
-    typer.Option("--springs", metavar="STIFFNESS", help="Add springs where nothing holds a joint, N m/rad or N/m"),
+    typer.Option(
+        "--springs", metavar="STIFFNESS", help="Add springs to the coordinates that nothing holds, N m/rad or N/m"
+    ),
 ]
 Damping = Annotated[
     float | None,
-    typer.Option("--damping", metavar="DAMPING", help="Damping of those springs, N m s/rad or N s/m (none)"),
+    typer.Option("--damping", metavar="DAMPING", help="Damping of the added springs, N m s/rad or N s/m (default 0)"),
 ]
 EndEffectors = Annotated[
     list[str] | None,
     typer.Option(
-        "--end-effector", "-e", metavar="NAME", help="Body or site that is pulled; may be repeated (default: the tips)"
+        "--end-effector",
+        "-e",
+        metavar="NAME",
+        help="Body or site that the model keeps or that you pull; may be repeated (default: names that end in tip)",
     ),
 ]
 Host = Annotated[

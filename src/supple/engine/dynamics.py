@@ -58,7 +58,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class SavedState:
-    """Everything that the next time steps depend on: a restored simulation gives the same bits."""
+    """Everything that the next time steps depend on: a restored simulation repeats to the last bit."""
 
     history: Array
     loads: dict[str, Load]
@@ -68,7 +68,7 @@ class SavedState:
 
 
 class Simulation:
-    """The motion of a mechanism by implicit time steps of `dt` seconds. All joints are closed at the end of each step.
+    """Simulates a mechanism by implicit time steps of `dt` seconds. All joints are closed at the end of each step.
 
     Args:
         mech: the mechanism.
@@ -76,8 +76,8 @@ class Simulation:
         method: "euler" (backward Euler, first order, damps fast vibrations) or "bdf2" (second order).
         q: (dof,) initial coordinates, rad and m; those of the reference pose if not given.
         rates: (dof,) their initial rates; zero if not given.
-        at: an equilibrium to start in, with its loads.
-        motors: motor names to functions of time (s) that return their positions (rad or m).
+        at: an equilibrium to start in; its loads and set-points keep acting.
+        motors: for each motor name a function of time (s) that returns the motor's position (rad or m).
     """
 
     def __init__(
@@ -209,11 +209,11 @@ class Simulation:
         )
 
     def set_target(self, name: str, value: float) -> None:
-        """Set-point (rad or m) of a sprung joint, of a coupling or of a motor."""
+        """Sets the set-point (rad or m) of a joint's spring, of a coupling or of a motor."""
         self.set_targets({name: value})
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
-        """Sets several set-points: all of them, or none if one is wrong."""
+        """Sets several set-points by name. If one is wrong, none is changed."""
         for name in read_targets(targets):
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
@@ -222,8 +222,8 @@ class Simulation:
     def step(self, n: int = 1) -> None:
         """Advances by n time steps.
 
-        Raises `ConvergenceError` with the `time` reached if a step fails at every size. The simulation is then in the
-        state of the last good step.
+        Raises `ConvergenceError` if a step does not converge, even when divided into smaller ones. The error's `time`
+        and the simulation are then those after the last step that converged.
         """
         check_count(n)
         driven, targets = self._targets(n)
@@ -288,7 +288,7 @@ class Simulation:
 
     @property
     def time(self) -> float:
-        """s."""
+        """Simulated time, s."""
         return float(self._core.time)
 
     @property
@@ -319,7 +319,7 @@ class Simulation:
 
     @property
     def gap(self) -> float:
-        """Largest gap of a joint that closes a loop, m or rad. All other joints are closed by construction."""
+        """Largest gap of a joint that closes a loop, m or rad. The joints of the spanning tree have no gap."""
         return float(np.abs(self._core.gaps).max(initial=0.0))
 
     @property
@@ -329,7 +329,7 @@ class Simulation:
     # saving
 
     def save(self) -> SavedState:
-        """Returns the present state. After `restore` the simulation gives the same bits as before."""
+        """Returns the present state. After `restore` the simulation repeats to the last bit."""
         return SavedState(
             self._core.history(), dict(self._loads), dict(self._handles), self._eqs.rest, dict(self._eqs.targets)
         )

@@ -33,10 +33,10 @@ class Modes:
 
 
 def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = None) -> Modes:
-    """Natural frequencies and shapes at an equilibrium, or without `at` at the reference pose.
+    """Computes natural frequencies and mode shapes at the equilibrium `at`, or without it at the reference pose.
 
-    At the reference pose preload and gravity count as balanced. `count` is the number of modes, slowest first; all if
-    it is not given.
+    At the reference pose preload and gravity are treated as balanced. `count` is the number of modes, slowest first; by
+    default all.
     """
     from scipy.linalg import eigh
 

@@ -1,4 +1,4 @@
-"""Full nonlinear statics: the equilibrium at the end of a load that is applied slowly."""
+"""Full nonlinear statics: the equilibrium that a slowly applied load leads to."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ class Equilibrium:
     motor_torques: dict[str, float]
     """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
     residual: float
-    """Largest unbalanced torque of a coordinate over what its joint carries, or gap of a loop over the radius."""
+    """The largest of three errors: the unbalanced torque of a coordinate relative to the torque that its joint carries,
+    the gap of a loop over the radius, and the error of a motor, rigid coupling or touched limit."""
     load_fraction: float
-    """1 for the full load."""
+    """Share of the load that this state balances: 1, or less in the `state` of a `ConvergenceError`."""
     iterations: int
-    """Newton steps in all."""
+    """Total number of Newton iterations."""
     acting: Acting = field(repr=False)
     """Loads, gravity and set-points that this state balances."""
     state: tuple[Array, Array, Array] = field(repr=False)
-    """Coordinates of every joint, multipliers of joints and of rows: the start of a later solve."""
+    """Coordinates of every joint, multipliers of joints and of constraint rows; a later solve can start from them."""
     snaps: tuple[float, ...] = ()
-    """Shares of the load at which a stable branch ended and the mechanism jumped to another one: snap-throughs, or 0 if
-    the start was not stable. Empty if the path from the start is continuous."""
+    """Shares of the load (0 to 1) at which a stable branch ended and the mechanism jumped to another one. The share is
+    0 if the start was not stable. Empty if the path from the start is continuous."""
     path: LoadPath | None = field(default=None, repr=False)
-    """The equilibria on the way, if `path=True` was asked for."""
+    """The equilibria on the way to the load; None without `path=True`."""
 
     def __post_init__(self) -> None:
         lock((self.state, self.coordinates, self.reactions))  # these share memory, so all of them are read-only
@@ -63,7 +64,7 @@ class Equilibrium:
 
     @cached_property
     def stable(self) -> bool:
-        """Whether the equilibrium is a minimum of the energy: every small motion meets a restoring force."""
+        """Whether the energy has a minimum here, so that every small motion causes a restoring force."""
         from supple.engine.modes import smallest_stiffness
 
         return smallest_stiffness(self) > 0
@@ -79,25 +80,27 @@ def equilibrium(
     path: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Equilibrium:
-    """Finds the equilibrium of a mechanism under wrenches, its springs and gravity.
+    """Computes the static equilibrium of a mechanism under its springs, gravity and applied wrenches.
 
     Args:
         mech: the mechanism.
-        wrenches: names of bodies or sites to (6,) arrays, force (N) then torque (N m), at the frame's origin.
-        frame: "world" keeps the wrenches' directions fixed in the world, "body" lets them turn with the body.
+        wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body or site. It acts at the origin of
+            the body or site.
+        frame: axes of the wrenches. "world": their directions are fixed in the world. "body": they turn with the body.
         targets: set-points of springs and motors by name, rad or m.
-        start: the equilibrium to start from; the reference pose without loads and gravity if not given.
+        start: the equilibrium to start from; by default the reference pose without loads and gravity.
         path: whether the result's `path` has the equilibria on the way.
-        progress: called with each share of the load that is reached.
+        progress: a function that is called with each share of the load (0 to 1) that is reached.
 
-    The result is that of a slow load: loads, gravity and set-points change in proportion from the start to their
-    full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
-    nearest stable state downhill in energy is followed on, and `snaps` lists the shares at which this happened.
+    The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
+    their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
+    solver goes downhill in energy to another stable state and follows its branch; `snaps` lists the shares of the load
+    at which this happened.
 
     Raises:
-        ConvergenceError: the path ends before the full load and leads to no other state. The error has
+        ConvergenceError: the path ends before the full load, and no other stable state was found. The error has
             `load_fraction`, `reason` ("snap", "limit" or "singular") and `state` (the Equilibrium there).
-        MechanismError: some motion meets no resistance, or an argument is wrong.
+        MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
     eqs = equations(mech)
     acting = tuple(loads(mech, wrenches, frame))

@@ -1,4 +1,4 @@
-"""Quasi-statics of huge linkages: only the joints that matter, within a stated error."""
+"""Quasi-statics of large linkages: computes only the joints with the largest accelerations, within an allowed error."""
 
 from supple.linkage.adaptive import AdaptiveLinkage, LinkageStep
 

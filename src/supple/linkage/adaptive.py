@@ -1,4 +1,4 @@
-"""Adaptive quasi-statics: computes only the joint accelerations that the stated error requires."""
+"""Adaptive quasi-statics: computes only the joint accelerations that the allowed error requires."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LinkageStep:
     """Number of joints whose acceleration was computed; the others do not move. All joints where a full pass was
     cheaper than an adaptive one."""
     error_bound: float
-    """The error of the joint accelerations, by the linkage's measure, is at most this. Includes an estimate of the
+    """Upper bound of the error of the joint accelerations, by the linkage's measure. It includes an estimate of the
     rounding errors, so it is not exactly 0 when all joints are computed."""
     moved: NDArray[np.intp]
     """(computed,) indices of these joints, in the order of computation."""
@@ -72,19 +72,19 @@ class LivePoses(Sequence[Array]):
 
 
 class AdaptiveLinkage:
-    """Quasi-statics of an acyclic linkage within a stated error (Redon and Lin, CAD 2006).
+    """Quasi-statics of a tree of bodies within an allowed error (Redon and Lin, CAD 2006).
 
-    Each step starts from rest: joint accelerations under loads, gravity, joint forces and springs, then
-    q += 1/2 qdd dt^2. The joints with the largest accelerations are computed first, until the error of the
-    accelerations is at most `error` by the `measure`:
+    Each step starts from rest. It computes the joint accelerations qdd under loads, gravity, joint forces and springs,
+    then moves the joints by q += 1/2 qdd dt^2. The joints with the largest accelerations are computed first, until the
+    error of the accelerations is at most `error` by the `measure`:
 
     - `absolute_linkage`, `relative_linkage`: norm of all joint accelerations left out; relative to the norm of all
     - `absolute_joint`, `relative_joint`: largest joint acceleration left out; relative to the largest of all
 
-    rad/s^2 and m/s^2 count alike; a joint of several axes counts by its norm. `error=0` computes every joint in a full
-    pass. A full pass also replaces an adaptive one that would take more operations (large linkages only). Springs
-    (with curves) act and armatures count. Dampers and limits are ignored. Motors and couplings raise an error.
-    `loops="penalty"` cuts loops and closes them by penalty forces, so gaps remain under load.
+    rad/s^2 and m/s^2 are added without a scale; a joint of several axes counts by its norm. `error=0` computes every
+    joint in a full pass. A full pass also replaces an adaptive one that would take more operations (large linkages
+    only). Springs (with curves) and armatures are included. Dampers and limits are ignored. Motors and couplings raise
+    an error. `loops="penalty"` cuts loops and closes them by penalty forces, so gaps remain under load.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class AdaptiveLinkage:
 
     @classmethod
     def from_arrays(cls, *, error: float = 0.0, measure: str = "relative_joint", **arrays: Any) -> AdaptiveLinkage:
-        """A linkage from the arrays of a `supple.mechanism.tree.Tree`: parent, pose_parent, pose_child, twists,
-        mass, centre, inertia, and the optional ones. Bodies and joints go by index."""
+        """Makes a linkage from the arrays of a `supple.mechanism.tree.Tree`: parent, pose_parent, pose_child, twists,
+        mass, centre, inertia, and the optional ones. Bodies and joints are given by index."""
         return cls(Tree(**arrays), error, measure)
 
     # inputs
 
     def apply(self, body: str | int, wrench: ArrayLike, frame: str = "world") -> None:
-        """A wrench (6,), force (N) then torque (N m), on a body or site at its origin, until changed."""
+        """Applies a wrench (6,), force (N) then torque (N m), at the origin of a body or site, until changed."""
         index, pose_body_frame = self._frame(body)
         values = array(wrench, (6,), f"wrench on {body!r} (force, then torque)")
         if frame not in ("world", "body"):
@@ -138,7 +138,7 @@ class AdaptiveLinkage:
         self._set_load(index if pose_body_frame is None else body, index, point, values, frame == "world")
 
     def set_joint_force(self, joint: str | int, force: ArrayLike) -> None:
-        """An active torque (N m) or force (N) on a joint's axes (k,), until changed; of a rotation vector, a torque
+        """Applies a torque (N m) or force (N) to a joint's axes (k,), until changed; for a rotation vector, a torque
         in the joint's axes on the child."""
         first, count = self._axes(joint)
         values = array(np.atleast_1d(np.asarray(force)), (count,), f"force of joint {joint!r} ({count} axes)")
@@ -146,7 +146,7 @@ class AdaptiveLinkage:
             self._core.set_force(first + i, value)
 
     def set_target(self, joint: str | int, value: ArrayLike) -> None:
-        """Rest position (rad or m) of a joint's springs (k,)."""
+        """Sets the rest (k,), rad or m, of a joint's springs."""
         first, count = self._axes(joint)
         values = array(np.atleast_1d(np.asarray(value)), (count,), f"target of joint {joint!r} ({count} axes)")
         sprung = self.tree.stiffness[first : first + count] > 0
@@ -156,12 +156,12 @@ class AdaptiveLinkage:
             self._core.set_rest(first + i, each)
 
     def set_gravity(self, gravity: ArrayLike) -> None:
-        """(3,) m/s^2 in world axes."""
+        """Sets gravity (3,), m/s^2 in world axes."""
         self._core.set_gravity(array(gravity, (3,), "gravity"))
 
     def step(self, dt: float, budget: float | None = None) -> LinkageStep:
-        """One step of `dt` seconds from rest. With a `budget` (s of computing time) the pass stops when the budget is
-        used up or `error` is reached, whichever comes first; the result states the bound that was reached."""
+        """Makes one step of `dt` seconds from rest. With a `budget` (s of computing time) the pass stops when the
+        budget is used up or `error` is reached, whichever comes first; the result has the error bound at that point."""
         dt = positive_seconds(dt)
         self._check_stable(dt)
         result = self._advance(dt, budget, dt)

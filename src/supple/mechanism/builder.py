@@ -22,7 +22,7 @@ AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 class Builder:
-    """Collects bodies and joints, then `build()` checks and freezes them.
+    """Builds a `Mechanism` part by part; `build()` checks and returns it.
 
     >>> arm = supple.Builder("arm")
     >>> arm.link("upper", start=(0, 0, 0), end=(0, 0, 0.5), mass=1.0)
@@ -132,28 +132,28 @@ class Builder:
         )
 
     def fixed(self, name: str, parent: str, child: str) -> None:
-        """No motion at all."""
+        """Adds a fixed joint, which allows no motion."""
         self.joint(name, parent, child, self._pose_of(child, name), np.zeros((0, 6)))
 
     def hinge(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
-        """A rotation about `axis` through the point `at`."""
+        """Adds a hinge: a rotation about `axis` through the point `at`."""
         self.joint(name, parent, child, _frame_at(at, name), [_rotation(axis, name)], **per_axis)
 
     def slide(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
-        """A translation along `axis`."""
+        """Adds a slide: a translation along `axis`."""
         self.joint(name, parent, child, _frame_at(at, name), [_translation(axis, name)], **per_axis)
 
     def screw(
         self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, pitch: float, **per_axis: Any
     ) -> None:
-        """A rotation about `axis` that also advances by `pitch`, metres per radian."""
+        """Adds a screw: a rotation about `axis` with a translation of `pitch` metres per radian along it."""
         twist = _rotation(axis, name) + pitch * _translation(axis, name)
         self.joint(name, parent, child, _frame_at(at, name), [twist], **per_axis)
 
     def cylindrical(
         self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any
     ) -> None:
-        """A rotation about `axis`, then a translation along it."""
+        """Adds a cylindrical joint: a rotation about `axis`, then a translation along it."""
         twists = [_rotation(axis, name), _translation(axis, name)]
         self.joint(name, parent, child, _frame_at(at, name), twists, **per_axis)
 
@@ -166,43 +166,44 @@ class Builder:
         axes: tuple[ArrayLike | str, ArrayLike | str],
         **per_axis: Any,
     ) -> None:
-        """Two rotations about perpendicular axes through `at`, the first fixed to the parent."""
+        """Adds a universal joint: rotations about two perpendicular axes at `at`, the first fixed to the parent."""
         self.joint(name, parent, child, _frame_at(at, name), [_rotation(a, name) for a in axes], **per_axis)
 
     def ball(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
-        """Any rotation about the point `at`; its coordinates are a rotation vector in world axes."""
+        """Adds a ball joint: any rotation about the point `at`; its coordinates are a rotation vector in world axes."""
         self.joint(name, parent, child, _frame_at(at, name), [_rotation(a, name) for a in "xyz"], (3,), **per_axis)
 
     def planar(
         self, name: str, parent: str, child: str, at: ArrayLike, normal: ArrayLike | str, **per_axis: Any
     ) -> None:
-        """Two translations in the plane perpendicular to `normal`, then a rotation about it."""
+        """Adds a planar joint: two translations perpendicular to `normal`, then a rotation about it."""
         n = _unit_axis(normal, name)
         rotation = spatial.rotation_between(np.array([0.0, 0, 1]), n)
         twists = [_translation(rotation[:, 0], name), _translation(rotation[:, 1], name), _rotation(n, name)]
         self.joint(name, parent, child, _frame_at(at, name), twists, **per_axis)
 
     def free(self, name: str, parent: str, child: str, **per_axis: Any) -> None:
-        """All six motions: three translations in world axes, then a rotation vector, about the child's origin."""
+        """Adds a free joint: three translations in world axes, then a rotation vector about the child's origin."""
         at = self._pose_of(child, name)[:3, 3]
         self.bushing(name, parent, child, at, **per_axis)
 
     def bushing(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
-        """A six-axis mount with springs at `at`: three translations in world axes, then a rotation vector."""
+        """Adds a bushing, a free joint with springs, at the point `at`: three translations in world axes, then a
+        rotation vector."""
         twists = [_translation(a, name) for a in "xyz"] + [_rotation(a, name) for a in "xyz"]
         self.joint(name, parent, child, _frame_at(at, name), twists, (1, 1, 1, 3), **per_axis)
 
     # sites, couplings, motors, shapes
 
     def site(self, name: str, body: str, at: ArrayLike | None = None, pose: ArrayLike | None = None) -> None:
-        """A named frame on a body (or the world), at a point or with a full pose (4, 4), in world coordinates."""
+        """Adds a site, a named frame on a body or the world, at a point or with a pose (4, 4), in world coordinates."""
         if (at is None) == (pose is None):
             raise MechanismError(f"site '{name}' needs either `at` (a point) or `pose` (a frame)")
         frame = _frame_at(at, name) if at is not None else checked_pose(pose, f"pose of site '{name}'")  # type: ignore[arg-type]
         self._parts["sites"].append(Site(name, body, spatial.inverse(self._pose_of(body, name)) @ frame))
 
     def couple(self, name: str, coefficients: Mapping[str, float], rigid: bool = False, **spring: Any) -> None:
-        """A spring (or, with rigid=True, a constraint) on a linear combination of joint coordinates."""
+        """Adds a coupling: a spring (with rigid=True a constraint) on a linear combination of joint coordinates."""
         numbers = np.array(list(coefficients.values()), dtype=float)
         self._parts["couplings"].append(Coupling(name, tuple(coefficients), numbers, rigid, **spring))
 
@@ -211,11 +212,11 @@ class Builder:
         self._parts["motors"].append(Motor(name, coordinate, position))
 
     def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
-        """A triangle mesh for shapes of kind "mesh": vertices (n, 3) in m, faces (m, 3)."""
+        """Adds a triangle mesh for shapes of kind "mesh": vertices (n, 3) in m, faces (m, 3)."""
         self._parts["meshes"].append(Mesh(name, vertices, faces))  # type: ignore[arg-type]
 
     def ground(self, *shapes: Shape) -> None:
-        """Shapes fixed to the world."""
+        """Adds shapes fixed to the world."""
         self._ground.extend(shapes)
 
     def exclude(self, first: str, second: str) -> None:
@@ -223,7 +224,7 @@ class Builder:
         self._excludes.append((first, second))
 
     def build(self) -> Mechanism:
-        """The checked, frozen mechanism."""
+        """Checks the parts and returns the immutable mechanism. Raises `MechanismError` if a part is wrong."""
         return Mechanism(
             self._name,
             tuple(self._bodies.values()),

@@ -26,8 +26,8 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(Record):
-    """Bodies, the joints between them, couplings and motors. Build one with `supple.Builder`, read one with
-    `supple.load`, or take one from `supple.library`."""
+    """An immutable description of bodies, the joints between them, couplings and motors. Build one with
+    `supple.Builder`, read one with `supple.load`, or take one from `supple.library`."""
 
     name: str
     bodies: tuple[Body, ...]

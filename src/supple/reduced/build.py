@@ -36,20 +36,21 @@ def reduce(
     modes: int = 0,
     tolerance: float = 1e-8,
 ) -> ReducedModel:
-    """Reduces a sprung mechanism to a linear model of its end effectors.
+    """Reduces a mechanism with springs to a linear model of its end effectors, six coordinates for each.
 
     Arguments:
         mech: The mechanism.
-        end_effectors: Names of bodies or sites.
+        end_effectors: Names of bodies or sites. Loads and contacts can act on them only.
         at: The equilibrium to linearise at, with its preload, gravity and loads. Without it the model is made at the
-            reference pose, which counts as an equilibrium: preload and gravity are taken as balanced there.
-        method: "projection" solves the engine's tangent for unit wrenches. "recursion" is the published construction;
-            it works at the reference pose only.
-        mass: "consistent" is the kinetic energy of all links in the motion that the model gives them, Phi^T M Phi.
-            "accelerability" is the published projection of the inverse mass and of the inverse damping.
+            reference pose, which is treated as an equilibrium: preload and gravity are taken as balanced there.
+        method: "projection" solves the engine's tangent for unit wrenches. "recursion" is the construction of the
+            FORK-1S paper; it works at the reference pose only.
+        mass: "consistent" is the mass matrix Phi^T M Phi of the kinetic energy of all links, where Phi maps the motion
+            of the end effectors to that of the links. "accelerability" projects the inverse mass and the inverse
+            damping, as the paper does.
         modes: Number of fixed-interface modes (Craig-Bampton) to add.
-        tolerance: Directions smaller than this, relative to the largest and with lengths over the mechanism's radius,
-            count as inadmissible.
+        tolerance: A direction in which joints move the end effectors by less than this, relative to the largest
+            direction and with lengths over the mechanism's radius, counts as inadmissible.
 
     Raises:
         MechanismError: An argument is wrong, or nothing holds some coordinate.

@@ -1,4 +1,4 @@
-"""`supple.condense`: a model of end effectors with everything between them and the world in static equilibrium."""
+"""`supple.condense`: a model of moving end effectors, with all other bodies in static equilibrium."""
 
 from __future__ import annotations
 
@@ -31,11 +31,15 @@ TIED = 1e-9
 def condense(
     mech: Mechanism, end_effectors: Sequence[str] | str, *, method: str = "euler", gravity: bool = True
 ) -> CondensedModel:
-    """Builds the condensed model of a sprung mechanism, which is exact in statics at any displacement.
+    """Makes the condensed model of a mechanism with springs. Its statics are exact at any displacement.
 
-    Everything between the end effectors (bodies or sites) and the world is in static equilibrium: springs of any
-    law, loops, motors, touched limits and, with `gravity`, weight. The model starts in the equilibrium without
-    wrenches on end effectors. `method` is the integrator: "euler" (backward Euler) or "bdf2" (second order).
+    The end effectors (bodies or sites) move in time; all other bodies are in static equilibrium at every time step,
+    under linear and nonlinear springs, loops, motors, touched limits and, with `gravity`, weight. The model starts in
+    the equilibrium without wrenches on end effectors. `method` is the integrator: "euler" (backward Euler) or "bdf2"
+    (second order).
+
+    Raises `MechanismError` if the mechanism has a free base, if nothing holds some coordinate, or if two end effectors
+    cannot move relative to each other.
     """
     check_mechanism(mech)
     if method not in tuple(METHODS):
@@ -94,9 +98,9 @@ class CondensedModel(Model):
     ) -> CondensedPose:
         """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as in `supple.equilibrium`.
 
-        The wrenches grow slowly from those of `start`, or from none. The result lies on the same continuous branch of
-        stable equilibria. If that branch ends, `supple.equilibrium` finds the state that follows, and the result's
-        `snaps` says at which shares of the load.
+        The wrenches grow slowly from those of `start`, or from zero. The result lies on the same continuous branch of
+        stable equilibria. If that branch ends, `supple.equilibrium` finds the next stable state, and the result's
+        `snaps` lists the shares of the load (0 to 1) at which this happened.
 
         Raises `ConvergenceError` with `load_fraction`, `reason` and `state` as `supple.equilibrium` does.
         """
@@ -128,7 +132,8 @@ class CondensedModel(Model):
     def at(self, poses: Mapping[str, ArrayLike], start: CondensedPose | None = None) -> CondensedPose:
         """Statics with every end effector fixed at a world pose (4, 4); solved from the initial state, or from `start`.
 
-        Raises `ConvergenceError` with the `load_fraction` of the way that was reached.
+        Raises `ConvergenceError`; its `load_fraction` is the fraction of the way from the start to the poses that was
+        reached.
         """
         solver = self._solver(start)
         if not isinstance(poses, Mapping):
@@ -202,7 +207,7 @@ class CondensedPose:
     gap: float
     """Largest gap of a loop over the radius, or error of a motor or touched limit."""
     state: tuple[Array, Array, Array] = field(repr=False)
-    """Coordinates of every joint, multipliers of joints and of rows, as in `Equilibrium.state`."""
+    """Coordinates of every joint, multipliers of joints and of constraint rows, as in `Equilibrium.state`."""
     acting: Acting = field(repr=False)
     """Loads, gravity and set-points that this state balances."""
     snaps: tuple[float, ...] = ()

@@ -20,7 +20,7 @@ class Maps:
     twists: Array
     """(bodies, 6, 6e): twist of every body."""
     wrenches: Array
-    """(bodies, 6, 6e): wrench that every body hands on towards the world, its own load included."""
+    """(bodies, 6, 6e): wrench that every body transmits towards the world, its own load included."""
     coordinates: Array
     """(axes, 6e): increments of every joint's coordinates, in the order of `mech.joints`."""
 

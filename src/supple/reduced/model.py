@@ -55,7 +55,7 @@ class ReducedModel(Model):
     Twists and wrenches are linear part first, in the end effector's own axes. At displacement xi the end effector has
     the pose H exp(xi), where H is its pose in the linearised state. The wrench that holds it there is
     Jr(xi)^-T (b + K xi), with Jr the right Jacobian of exp. It is the gradient of the energy b^T xi + 1/2 xi^T K xi and
-    does no net work around a cycle.
+    does no net work around a closed path.
     """
 
     mechanism: Mechanism
@@ -73,7 +73,7 @@ class ReducedModel(Model):
     twist_map: Array
     """(bodies, 6, 6e): every link's twist per unit end-effector wrench; the end effectors' rows are `compliance`."""
     wrench_map: Array
-    """(bodies, 6, 6e): change of the wrench that every link hands on towards the world, its own load included, in the
+    """(bodies, 6, 6e): change of the wrench that every link transmits towards the world, its own load included, in the
     link's own axes, per unit end-effector wrench."""
     motion_map: Array
     """(bodies, 6, n): every link's twist per unit displacement of the model."""
@@ -96,7 +96,7 @@ class ReducedModel(Model):
     method: str
     mass_kind: str
     at: Equilibrium | None = field(repr=False)
-    """The equilibrium of the linearisation; None for the reference pose, which counts as an equilibrium."""
+    """The equilibrium of the linearisation; None for the reference pose, which is treated as an equilibrium."""
     free_base: str | None = None
     """Name of the base if nothing holds it."""
 
@@ -144,8 +144,8 @@ class ReducedModel(Model):
         """(6e, 6e): twist of the end effectors per unit of an additional wrench in their own axes, while the present
         loads turn with them (`frame="body"`) or keep their direction in the world (`"world"`).
 
-        The inverse of `tangent_stiffness` in the admissible space; unsymmetric under most loads. Links follow by
-        `motion_map`. Without load both equal `compliance`.
+        It is the inverse of `tangent_stiffness` in the admissible space, and unsymmetric under most loads. `motion_map`
+        gives the twists of the links. Without load both equal `compliance`.
         """
         basis = self.basis[: 6 * len(self.end_effectors), : self.basis.shape[1] - self.modes]
         compliance: Array = basis @ np.linalg.solve(basis.T @ self.tangent_stiffness(frame) @ basis, basis.T)

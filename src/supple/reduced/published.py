@@ -8,7 +8,7 @@
   the branches on `Floating::decoupled` in `core/floating_groups.cpp`.
 - `blend(scheme="published")`: blending as printed (eqs. 24 to 28), in `blending.py`.
 
-Published mass and damping are too light after the first instant: `docs/theory/reduced.md` has the figures.
+Published mass and damping are too small after the first instant: `docs/measured/reduced.md` has the figures.
 """
 
 from __future__ import annotations

@@ -47,18 +47,18 @@ class ReducedState:
 
 
 class ReducedSimulation:
-    """A reduced model in time, by implicit time steps in the admissible space.
+    """Simulates a reduced model by implicit time steps in the admissible space. Its interface is that of `Simulation`.
 
     Arguments:
         model: A `ReducedModel`, `BlendedModel` or `CondensedModel`.
         dt: Time step, s.
-        reconstruction: How links follow from the model's state. "twist" moves every link by its own linear map;
-            joints separate a little. "joints" takes joint coordinates and forward kinematics: joints of the spanning
-            tree stay closed, and end effectors and loops keep the small errors that `gaps` reports.
-        corrections: Chord corrections of "joints".
-        threads: Threads that compute the links' poses.
-        base: For a free base. "coupled": the base has the momentum of the whole mechanism. "decoupled": the published
-            variant, in which only external forces couple base and end effectors.
+        reconstruction: How the poses of the links follow from the model's state. "twist" moves every link by its own
+            linear map; joints separate a little. "joints" uses joint coordinates and forward kinematics: joints of the
+            spanning tree stay closed, and end effectors and loops have the small errors that `gaps` reports.
+        corrections: Number of chord corrections (Newton corrections with a constant Jacobian) with "joints".
+        threads: Number of threads that compute the links' poses.
+        base: For a free base. "coupled": its velocity follows from the momentum of the whole mechanism. "decoupled":
+            the variant of the FORK-1S paper, without inertial coupling between base and end effectors.
     """
 
     def __init__(
@@ -131,7 +131,8 @@ class ReducedSimulation:
         self._motion.core.set_handle(index, True, held, target, k, d)
 
     def set_target(self, name: str, value: float) -> None:
-        """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; a linear model responds linearly."""
+        """Sets the set-point (rad or m) of a joint's spring, of a coupling or of a motor; a linear model responds
+        linearly."""
         self.set_targets({name: value})
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
@@ -147,14 +148,15 @@ class ReducedSimulation:
         return self._motion
 
     def set_base_velocity(self, twist: ArrayLike) -> None:
-        """Sets the twist (6,) of a free base, m/s and rad/s in its own frame; links keep their relative motion."""
+        """Sets the twist (6,) of a free base, m/s and rad/s in its own frame; the motion of the links relative to the
+        base does not change."""
         self._floating.set_base_velocity(array(twist, (6,), "the base's twist"))
 
     def mount(self, pose: ArrayLike | None, stiffness: ArrayLike = (), damping: ArrayLike = ()) -> None:
         """Attaches a free base to a `pose` (4, 4) of the world by springs (6,), N/m and N m/rad, and dampers (6,).
 
-        They act along and about the base's own axes. A second call moves the pose; it keeps the springs and dampers
-        unless given. `pose=None` removes them.
+        They act along and about the base's own axes. A second call moves the pose; springs and dampers that it does
+        not give stay the same. `pose=None` removes them.
         """
         motion = self._floating
         if pose is None:
@@ -179,14 +181,14 @@ class ReducedSimulation:
                 raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
 
     def linear(self) -> ReducedModel:
-        """The linear model where the end effectors are now, of a simulation of a condensed model."""
+        """Returns the linear model at the present pose; only for a simulation of a condensed model."""
         if not isinstance(self._motion, CondensedMotion):
             kind = type(self.model).__name__
             raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
         return self._motion.pose.linear()
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
-        """Adds a linear model of the present pose to the collection, and returns it.
+        """Adds a linear model at the present pose to the blended model, and returns it.
 
         The engine finds the equilibrium under the wrenches that hold the end effectors here according to the present
         model, with the present set-points. The weight of the new model rises over `fade` seconds, without a jump. A
@@ -219,7 +221,7 @@ class ReducedSimulation:
 
     @property
     def time(self) -> float:
-        """s."""
+        """Simulated time, s."""
         return float(self._motion.core.time)
 
     @property
@@ -229,7 +231,7 @@ class ReducedSimulation:
 
     @property
     def poses(self) -> Poses:
-        """World poses (4, 4) of every body, computed at each access."""
+        """World poses (4, 4) of every body. Each access computes all of them."""
         self._motion.core.update()
         poses = Poses(self.mechanism, self._motion.core.poses)
         self._warn_out_of_range(poses)
@@ -287,7 +289,7 @@ class ReducedSimulation:
     # saving and restoring
 
     def save(self) -> ReducedState:
-        """The present state; `restore` continues from it to the last bit."""
+        """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
         return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount)
 
@@ -296,7 +298,7 @@ class ReducedSimulation:
         return self.mechanism.name, *self.model.end_effectors
 
     def restore(self, saved: ReducedState) -> None:
-        """Returns to a saved state, with its loads, handles and targets."""
+        """Returns to a saved state, with its loads, handles and set-points."""
         if not isinstance(saved, ReducedState) or saved.of != self._of or len(saved.state) != len(self._motion.state):
             raise MechanismError("this state was saved by a simulation of another model")
         self._motion.set_state(saved.state, saved.time)
@@ -320,5 +322,5 @@ class ReducedSimulation:
             self._motion.set_mount(self._mount)
 
     def reset(self) -> None:
-        """Returns to the state at the start."""
+        """Returns to the initial state."""
         self.restore(self._origin)

@@ -47,7 +47,7 @@ class Contact:
 
 @dataclass(frozen=True)
 class WorldState:
-    """The complete state of a world: `World.restore` continues from it to the same bits."""
+    """The complete state of a world: after `World.restore` the simulation repeats to the last bit."""
 
     time: float
     """s."""
@@ -60,11 +60,13 @@ class WorldState:
 
 
 class World:
-    """Mechanisms, free rigid objects and fixed geometry, stepped together with contact and friction.
+    """Simulates mechanisms, free rigid objects and fixed geometry together, with contact and friction.
 
-    `dt`, s, defaults to that of the first mechanism added, or to 1 ms. `gravity` (3,), m/s^2, acts on the objects; each
-    mechanism has its own. `compliance`, m/N, is that of every contact along its normal. Overlapping shapes are
-    separated at a speed of `correction`, m/s, at most.
+    Args:
+        dt: time step, s; by default that of the first mechanism added, or 1 ms.
+        gravity: (3,) m/s^2, world axes. It acts on the objects; each mechanism has its own gravity.
+        compliance: of every contact along its normal, m/N.
+        correction: largest speed, m/s, at which overlapping shapes are pushed apart.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class World:
 
     @property
     def dt(self) -> float:
-        """s."""
+        """Time step, s."""
         return DEFAULT_DT if self._dt is None else self._dt
 
     @property
@@ -125,9 +127,9 @@ class World:
         """Adds a simulated mechanism, or a rigid object (a `Body` with shapes), to the world; returns its name.
 
         A full `Simulation` has contact at the shapes of all its bodies, a `ReducedSimulation` at those of its end
-        effectors. The mechanism's own ground is added, too. Shapes of one mechanism do not touch each other. `velocity`
-        (6,) is an object's initial twist, m/s and rad/s in its own frame; `meshes` are those that its shapes refer to.
-        From then on call the world's `step`, not the mechanism's.
+        effectors. The mechanism's own ground is added, too. There is no contact between shapes of one mechanism.
+        `velocity` (6,) is an object's initial twist, m/s and rad/s in its own frame; `meshes` are those that its shapes
+        refer to. After this call use the world's `step`, not the mechanism's.
         """
         if isinstance(thing, Simulation | ReducedSimulation):
             return self._add_mechanism(thing, name)
@@ -241,8 +243,8 @@ class World:
         body.set_handle(True, array(at, (3,), "the handle's point"), array(point, (3,), "the point to pull to"), k, d)
 
     def step(self, n: int = 1) -> None:
-        """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the state is then that before
-        the failed step."""
+        """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
+        before that step."""
         check_count(n)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
@@ -312,7 +314,7 @@ class World:
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """The contacts of the last step, those that came close without a force included."""
+        """The contacts of the last step, including shapes that were close to each other without a contact force."""
         records, names = self._contact_records(), self._owners
         forces = records["impulse"] / self.dt
         return tuple(
@@ -369,7 +371,7 @@ class World:
     # saving and restoring
 
     def save(self) -> WorldState:
-        """The present state; `restore` continues from it to the same bits."""
+        """Returns the present state. After `restore` the simulation repeats to the last bit."""
         return WorldState(
             self.time,
             self._core.previous_contacts.view(CONTACT),

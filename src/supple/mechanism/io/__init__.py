@@ -17,9 +17,9 @@ __all__ = ["load", "save"]
 def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
     """Reads a mechanism from MJCF or URDF (through the mujoco package) or from supple's .json.
 
-    `keyframe` names the keyframe of the file that becomes the reference pose and whose controls become the targets of
-    the actuators; by default the reference pose is qpos0 and controls are zero. `mech.import_report` lists the
-    elements of the file that a Mechanism cannot represent; one ImportWarning points to it.
+    `keyframe` names a keyframe of the file: its configuration becomes the reference pose, and its controls become the
+    targets of the actuators. By default the reference pose is qpos0 and controls are zero. `mech.import_report` lists
+    the elements of the file that a Mechanism cannot represent; one ImportWarning points to the list.
     """
     file = _checked_path(path)
     with np.errstate(all="ignore"):  # numbers near the largest float overflow; the checks reject the result
