@@ -34,17 +34,17 @@ def process_seconds(statement: str) -> float:
 def main() -> None:
     args = parse_args(__doc__)
     report = Report("import time, best of alternating runs in new interpreters", args)
-    alone = dict.fromkeys(STATEMENTS, float("inf"))
-    whole = dict(alone)
+    statement_times = dict.fromkeys(STATEMENTS, float("inf"))
+    process_times = dict(statement_times)
     for _ in range(2 if args.quick else 20):
         for name, statement in STATEMENTS.items():
-            alone[name] = min(alone[name], statement_seconds(statement))
-            whole[name] = min(whole[name], process_seconds(statement))
+            statement_times[name] = min(statement_times[name], statement_seconds(statement))
+            process_times[name] = min(process_times[name], process_seconds(statement))
     for name in STATEMENTS:
-        ratio = alone[name] / alone["numpy"]
-        report.row(what=name, statement_ms=1e3 * alone[name], process_ms=1e3 * whole[name], to_numpy=ratio)
-    report.target("import supple / import numpy", alone["supple"] / alone["numpy"], at_most=2.0)
-    first = alone["supple, first use"] / alone["numpy"]
+        ratio = statement_times[name] / statement_times["numpy"]
+        report.row(what=name, statement_ms=1e3 * statement_times[name], process_ms=1e3 * process_times[name], to_numpy=ratio)
+    report.target("import supple / import numpy", statement_times["supple"] / statement_times["numpy"], at_most=2.0)
+    first = statement_times["supple, first use"] / statement_times["numpy"]
     report.target("import supple and its first use / import numpy", first, at_most=2.0)
     report.finish()
 
