@@ -1,6 +1,6 @@
 """Condensed models: time per step of 2 ms with the poses of all links, and accuracy.
 
-The condensed model takes turns with the linear model (links by twists), a blend of blend_of_three linear models, our engine and
+The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
 motion. Three more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints
 and the error of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random
@@ -59,7 +59,7 @@ def main() -> None:
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
         report.target("largest work around a closed path / range of the energy on it", worst, at_most=1e-8)
-    random_wrenches(report, args.long or (2000 if args.quick else 20_000), args.only)
+    move_randomly(report, args.long or (2000 if args.quick else 20_000), args.only)
     report.finish()
 
 
@@ -83,7 +83,8 @@ def blend_of_three(mech: Mechanism) -> object:
 
 def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
     """Seconds per step of each method, best of alternating repetitions."""
-    condensed, linear = pulled_simulation(supple.condense(mech, ["tip"])), pulled_simulation(supple.reduce(mech, ["tip"]))
+    condensed = pulled_simulation(supple.condense(mech, ["tip"]))
+    linear = pulled_simulation(supple.reduce(mech, ["tip"]))
     blended = pulled_simulation(blend_of_three(mech))
     engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
@@ -144,10 +145,10 @@ def accuracy(report: Report, name: str, mech: Mechanism, push: Array) -> None:
             report.row(at_rest=name, model=kind, tip_error=float(error), separation=apart, speed=speed)
 
 
-def random_wrench(linear: supple.ReducedModel, rng: np.random.Generator, displacement: float) -> Array:
-    """(e, 6) random wrenches under which the linear model's relative displacement is `displacement` (lengths over the radius).
+def random_wrenches(linear: supple.ReducedModel, rng: np.random.Generator, displacement: float) -> Array:
+    """(e, 6) random wrenches that give the linear model this relative displacement (lengths over the radius).
 
-    They are at most ten times as large as those that displacement it in the softest direction, because some directions are
+    They are at most ten times as large as those that reach it in the softest direction, because some directions are
     nearly rigid."""
     lengths = np.tile([linear.mechanism.radius] * 3 + [1.0] * 3, len(linear.end_effectors))
     soft = linear.compliance / np.outer(lengths, lengths)
@@ -163,7 +164,7 @@ def closed_path(report: Report, name: str, mech: Mechanism, tips: list[str], n: 
     geometrically."""
     model = supple.condense(mech, tips)
     linear = model.linear()
-    a, b = (random_wrench(linear, np.random.default_rng(seed), 0.3) for seed in (3, 4))
+    a, b = (random_wrenches(linear, np.random.default_rng(seed), 0.3) for seed in (3, 4))
     path, last = [], None
     for angle in 2 * np.pi * np.arange(n) / n:
         loads = dict(zip(tips, np.cos(angle) * a + np.sin(angle) * b, strict=True))
@@ -197,7 +198,7 @@ def load_mechanism(name: str) -> tuple[Mechanism, list[str]]:
     return mech.with_springs(1.0, 0.05) if name == "shadow" else mech, tips
 
 
-def random_wrenches(report: Report, count: int, names: list[str]) -> None:
+def move_randomly(report: Report, count: int, names: list[str]) -> None:
     """Motion under random wrenches that change every 20 steps."""
     most = 0.0
     for name in names:
@@ -210,7 +211,8 @@ def random_wrenches(report: Report, count: int, names: list[str]) -> None:
             sim, rng = supple.ReducedSimulation(model, dt), np.random.default_rng(0)
             highest, start = 0.0, perf_counter()
             for _ in range(count // 20):
-                for tip, wrench in zip(tips, random_wrench(linear, rng, rng.uniform(0, LARGEST_DISPLACEMENT)), strict=True):
+                wrenches = random_wrenches(linear, rng, rng.uniform(0, LARGEST_DISPLACEMENT))
+                for tip, wrench in zip(tips, wrenches, strict=True):
                     sim.apply(tip, wrench)
                 sim.step(20)
                 highest = max(highest, abs(sum(sim._motion._solver.engine.energies)))

@@ -40,8 +40,8 @@ class Timed:
     """Mean number of contact points, those that are close without touching included."""
 
 
-def time_motion(batches: int, repeat: int, reset: Callable[[], None], steer: Callable[[], None], step: Callable[[], None],
-                contacts: Callable[[], int]) -> Timed:  # fmt: skip
+def time_run(batches: int, repeat: int, reset: Callable[[], None], steer: Callable[[], None], step: Callable[[], None],
+             contacts: Callable[[], int]) -> Timed:  # fmt: skip
     took, touching = np.zeros((repeat, batches)), []
     for r in range(repeat):
         reset()
@@ -59,7 +59,7 @@ def time_supple(scene: Scene, batches: int, repeat: int) -> Timed:
     """Times a scene of ours."""
     scene.run(WARM_UP * scene.world.dt)
     start = scene.world.save()
-    return time_motion(
+    return time_run(
         batches,
         repeat,
         lambda: scene.world.restore(start),
@@ -77,7 +77,7 @@ def time_mujoco(model: object, data: object, steer: Callable[[float], None], bat
         steer(data.time)  # type: ignore[attr-defined]
         mujoco.mj_step(model, data, EVERY)
     start = copy(data)
-    return time_motion(
+    return time_run(
         batches,
         repeat,
         lambda: mujoco.mj_copyData(data, model, start),
@@ -179,7 +179,7 @@ def random_forces(report: Report, steps: int) -> None:
                    work=stats.work, finite=finite)  # fmt: skip
         report.target(f"{name}: overlap at rest, mm", 1e3 * stats.resting, at_most=1.0)
         gained = (stats.highest - stats.energy) / (stats.work + 0.25 * abs(stats.energy) + 5 * force)
-        report.target(f"{name}: energy gained / (work + a quarter of the energy + force times 5 m)", gained, at_most=1.0)
+        report.target(f"{name}: energy gained / (work + a quarter of the energy + 5 m * force)", gained, at_most=1.0)
         report.target(f"{name}: 1 if a state is not finite", float(not finite), at_most=0.0)
 
 
@@ -210,7 +210,8 @@ def main() -> None:
     }
     for name, (make, in_mujoco) in scenes.items():
         fast, full = time_supple(make(), batches, repeat), time_supple(make("full"), batches, 1)
-        peer = min((time_mujoco(*in_mujoco(make(), cone), batches, repeat) for cone in (0, 1)), key=lambda result: result.best)
+        cones = [time_mujoco(*in_mujoco(make(), cone), batches, repeat) for cone in (0, 1)]
+        peer = min(cones, key=lambda result: result.best)
         for method, result in (("reduced", fast), ("full engine", full), ("MuJoCo", peer)):
             report.row(scene=name, method=method, us_mean=1e6 * result.mean, us_best=1e6 * result.best,
                        share_of_real_time=1e3 * result.mean, contacts=result.contacts)  # fmt: skip

@@ -34,17 +34,17 @@ def process_seconds(statement: str) -> float:
 def main() -> None:
     args = parse_args(__doc__)
     report = Report("import time, best of alternating runs in new interpreters", args)
-    statement_times = dict.fromkeys(STATEMENTS, float("inf"))
-    process_times = dict(statement_times)
+    inner = dict.fromkeys(STATEMENTS, float("inf"))
+    total = dict(inner)
     for _ in range(2 if args.quick else 20):
         for name, statement in STATEMENTS.items():
-            statement_times[name] = min(statement_times[name], statement_seconds(statement))
-            process_times[name] = min(process_times[name], process_seconds(statement))
+            inner[name] = min(inner[name], statement_seconds(statement))
+            total[name] = min(total[name], process_seconds(statement))
     for name in STATEMENTS:
-        ratio = statement_times[name] / statement_times["numpy"]
-        report.row(what=name, statement_ms=1e3 * statement_times[name], process_ms=1e3 * process_times[name], to_numpy=ratio)
-    report.target("import supple / import numpy", statement_times["supple"] / statement_times["numpy"], at_most=2.0)
-    first = statement_times["supple, first use"] / statement_times["numpy"]
+        ratio = inner[name] / inner["numpy"]
+        report.row(what=name, statement_ms=1e3 * inner[name], process_ms=1e3 * total[name], to_numpy=ratio)
+    report.target("import supple / import numpy", inner["supple"] / inner["numpy"], at_most=2.0)
+    first = inner["supple, first use"] / inner["numpy"]
     report.target("import supple and its first use / import numpy", first, at_most=2.0)
     report.finish()
 

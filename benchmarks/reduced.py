@@ -63,7 +63,8 @@ def sizes() -> dict[str, Mechanism]:
 def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
     """Seconds per step of each method, best of alternating repetitions."""
     model = supple.reduce(mech, ["tip"])
-    twist, joints, engine = pulled_simulation(model), pulled_simulation(model, reconstruction="joints"), simulation(mech)
+    twist, joints = pulled_simulation(model), pulled_simulation(model, reconstruction="joints")
+    engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
     peer_steps = max(10, 20_000 // len(mech.bodies) ** 2)
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
@@ -80,7 +81,7 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
     for _ in range(8 if quick else 40):
         for key, seconds in alternate(calls, 1).items():
             times[key] = min(times[key], seconds / runs[key][0])
-        two = pulled_simulation(model, threads=2)  # its second thread spins while it waits, so this one exists only during its turn
+        two = pulled_simulation(model, threads=2)  # made anew: its second thread spins while it waits
         times["two"] = min(times["two"], best(lambda two=two: two._motion.core.step(1000, True), repeat=3) / 1000)
         del two
     assert np.isfinite(mj_data.qpos).all()
