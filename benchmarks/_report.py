@@ -47,7 +47,7 @@ def parse_args(
 
 
 def best(run: Callable[[], object], repeat: int = 5, inner: int = 1) -> float:
-    """Seconds of one call: the best of several repetitions of `inner` calls."""
+    """Seconds per call: the best average over `inner` calls, of `repeat` repetitions."""
     times = []
     for _ in range(repeat):
         start = perf_counter()

@@ -1,10 +1,11 @@
-"""Condensed models, one run: microseconds a step of 2 ms with the poses of all links, and how exact they are.
+"""Condensed models: time per step of 2 ms with the poses of all links, and accuracy.
 
-Beside the condensed model, in turns: the linear model (links by twists), a blend of three linear models, our engine and
-MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A steady pull of 50 N sideways keeps all of them in
-motion. Then, on three of them, separation of the joints and error of the tip against `equilibrium`, at rest under a far
-pull; work along closed paths of the tips; and random jerks, robots too where they are beside the project. `--long`
-jerks for a million steps, or as many as it says; `--only` names the mechanisms that are jerked.
+The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
+MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
+motion. Three more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints
+and the error of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random
+wrenches act on mechanisms, and on robots whose files lie beside the project. `--long` applies them for a million steps,
+or the given number; `--only` selects the mechanisms.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 
-# damped, so that they come to rest soon
+# mechanism and wrench on its tip; strong damping, so that they come to rest soon
 PULLED = {
     "helix 50": (supple.library.helix(50, damping=400.0), [0.0, 12.0, -10.0, 0, 0, 0]),
     "ladder 48": (supple.library.ladder(damping=400.0), [0.0, 40.0, 0, 0, 0, 0]),
@@ -44,32 +45,32 @@ ROBOTS = {
     "shadow": ("shadow_hand/right_hand.xml", [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]),
     "softfoot": ("iit_softfoot/softfoot.xml", ["heel", *(f"distal_phalanx_{i}" for i in range(1, 6))]),
 }
-REACH = 0.7
-"""Relative displacement of a jerk, were it held for long."""
+LARGEST_DISPLACEMENT = 0.7
+"""Largest static relative displacement under a random wrench."""
 
 
 def main() -> None:
     args = parse_args(__doc__, parts=[*LIBRARY, *ROBOTS], steps=1_000_000)
     report = Report("condensed models", args)
     if args.long is None:
-        took = {name: steps(report, name, mech, args.quick) for name, mech in sizes().items()}
-        targets(report, took)
+        seconds_by_mechanism = {name: step_times(report, name, mech, args.quick) for name, mech in sizes().items()}
+        targets(report, seconds_by_mechanism)
         for name, (mech, push) in PULLED.items():
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
-        report.target("work around closed paths over the energy involved, most", worst, at_most=1e-8)
-    jerks(report, args.long or (2000 if args.quick else 20_000), args.only)
+        report.target("largest work around a closed path / range of the energy on it", worst, at_most=1e-8)
+    move_randomly(report, args.long or (2000 if args.quick else 20_000), args.only)
     report.finish()
 
 
-def pulled(model: object, **options: object) -> supple.ReducedSimulation:
+def pulled_simulation(model: object, **options: object) -> supple.ReducedSimulation:
     sim = supple.ReducedSimulation(model, DT, **options)
     sim.apply("tip", [0, 50, 0, 0, 0, 0])
     sim._motion.core.step(100, True)
     return sim
 
 
-def three(mech: Mechanism) -> object:
+def blend_of_three(mech: Mechanism) -> object:
     """A blend of the linear models at the reference pose and under two pulls."""
     models = [supple.reduce(mech, ["tip"])]
     for force in (25.0, 50.0):
@@ -80,13 +81,14 @@ def three(mech: Mechanism) -> object:
     return supple.blend(models)
 
 
-def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
-    """Seconds a step of everything, best of alternating repetitions."""
-    condensed, linear = pulled(supple.condense(mech, ["tip"])), pulled(supple.reduce(mech, ["tip"]))
-    blended = pulled(three(mech))
+def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
+    """Seconds per step of each method, best of alternating repetitions."""
+    condensed = pulled_simulation(supple.condense(mech, ["tip"]))
+    linear = pulled_simulation(supple.reduce(mech, ["tip"]))
+    blended = pulled_simulation(blend_of_three(mech))
     engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
-    peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other work seldom comes between
+    peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other processes seldom interrupt a repetition
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
         "condensed": (200, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
@@ -106,29 +108,30 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
         to_mujoco=times["mujoco"] / times["condensed"],
         to_engine=times["engine"] / times["condensed"],
         iterations=core.iterations / core.steps,
-        by="tree" if core.tree else "sparse tangent",
+        solver="tree" if core.tree else "sparse tangent",
     )
     return times
 
 
-def targets(report: Report, took: dict[str, dict[str, float]]) -> None:
-    long = took["helix 400"]
-    report.target("helix of 400 links, us a step", 1e6 * long["condensed"], at_most=60)
+def targets(report: Report, seconds_by_mechanism: dict[str, dict[str, float]]) -> None:
+    long = seconds_by_mechanism["helix 400"]
+    report.target("helix of 400 links, us per step", 1e6 * long["condensed"], at_most=60)
     report.target("helix of 400 links, times faster than MuJoCo", long["mujoco"] / long["condensed"], at_least=100)
-    report.target("arm of 20 links, us a step", 1e6 * took["arm 20"]["condensed"], at_most=6)
-    report.target("ladder of 48 links, us a step", 1e6 * took["ladder 48"]["condensed"], at_most=200)
-    growth = long["condensed"] / 400 / (took["helix 50"]["condensed"] / 50)
+    report.target("arm of 20 links, us per step", 1e6 * seconds_by_mechanism["arm 20"]["condensed"], at_most=6)
+    report.target("ladder of 48 links, us per step", 1e6 * seconds_by_mechanism["ladder 48"]["condensed"], at_most=200)
+    growth = long["condensed"] / 400 / (seconds_by_mechanism["helix 50"]["condensed"] / 50)
     report.target("time per link, helix of 400 / of 50", growth, at_most=1.1)
 
 
 def accuracy(report: Report, name: str, mech: Mechanism, push: Array) -> None:
-    """The tip and the links of each kind of model under one far pull, settled, against the engine's equilibrium."""
+    """Error of the tip and separation of the joints of each kind of model, at rest under a large force, against the
+    engine's equilibrium."""
     linear = supple.reduce(mech, ["tip"])
     full = supple.equilibrium(mech, {"tip": push})
-    away = supple.equilibrium(mech, {"tip": 0.5 * push})
+    half_load = supple.equilibrium(mech, {"tip": 0.5 * push})
     models = {
         "linear": linear,
-        "blended": supple.blend([linear, supple.reduce(mech, ["tip"], at=away)]),
+        "blended": supple.blend([linear, supple.reduce(mech, ["tip"], at=half_load)]),
         "condensed": supple.condense(mech, ["tip"]),
     }
     for kind, model in models.items():
@@ -137,27 +140,31 @@ def accuracy(report: Report, name: str, mech: Mechanism, push: Array) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", supple.RangeWarning)
             sim.step(8000)
-            off = np.linalg.norm(sim.poses["tip"][:3, 3] - full.poses["tip"][:3, 3]) / mech.radius
+            error = np.linalg.norm(sim.poses["tip"][:3, 3] - full.poses["tip"][:3, 3]) / mech.radius
             apart, speed = float(sim.separation.total), float(np.abs(sim.velocities).max())
-            report.row(settled=name, model=kind, tip_off=float(off), separation=apart, speed=speed)
+            report.row(at_rest=name, model=kind, tip_error=float(error), separation=apart, speed=speed)
 
 
-def reaching(linear: supple.ReducedModel, rng: np.random.Generator, reach: float) -> Array:
-    """(e, 6) random wrenches whose linear displacement is `reach`, lengths over the radius, but at most ten times as
-    large as those that reach it along the softest way (others may be hard altogether)."""
+def random_wrenches(linear: supple.ReducedModel, rng: np.random.Generator, displacement: float) -> Array:
+    """(e, 6) random wrenches that give the linear model this relative displacement (lengths over the radius).
+
+    They are at most ten times as large as those that reach it in the softest direction, because some directions are
+    nearly rigid."""
     lengths = np.tile([linear.mechanism.radius] * 3 + [1.0] * 3, len(linear.end_effectors))
     soft = linear.compliance / np.outer(lengths, lengths)
     push: Array = rng.normal(size=len(lengths))
-    push *= reach * min(1 / np.linalg.norm(soft @ push), 10 / (np.linalg.norm(soft, 2) * np.linalg.norm(push)))
+    push *= displacement * min(1 / np.linalg.norm(soft @ push), 10 / (np.linalg.norm(soft, 2) * np.linalg.norm(push)))
     return (push / lengths).reshape(-1, 6)
 
 
 def closed_path(report: Report, name: str, mech: Mechanism, tips: list[str], n: int = 128) -> float:
-    """Work of the wrench along a smooth closed path of the tips, over the range of the energy: of the condensed model
-    and, on the same path, of a blend of four linear models on it. The trapezoidal rule converges geometrically."""
+    """Work of the wrench along a smooth closed path of the tips over the range of the energy, by the condensed model.
+
+    The row also has that of a blend of four linear models made on the same path. The trapezoidal rule converges
+    geometrically."""
     model = supple.condense(mech, tips)
     linear = model.linear()
-    a, b = (reaching(linear, np.random.default_rng(seed), 0.3) for seed in (3, 4))
+    a, b = (random_wrenches(linear, np.random.default_rng(seed), 0.3) for seed in (3, 4))
     path, last = [], None
     for angle in 2 * np.pi * np.arange(n) / n:
         loads = dict(zip(tips, np.cos(angle) * a + np.sin(angle) * b, strict=True))
@@ -180,8 +187,8 @@ def closed_path(report: Report, name: str, mech: Mechanism, tips: list[str], n: 
     return work["condensed"]
 
 
-def jerked(name: str) -> tuple[Mechanism, list[str]]:
-    """A mechanism and its end effectors."""
+def load_mechanism(name: str) -> tuple[Mechanism, list[str]]:
+    """A mechanism and its end effectors, by name."""
     if name in LIBRARY:
         return LIBRARY[name]
     file, tips = ROBOTS[name]
@@ -191,38 +198,39 @@ def jerked(name: str) -> tuple[Mechanism, list[str]]:
     return mech.with_springs(1.0, 0.05) if name == "shadow" else mech, tips
 
 
-def jerks(report: Report, count: int, names: list[str]) -> None:
-    """Random wrenches, changed every 20 steps."""
+def move_randomly(report: Report, count: int, names: list[str]) -> None:
+    """Motion under random wrenches that change every 20 steps."""
     most = 0.0
     for name in names:
         if name in ROBOTS and not SHARED.exists():
             continue
-        mech, tips = jerked(name)
+        mech, tips = load_mechanism(name)
         model = supple.condense(mech, tips)
         linear = model.linear()
         for dt in (1e-3, 1e-2):
             sim, rng = supple.ReducedSimulation(model, dt), np.random.default_rng(0)
             highest, start = 0.0, perf_counter()
             for _ in range(count // 20):
-                for tip, wrench in zip(tips, reaching(linear, rng, rng.uniform(0, REACH)), strict=True):
+                wrenches = random_wrenches(linear, rng, rng.uniform(0, LARGEST_DISPLACEMENT))
+                for tip, wrench in zip(tips, wrenches, strict=True):
                     sim.apply(tip, wrench)
                 sim.step(20)
                 highest = max(highest, abs(sum(sim._motion._solver.engine.energies)))
             core = sim._motion.core
             report.row(
-                jerked=name,
+                random_wrenches=name,
                 dt_ms=1e3 * dt,
                 steps=core.steps,
                 iterations=core.iterations / core.steps,
-                falls=core.snaps,
-                divided=core.divisions,
+                snap_throughs=core.snaps,
+                subdivisions=core.divisions,
                 highest_J=highest,
                 separation=float(sim.separation.total),
                 seconds=perf_counter() - start,
             )
             most = max(most, core.iterations / core.steps)
             print(f"{name}, {1e3 * dt:g} ms: {core.steps:,} steps", flush=True)
-    report.target("interior iterations a step of jerked mechanisms, most", most, at_most=4)
+    report.target("random wrenches: most interior iterations per step", most, at_most=4)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from supple.world.objects import moments
 from supple.world.scenes import Scene
 from supple.world.scenes.hand import BLOCK, robot
 
-WARM, BATCH, EVERY = 700, 100, 10
+WARM_UP, BATCH, EVERY = 700, 100, 10
 """Steps before timing starts, steps that are timed together, steps between two calls of the controller."""
 
 
@@ -40,11 +40,11 @@ class Timed:
     """Mean number of contact points, those that are close without touching included."""
 
 
-def timed(batches: int, repeat: int, back: Callable[[], None], steer: Callable[[], None], step: Callable[[], None],
-          contacts: Callable[[], int]) -> Timed:  # fmt: skip
+def time_run(batches: int, repeat: int, reset: Callable[[], None], steer: Callable[[], None], step: Callable[[], None],
+             contacts: Callable[[], int]) -> Timed:  # fmt: skip
     took, touching = np.zeros((repeat, batches)), []
     for r in range(repeat):
-        back()
+        reset()
         for k in range(batches):
             for _ in range(BATCH // EVERY):
                 steer()
@@ -55,39 +55,39 @@ def timed(batches: int, repeat: int, back: Callable[[], None], steer: Callable[[
     return Timed(float(took.mean()), float(took.min(axis=0).mean()), float(np.mean(touching)))
 
 
-def ours(scene: Scene, batches: int, repeat: int) -> Timed:
+def time_supple(scene: Scene, batches: int, repeat: int) -> Timed:
     """Times a scene of ours."""
-    scene.run(WARM * scene.world.dt)
-    kept = scene.world.save()
-    return timed(
+    scene.run(WARM_UP * scene.world.dt)
+    start = scene.world.save()
+    return time_run(
         batches,
         repeat,
-        lambda: scene.world.restore(kept),
+        lambda: scene.world.restore(start),
         lambda: scene.robot.set_targets(scene.steer(scene.world.time)),
         lambda: scene.world.step(EVERY),
         lambda: len(scene.world.contacts),
     )
 
 
-def theirs(model: object, data: object, steer: Callable[[float], None], batches: int, repeat: int) -> Timed:
+def time_mujoco(model: object, data: object, steer: Callable[[float], None], batches: int, repeat: int) -> Timed:
     """Times the same scene in MuJoCo."""
     import mujoco
 
-    for _ in range(WARM // EVERY):
+    for _ in range(WARM_UP // EVERY):
         steer(data.time)  # type: ignore[attr-defined]
         mujoco.mj_step(model, data, EVERY)
-    kept = copy(data)
-    return timed(
+    start = copy(data)
+    return time_run(
         batches,
         repeat,
-        lambda: mujoco.mj_copyData(data, model, kept),
+        lambda: mujoco.mj_copyData(data, model, start),
         lambda: steer(data.time),  # type: ignore[attr-defined]
         lambda: mujoco.mj_step(model, data, EVERY),
         lambda: data.ncon,  # type: ignore[attr-defined]
     )
 
 
-def compiled(mech: supple.Mechanism, add: Callable[[object], None], cone: int) -> object:
+def mujoco_model(mech: supple.Mechanism, add: Callable[[object], None], cone: int) -> object:
     """A mechanism as a MuJoCo model; `add` adds objects and ground to its spec."""
     import mujoco
 
@@ -121,8 +121,8 @@ def hexapod_in_mujoco(scene: Scene, cone: int) -> tuple[object, object, Callable
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname="ground", pos=[0, 0, low],
                                 friction=[0.8, 0, 0])  # fmt: skip
 
-    model = compiled(scene.mechanism, add, cone)
-    return model, mujoco.MjData(model), springs(model, scene.steer)
+    model = mujoco_model(scene.mechanism, add, cone)
+    return model, mujoco.MjData(model), spring_controller(model, scene.steer)
 
 
 def hand_in_mujoco(scene: Scene, cone: int) -> tuple[object, object, Callable[[float], None]]:
@@ -136,25 +136,25 @@ def hand_in_mujoco(scene: Scene, cone: int) -> tuple[object, object, Callable[[f
         block.mass, block.explicitinertial = 0.2, True
         block.fullinertia = [*np.diag(0.2 * moments("box", np.array(BLOCK))), 0, 0, 0]
 
-    model = compiled(robot(carried=True), add, cone)
+    model = mujoco_model(robot(carried=True), add, cone)
     data = mujoco.MjData(model)
     data.body("block").xfrc_applied[:3] = [0, 0, -9.81 * 0.2]  # only the block has weight
-    return model, data, springs(model, supple.scenes.hand("full").steer)
+    return model, data, spring_controller(model, supple.scenes.hand("full").steer)
 
 
-def springs(model: object, steer: Callable[[float], dict[str, float]]) -> Callable[[float], None]:
+def spring_controller(model: object, steer: Callable[[float], dict[str, float]]) -> Callable[[float], None]:
     """A controller for MuJoCo: it sets the rest positions of springs to our set-points."""
     names = [model.joint(i).name for i in range(model.njnt)]  # type: ignore[attr-defined]
 
     def set_rest(time: float) -> None:
         for name, value in steer(time).items():
-            found = [
+            matches = [
                 n
                 for n in (name, name.replace(".", "_"), f"{name.partition('.')[0]}.{name.partition('.')[2]}")
                 if n in names
             ]
-            if found:
-                model.qpos_spring[model.joint(found[0]).qposadr[0]] = value  # type: ignore[attr-defined]
+            if matches:
+                model.qpos_spring[model.joint(matches[0]).qposadr[0]] = value  # type: ignore[attr-defined]
 
     return set_rest
 
@@ -163,7 +163,7 @@ PUSHES = {"hand": 0.4, "peg_in_hole": 20.0, "trampoline": 30.0, "suspension": 40
 """Random forces on each scene, N."""
 
 
-def pushing(report: Report, steps: int) -> None:
+def random_forces(report: Report, steps: int) -> None:
     """Random forces on every scene: overlap at rest, energy compared with work, and whether all states stayed
     finite."""
     for name, force in PUSHES.items():
@@ -172,15 +172,15 @@ def pushing(report: Report, steps: int) -> None:
         start = perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", supple.RangeWarning)
-            found = scene.push_around(steps, force, progress=progress_line(name))
-        finite = bool(np.isfinite(scene.robot.poses.array).all() and np.isfinite(found.highest))
-        report.row(scene=name, steps=steps, minutes=(perf_counter() - start) / 60, deepest_mm=1e3 * found.deepest,
-                   at_rest_mm=1e3 * found.resting, residual=found.residual, energy=found.energy, highest=found.highest,
-                   work=found.work, finite=finite)  # fmt: skip
-        report.target(f"{name}: overlap at rest, mm", 1e3 * found.resting, at_most=1.0)
-        gained = (found.highest - found.energy) / (found.work + 0.25 * abs(found.energy) + 5 * force)
-        report.target(f"{name}: energy gained / (work + a quarter of the energy + 5 m of pushing)", gained, at_most=1.0)
-        report.target(f"{name}: not finite", float(not finite), at_most=0.0)
+            stats = scene.push_around(steps, force, progress=progress_line(name))
+        finite = bool(np.isfinite(scene.robot.poses.array).all() and np.isfinite(stats.highest))
+        report.row(scene=name, steps=steps, minutes=(perf_counter() - start) / 60, deepest_mm=1e3 * stats.deepest,
+                   at_rest_mm=1e3 * stats.resting, residual=stats.residual, energy=stats.energy, highest=stats.highest,
+                   work=stats.work, finite=finite)  # fmt: skip
+        report.target(f"{name}: overlap at rest, mm", 1e3 * stats.resting, at_most=1.0)
+        gained = (stats.highest - stats.energy) / (stats.work + 0.25 * abs(stats.energy) + 5 * force)
+        report.target(f"{name}: energy gained / (work + a quarter of the energy + 5 m * force)", gained, at_most=1.0)
+        report.target(f"{name}: 1 if a state is not finite", float(not finite), at_most=0.0)
 
 
 def progress_line(name: str) -> Callable[[float], None]:
@@ -199,7 +199,7 @@ def main() -> None:
     args = parse_args(__doc__, steps=1_000_000)
     report = Report("contact at 1 kHz", args)
     if args.long:
-        pushing(report, args.long)
+        random_forces(report, args.long)
         report.finish()
         return
     batches, repeat = (10, 3) if args.quick else (20, 7)
@@ -209,11 +209,12 @@ def main() -> None:
         "hand": (supple.scenes.hand, hand_in_mujoco),
     }
     for name, (make, in_mujoco) in scenes.items():
-        fast, full = ours(make(), batches, repeat), ours(make("full"), batches, 1)
-        peer = min((theirs(*in_mujoco(make(), cone), batches, repeat) for cone in (0, 1)), key=lambda found: found.best)
-        for what, found in (("reduced", fast), ("full engine", full), ("MuJoCo", peer)):
-            report.row(scene=name, method=what, us_mean=1e6 * found.mean, us_best=1e6 * found.best,
-                       share_of_real_time=1e3 * found.mean, contacts=found.contacts)  # fmt: skip
+        fast, full = time_supple(make(), batches, repeat), time_supple(make("full"), batches, 1)
+        cones = [time_mujoco(*in_mujoco(make(), cone), batches, repeat) for cone in (0, 1)]
+        peer = min(cones, key=lambda result: result.best)
+        for method, result in (("reduced", fast), ("full engine", full), ("MuJoCo", peer)):
+            report.row(scene=name, method=method, us_mean=1e6 * result.mean, us_best=1e6 * result.best,
+                       share_of_real_time=1e3 * result.mean, contacts=result.contacts)  # fmt: skip
         report.target(f"{name}: MuJoCo / reduced", peer.best / fast.best, at_least=3.0)
         report.target(f"{name}: share of real time at 1 kHz, mean", 1e3 * fast.mean, at_most=0.5)
     report.finish()

@@ -1,7 +1,7 @@
-"""The engine: time per step beside MuJoCo, statics, orders of convergence, constraint violation, agreement.
+"""The full engine: time per step compared with MuJoCo, statics, convergence orders, constraint violation, agreement.
 
-All figures are of one run. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by
-`mech.save`, with the same dt and tip force, in turns with ours.
+One run measures all figures. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by `mech.save`, with
+the same dt and tip force. Both take turns, so that they see the same machine.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from supple.mechanism import Mechanism
 
 DT = 2e-3
 DIRECTIONS = [d / np.linalg.norm(d) for d in np.array([*itertools.product((-1, 0, 1), repeat=3)]) if d.any()]
-SPRUNG = ("helix", "ladder", "y", "loop", "robot_arm")
+WITH_SPRINGS = ("helix", "ladder", "y", "loop", "robot_arm")
 
 
 def main() -> None:
     args = parse_args(__doc__)
     report = Report("the full engine", args)
-    stepping(report, args.quick)
-    factors(report)
+    step_times(report, args.quick)
+    factorisation(report)
     statics(report)
-    pulled_far(report)
+    large_displacements(report)
     orders(report)
     violation(report, 10_000 if args.quick else 100_000)
     agreement(report)
@@ -43,8 +43,8 @@ def main() -> None:
 # time per step
 
 
-def stepping(report: Report, quick: bool) -> None:
-    """Microseconds a step of ours and of MuJoCo, best of alternating repetitions."""
+def step_times(report: Report, quick: bool) -> None:
+    """Microseconds per step of supple and of MuJoCo, best of alternating repetitions."""
     mechanisms = sizes()
     ours, theirs = {}, {}
     for name, mech in mechanisms.items():
@@ -66,8 +66,8 @@ def stepping(report: Report, quick: bool) -> None:
             bdf2_us=1e6 * took["bdf2"] / n,
             mujoco_us=1e6 * theirs[name],
             to_mujoco=ours[name] / theirs[name],
-            newton_a_step=sim._core.iterations / steps,
-            lu_a_step=sim._core.factorisations / steps,
+            newton_per_step=sim._core.iterations / steps,
+            factorisations_per_step=sim._core.factorisations / steps,
         )
     helix = "helix, {} hinges"
     growth = ours[helix.format(400)] / ours[helix.format(100)]
@@ -91,7 +91,7 @@ def simulation(mech: Mechanism, method: str = "euler") -> supple.Simulation:
 def mujoco_twin(mech: Mechanism, dt: float = DT) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """The same mechanism in MuJoCo, with the same force on its tip."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # MuJoCo's loops are approximations, and said to be
+        warnings.simplefilter("ignore")  # that MuJoCo's loops are soft
         path = Path(folder) / "mechanism.xml"
         mech.save(path)
         model = mujoco.MjModel.from_xml_path(str(path))
@@ -104,7 +104,7 @@ def mujoco_twin(mech: Mechanism, dt: float = DT) -> tuple[mujoco.MjModel, mujoco
 
 
 def alternate(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
-    """Best seconds of each, taken in turns so that all see the same machine."""
+    """Best seconds of each run. They take turns, so that all see the same machine."""
     times = dict.fromkeys(runs, float("inf"))
     for _ in range(repeat):
         for name, run in runs.items():
@@ -114,8 +114,8 @@ def alternate(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, f
     return times
 
 
-def factors(report: Report) -> None:
-    """The floor of a step, one factorisation of the tangent: its arithmetic, its memory, its speed."""
+def factorisation(report: Report) -> None:
+    """Operations, memory and time of one factorisation of the tangent, a lower bound of a step by the sparse solver."""
     for name, mech in sizes().items():
         eqs = equations(mech)
         core = eqs.core
@@ -128,7 +128,7 @@ def factors(report: Report) -> None:
         }
         took = {part: best(run, repeat=50) for part, run in parts.items()}
         report.row(
-            what=f"factors of {name}",
+            what=f"factorisation of {name}",
             us=1e6 * took["factorise"],
             unknowns=core.unknowns,
             multiply_adds=core.operations,
@@ -145,7 +145,7 @@ def factors(report: Report) -> None:
 def statics(report: Report) -> None:
     """Equilibria of the library's sprung mechanisms under 100 N in 26 directions at every tip."""
     worst_iterations, worst_balance = 0, 0.0
-    for name in SPRUNG:
+    for name in WITH_SPRINGS:
         mech = getattr(supple.library, name)()
         tips = [b.name for b in mech.bodies if b.name.endswith("tip")]
         took, iterations, stable, residual = [], [], 0, 0.0
@@ -165,19 +165,19 @@ def statics(report: Report) -> None:
             ms=1e3 * alone,
             slowest_ms=1e3 * max(took),
             newton=float(np.mean(iterations)),
-            newton_most=max(iterations),
+            most_newton=max(iterations),
             stable=f"{stable} of {len(took)}",
             residual=residual,
         )
         worst_iterations = max(worst_iterations, max(iterations))
         if name == "ladder":
             report.target("equilibrium of the 48-body ladder under 100 N, ms", 1e3 * alone, at_most=50.0)
-    report.target("most Newton steps, every tip, 26 directions of 100 N", worst_iterations, at_most=60)
-    report.target("reactions at the base against the load, N", worst_balance, at_most=1e-8)
+    report.target("most Newton iterations, 100 N in 26 directions at every tip", worst_iterations, at_most=60)
+    report.target("largest imbalance of load and reactions at the base, N", worst_balance, at_most=1e-8)
 
 
 def imbalance(eq: supple.engine.Equilibrium, force: np.ndarray) -> float:
-    """Largest component of the load and the forces through the joints to the world, N."""
+    """Largest component of the sum of the load and the reactions at the world, N."""
     total = force.copy()
     for joint in eq.mechanism.joints:
         if joint.parent == "world":
@@ -185,8 +185,8 @@ def imbalance(eq: supple.engine.Equilibrium, force: np.ndarray) -> float:
     return float(np.abs(total).max())
 
 
-def pulled_far(report: Report) -> None:
-    """The helix of 50 links, pulled along each axis by a growing force until its tip has moved far."""
+def large_displacements(report: Report) -> None:
+    """The helix of 50 links under a growing force along each axis, until its relative displacement is 1.5."""
     mech = supple.library.helix()
     reached = []
     for axis, sign in itertools.product(range(3), (1, -1)):
@@ -200,12 +200,12 @@ def pulled_far(report: Report) -> None:
             steps.append(eq.iterations)
         reached.append(moved)
         what = f"helix pulled along {'+' if sign > 0 else '-'}{'xyz'[axis]}"
-        report.row(what=what, force_N=force, moved=moved, newton_most=max(steps), residual=eq.residual)
-    report.target("helix of 50 links pulled to a relative displacement of", min(reached), at_least=1.5)
+        report.row(what=what, force_N=force, moved=moved, most_newton=max(steps), residual=eq.residual)
+    report.target("helix of 50 links: relative displacement reached in every direction", min(reached), at_least=1.5)
 
 
 def relative_displacement(eq: supple.engine.Equilibrium) -> float:
-    """Norm of the tip's twist from rest, its linear part over the mechanism's radius."""
+    """Norm of the tip's twist from the reference pose, its linear part over the mechanism's radius."""
     mech = eq.mechanism
     twist = spatial.log(spatial.inverse(mech.poses["tip"]) @ eq.poses["tip"])
     return float(np.linalg.norm(np.concatenate([twist[:3] / mech.radius, twist[3:]])))
@@ -215,7 +215,7 @@ def relative_displacement(eq: supple.engine.Equilibrium) -> float:
 
 
 def orders(report: Report) -> None:
-    """How errors of poses and velocities shrink with the step: a chain and a closed loop swing for 0.2 s."""
+    """Convergence order of poses and velocities with dt: a chain and a closed loop swing for 0.2 s."""
     mechanisms = {
         "chain of 6": supple.library.robot_arm(6, stiffness=20.0, damping=0.2, gravity=(0, 3, -9.81)),
         "loop of 7": supple.library.loop(7, stiffness=20.0, damping=0.2, gravity=(2, 3, -9.81)),
@@ -224,11 +224,10 @@ def orders(report: Report) -> None:
         truth = swing(mech, "bdf2", 12_800)
         for method, order in (("euler", 1), ("bdf2", 2)):
             errors = [distance(swing(mech, method, n), truth) for n in (200, 400, 800)]
-            found = np.log2(np.divide(errors[:-1], errors[1:])).min(axis=0)
             row = dict(zip(("pose_error", "velocity_error"), errors[-1], strict=True))
-            found_order = float(found.min())
-            report.row(what=f"{method}, {name}", dt=0.2 / 800, **row, order=found_order)
-            report.target(f"order of {method}, {name}", found_order, at_least=order - 0.1)
+            measured = float(np.log2(np.divide(errors[:-1], errors[1:])).min())
+            report.row(what=f"{method}, {name}", dt=0.2 / 800, **row, order=measured)
+            report.target(f"order of {method}, {name}", measured, at_least=order - 0.1)
 
 
 def swing(mech: Mechanism, method: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -242,7 +241,7 @@ def distance(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray])
 
 
 def violation(report: Report, steps: int) -> None:
-    """Largest gap of any joint of a closed loop that a turning force keeps moving."""
+    """Largest gap of any joint of a closed loop that a rotating force keeps in motion."""
     mech = supple.library.loop()
     sim = supple.Simulation(mech, DT)
     largest, path, start = 0.0, [], perf_counter()
@@ -260,16 +259,16 @@ def violation(report: Report, steps: int) -> None:
 
 def gap(mech: Mechanism, sim: supple.Simulation) -> float:
     """Largest component of log(X(q)^-1 X_bodies) over all joints."""
-    poses, coordinates, found = sim.poses, sim.coordinates, 0.0
+    poses, coordinates, largest = sim.poses, sim.coordinates, 0.0
     for joint in mech.joints:
-        place = poses[joint.parent] @ joint.pose_parent @ joint.displacement(coordinates[joint.name])
-        left = spatial.log(spatial.inverse(place) @ poses[joint.child] @ joint.pose_child)
-        found = max(found, float(np.abs(left).max()))
-    return found
+        expected = poses[joint.parent] @ joint.pose_parent @ joint.displacement(coordinates[joint.name])
+        error = spatial.log(spatial.inverse(expected) @ poses[joint.child] @ joint.pose_child)
+        largest = max(largest, float(np.abs(error).max()))
+    return largest
 
 
 def agreement(report: Report) -> None:
-    """A swing of the robot arm for one second under a slanting gravity, against MuJoCo's with a tiny step."""
+    """The robot arm swings for one second under an oblique gravity, compared with MuJoCo at dt = 20 us."""
     mech = supple.library.robot_arm(gravity=(0, 3, -9.81))
     model, data = mujoco_twin(mech, dt=2e-5)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
@@ -282,13 +281,13 @@ def agreement(report: Report) -> None:
         start = perf_counter()
         sim.step(round(1 / dt))
         took = perf_counter() - start
-        apart = np.abs(sim.poses.array[:, :3, 3] - data.xpos[ids]).max()
-        turned = np.abs(sim.poses.array[:, :3, :3].reshape(-1, 9) - data.xmat[ids]).max()
-        error = float(max(apart, turned))
-        swung = float(np.linalg.norm(sim.poses["tip"][:3, 3] - mech.poses["tip"][:3, 3]))
+        position = np.abs(sim.poses.array[:, :3, 3] - data.xpos[ids]).max()
+        rotation = np.abs(sim.poses.array[:, :3, :3].reshape(-1, 9) - data.xmat[ids]).max()
+        error = float(max(position, rotation))
+        tip_moved = float(np.linalg.norm(sim.poses["tip"][:3, 3] - mech.poses["tip"][:3, 3]))
         what = f"robot_arm after 1 s, {method}"
-        report.row(what=what, dt=dt, ms=1e3 * took, tip_moved_m=swung, from_mujoco=error)
-    report.target("robot_arm against MuJoCo after 1 s, m or rad", error, at_most=1e-4)
+        report.row(what=what, dt=dt, ms=1e3 * took, tip_moved_m=tip_moved, difference=error)
+    report.target("robot_arm after 1 s: difference from MuJoCo, m or rad", error, at_most=1e-4)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Does a reduced model vibrate like its mechanism? Natural frequencies and step responses against the full engine.
+"""Natural frequencies and step responses of reduced models, compared with the full engine.
 
-First natural frequency of models without added modes, with three masses: consistent, the inverse mass projected
-(J M^-1 J^T), and the published recursion's. Then the first six with twelve added modes (or as many as there are).
-`--out FOLDER` plots the step response of the tip beside the engine's.
+The first natural frequency is that of models without added modes. They have one of three mass matrices: consistent, the
+projected inverse mass (J M^-1 J^T), or that of the published recursion. The first six are those of models with twelve
+added modes, or as many as there are. `--out FOLDER` plots the step response of the tip and the engine's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from _report import Report, parse_args
 from supple.mechanism import Mechanism
 
 MODES = 12
-PROMISED = ("helix 20", "helix 50", "ladder 6", "ladder 16", "y", "y, left tip")
+WITH_TARGETS = ("helix 20", "helix 50", "ladder 6", "ladder 16", "y", "y, left tip")
 PUSH = {"helix 50": (0, 0, 10), "ladder 16": (0, 10, 0), "y": (0, 10, 0), "arm 20": (0, 0, 10)}
 """Force on the (first) tip for the step response, N."""
 INK, RED, BLUE, GREEN = "#2b2f36", "#d1495b", "#2e86ab", "#3a9e4f"
@@ -51,16 +51,17 @@ def frequencies(report: Report) -> None:
         true = supple.modes(mech).frequencies
         plain = supple.reduce(mech, tips)
         added = min(MODES, mech.mobility - plain.rank)
-        off = {
+        errors = {
             "consistent_%": error(plain, true, 1),
             "projected_%": error(supple.reduce(mech, tips, mass="accelerability"), true, 1),
-            "published_%": published(mech, tips, true),
+            "published_%": published_error(mech, tips, true),
             "six_with_modes_%": error(supple.reduce(mech, tips, modes=added), true, 6),
         }
-        report.row(what=name, rank=plain.rank, first_Hz=float(true[0]), **off, modes=added)
-        if name in PROMISED:
-            report.target(f"{name}: first frequency off, %", abs(off["consistent_%"]), at_most=8)
-            report.target(f"{name}: first six with {added} modes off, %", abs(off["six_with_modes_%"]), at_most=0.5)
+        report.row(what=name, rank=plain.rank, first_Hz=float(true[0]), **errors, modes=added)
+        if name in WITH_TARGETS:
+            one, six = abs(errors["consistent_%"]), abs(errors["six_with_modes_%"])
+            report.target(f"{name}: error of the first frequency, %", one, at_most=8)
+            report.target(f"{name}: error of the first six with {added} modes, %", six, at_most=0.5)
 
 
 def error(model: supple.ReducedModel, true: np.ndarray, count: int) -> float:
@@ -71,7 +72,7 @@ def error(model: supple.ReducedModel, true: np.ndarray, count: int) -> float:
     return float(off[np.abs(off).argmax()])
 
 
-def published(mech: Mechanism, tips: list[str], true: np.ndarray) -> Any:
+def published_error(mech: Mechanism, tips: list[str], true: np.ndarray) -> Any:
     try:
         return error(supple.reduce(mech, tips, method="recursion", mass="accelerability"), true, 1)
     except supple.MechanismError:
@@ -82,7 +83,7 @@ def published(mech: Mechanism, tips: list[str], true: np.ndarray) -> Any:
 
 
 def responses(report: Report, duration: float, folder: Path | None) -> None:
-    """A force on the tip, switched on: the tip's way along it, engine and models by backward Euler of the same step."""
+    """Displacement of the tip along a force that is switched on; engine and models use backward Euler."""
     dt = 1e-3
     times = dt * np.arange(1, round(duration / dt) + 1)
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 5.6), layout="constrained")
@@ -96,14 +97,14 @@ def responses(report: Report, duration: float, folder: Path | None) -> None:
         }
         true = response(supple.Simulation(mech, dt), tips[0], PUSH[name], len(times))
         plot.plot(times, 1e3 * true, color=INK, lw=2.4, label="engine")
-        off = {}
+        errors = {}
         for (what, model), colour in zip(models.items(), (RED, BLUE, GREEN), strict=True):
-            found = response(supple.ReducedSimulation(model, dt), tips[0], PUSH[name], len(times))
-            plot.plot(times, 1e3 * found, color=colour, lw=1.1, label=what)
-            off[what] = 100 * float(np.sqrt(np.mean((found - true) ** 2)) / np.abs(true).max())
-        plain, light, dialled = off.values()
+            path = response(supple.ReducedSimulation(model, dt), tips[0], PUSH[name], len(times))
+            plot.plot(times, 1e3 * path, color=colour, lw=1.1, label=what)
+            errors[what] = 100 * float(np.sqrt(np.mean((path - true) ** 2)) / np.abs(true).max())
+        plain, light, with_modes = errors.values()
         force = float(np.linalg.norm(PUSH[name]))
-        columns = {"plain_rms_%": plain, "published_rms_%": light, "with_modes_rms_%": dialled}
+        columns = {"plain_rms_%": plain, "published_rms_%": light, "with_modes_rms_%": with_modes}
         report.row(response=name, N=force, peak_mm=1e3 * float(np.abs(true).max()), **columns)
         plot.set(title=f"{name}, {force:g} N switched on", xlabel="s", ylabel="tip along the force, mm")
         plot.spines[["top", "right"]].set_visible(False)
@@ -114,15 +115,15 @@ def responses(report: Report, duration: float, folder: Path | None) -> None:
 
 
 def response(sim: supple.Simulation | supple.ReducedSimulation, tip: str, force: tuple, n: int) -> np.ndarray:
-    """(n,) m, of the tip's origin along the force."""
+    """(n,) displacement of the tip's origin along the force, m."""
     along = np.array(force) / np.linalg.norm(force)
     sim.apply(tip, [*force, 0, 0, 0])
-    at = sim.end_effector_pose if isinstance(sim, supple.ReducedSimulation) else (lambda name: sim.poses[name])
-    start, found = at(tip)[:3, 3], np.empty(n)
+    pose_of = sim.end_effector_pose if isinstance(sim, supple.ReducedSimulation) else (lambda name: sim.poses[name])
+    start, path = pose_of(tip)[:3, 3], np.empty(n)
     for k in range(n):
         sim.step()
-        found[k] = along @ (at(tip)[:3, 3] - start)
-    return found
+        path[k] = along @ (pose_of(tip)[:3, 3] - start)
+    return path
 
 
 if __name__ == "__main__":

@@ -34,17 +34,17 @@ def process_seconds(statement: str) -> float:
 def main() -> None:
     args = parse_args(__doc__)
     report = Report("import time, best of alternating runs in new interpreters", args)
-    alone = dict.fromkeys(STATEMENTS, float("inf"))
-    whole = dict(alone)
+    inner = dict.fromkeys(STATEMENTS, float("inf"))
+    total = dict(inner)
     for _ in range(2 if args.quick else 20):
         for name, statement in STATEMENTS.items():
-            alone[name] = min(alone[name], statement_seconds(statement))
-            whole[name] = min(whole[name], process_seconds(statement))
+            inner[name] = min(inner[name], statement_seconds(statement))
+            total[name] = min(total[name], process_seconds(statement))
     for name in STATEMENTS:
-        ratio = alone[name] / alone["numpy"]
-        report.row(what=name, statement_ms=1e3 * alone[name], process_ms=1e3 * whole[name], to_numpy=ratio)
-    report.target("import supple / import numpy", alone["supple"] / alone["numpy"], at_most=2.0)
-    first = alone["supple, first use"] / alone["numpy"]
+        ratio = inner[name] / inner["numpy"]
+        report.row(what=name, statement_ms=1e3 * inner[name], process_ms=1e3 * total[name], to_numpy=ratio)
+    report.target("import supple / import numpy", inner["supple"] / inner["numpy"], at_most=2.0)
+    first = inner["supple, first use"] / inner["numpy"]
     report.target("import supple and its first use / import numpy", first, at_most=2.0)
     report.finish()
 

@@ -1,8 +1,9 @@
-"""How long it takes to install supple: from a fresh clone and environment to the end of `supple demo`, then the same
-from a wheel. Not part of CI. Times count with two free cores and nothing else running.
+"""Time to install supple: from a fresh clone and environment to the end of `supple demo`, then the same from a wheel.
+
+It is not part of CI. The targets hold for two free cores with nothing else running.
 
 `--quick` installs without the extra `all` and runs one step in place of the demo. `--memory` also compiles the core
-with one process at a time and prints the most memory that a compiler took (Linux and macOS).
+with one process at a time and prints the largest memory of a compiler process (Linux and macOS).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def main() -> None:
     args = parse_args(__doc__)
     report = Report("install", args)
     with TemporaryDirectory() as folder:
-        source(report, args, Path(folder))
-        wheel(report, args, Path(folder))
+        install_from_source(report, args, Path(folder))
+        install_from_wheel(report, args, Path(folder))
         if memory:
             compiler_memory(report, Path(folder))
     report.finish()
@@ -48,43 +49,43 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> float:
 
 
 def environment(folder: Path) -> tuple[Path, float]:
-    """The programs of a fresh virtual environment, and the seconds it took."""
+    """Makes a virtual environment; returns the folder of its programs and the seconds it took."""
     took = run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
     return folder / ("Scripts" if os.name == "nt" else "bin"), took
 
 
-def try_out(programs: Path, folder: Path, quick: bool) -> float:
+def run_demo(programs: Path, folder: Path, quick: bool) -> float:
     if quick:
         return run(programs / "python", "-c", STEP, cwd=folder)
     return run(programs / "supple", "demo", "--picture", "demo.png", cwd=folder)
 
 
-def source(report: Report, args: argparse.Namespace, folder: Path) -> None:
+def install_from_source(report: Report, args: argparse.Namespace, folder: Path) -> None:
     clone, extra = folder / "clone", "" if args.quick else "[all]"
     took = {"clone": run("git", "clone", "--quiet", ROOT, clone, cwd=folder)}
     programs, took["environment"] = environment(folder / "from_source")
     took["install"] = run(programs / "python", "-m", "pip", "install", f".{extra}", cwd=clone)
-    took["demo"] = try_out(programs, folder, args.quick)
+    took["demo"] = run_demo(programs, folder, args.quick)
     total = sum(took.values())
     report.row(install_s="from source", **took, total=total)
     report.target("fresh clone to the end of the demo, s", total, at_most=150)
 
 
-def wheel(report: Report, args: argparse.Namespace, folder: Path) -> None:
+def install_from_wheel(report: Report, args: argparse.Namespace, folder: Path) -> None:
     extra = "" if args.quick else "[all]"
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, folder / "clone", cwd=folder)
     built = next(folder.glob("supple-*.whl"))
     programs, made = environment(folder / "from_wheel")
     took = {"environment": made}
     took["install"] = run(programs / "python", "-m", "pip", "install", f"{built}{extra}", cwd=folder)
-    took["demo"] = try_out(programs, folder, args.quick)
+    took["demo"] = run_demo(programs, folder, args.quick)
     total = sum(took.values())
     report.row(install_s="from the wheel", wheel_MB=built.stat().st_size / 1e6, **took, total=total)
     report.target("wheel to the end of the demo, s", total, at_most=40)
 
 
 def compiler_memory(report: Report, folder: Path) -> None:
-    """Compiles once more, in a clone without build folder, one file at a time."""
+    """Compiles the core in a new clone, one file at a time."""
     clone = folder / "clone_again"
     run("git", "clone", "--quiet", ROOT, clone, cwd=folder)
     programs, _ = environment(folder / "one_process")

@@ -1,6 +1,6 @@
-"""Time of a step of every method with each instruction set that supple was built for and that this machine runs.
+"""Time per step of every method with each instruction set that supple was built for and that this machine has.
 
-Each set runs in processes of its own (`SUPPLE_CORE=NAME`), in turns, and the best time counts. Build all of them first:
+Each set runs in processes of its own (`SUPPLE_CORE=NAME`). The sets take turns; the best time counts. Build all first:
 `SUPPLE_VARIANTS=all pip install .`
 """
 
@@ -29,7 +29,7 @@ def main() -> None:
     times: dict[str, dict[str, float]] = {name: {} for name in sets}
     for _ in range(1 if args.quick else 3):
         for name in sets:
-            for method, seconds in in_process(name).items():
+            for method, seconds in times_with(name).items():
                 times[name][method] = min(seconds, times[name].get(method, float("inf")))
     fastest = {method: min(times[name][method] for name in sets) for method in times[sets[0]]}
     for method, least in fastest.items():
@@ -42,12 +42,12 @@ def main() -> None:
             report.target(f"{method}, time with avx2 / with avx512", ratio, at_most=2.2)
     else:
         missing = [name for name in ("avx2", "avx512") if name not in sets]
-        report.row(not_measured="avx2 / avx512", lacks=", ".join(missing), machine_has=_cpu.best_variant())
+        report.row(not_measured="avx2 / avx512", missing=", ".join(missing), machine_has=_cpu.best_variant())
     report.finish()
 
 
-def in_process(name: str) -> dict[str, float]:
-    """Seconds a step by method, with one instruction set."""
+def times_with(name: str) -> dict[str, float]:
+    """Seconds per step of each method, with one instruction set, in a new process."""
     run = subprocess.run(
         [sys.executable, "-c", "import instruction_sets; instruction_sets.print_times()"],
         cwd=Path(__file__).parent,
@@ -69,12 +69,12 @@ def print_times() -> None:
 
 
 def methods() -> dict[str, tuple[int, Callable[[int], object]]]:
-    """By name: how many steps are timed together, and a call that makes so many."""
+    """By name: the number of steps that are timed together, and a function that makes n steps."""
     arm, helix = supple.library.robot_arm(), supple.library.helix(400)
     engine = supple.Simulation(supple.library.helix(50), DT)
     engine.apply("tip", PULL)
     linear = supple.reduce(arm, ["tip"])
-    away = supple.reduce(arm, ["tip"], at=supple.equilibrium(arm, {"tip": PULL}))
+    loaded = supple.reduce(arm, ["tip"], at=supple.equilibrium(arm, {"tip": PULL}))
     hexapod, full_hand = supple.scenes.hexapod(), supple.scenes.hand("full")
     for scene in (hexapod, full_hand):
         scene.run(0.3)
@@ -82,17 +82,17 @@ def methods() -> dict[str, tuple[int, Callable[[int], object]]]:
     chain.apply(1000, PULL)
     return {
         "engine, helix 50": (20, engine.step),
-        "linear, helix 400": (200, reduced(supple.reduce(helix, ["tip"]))),
-        "blended, arm 20": (200, reduced(supple.blend([linear, away]))),
-        "condensed, arm 20": (200, reduced(supple.condense(arm, ["tip"]))),
-        "condensed, helix 400": (50, reduced(supple.condense(helix, ["tip"]))),
+        "linear, helix 400": (200, step_function(supple.reduce(helix, ["tip"]))),
+        "blended, arm 20": (200, step_function(supple.blend([linear, loaded]))),
+        "condensed, arm 20": (200, step_function(supple.condense(arm, ["tip"]))),
+        "condensed, helix 400": (50, step_function(supple.condense(helix, ["tip"]))),
         "floating with contact, hexapod": (100, hexapod.world.step),
         "engine with contact, hand": (20, full_hand.world.step),
         "linkage, molecule 2000": (5, lambda n: [chain.step(1e-3) for _ in range(n)]),
     }
 
 
-def reduced(model: object) -> Callable[[int], object]:
+def step_function(model: object) -> Callable[[int], object]:
     sim = supple.ReducedSimulation(model, DT)
     sim.apply("tip", PULL)
     core = sim._motion.core

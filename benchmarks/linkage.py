@@ -1,17 +1,18 @@
-"""Table 1 and figures 1, 6, 8 and 9 of the adaptive quasi-statics paper (Redon and Lin 2006), one run.
+"""Table 1 and figures 1, 6, 8 and 9 of the adaptive quasi-statics paper (Redon and Lin 2006).
 
-The molecule of 50,000 hinges (`supple.library.molecule`: a chain on a diamond lattice that branches now and then)
-under 1, 10, 100 and 1,000 forces of 1 N in random directions, 4,000 steps of 1 ms for each threshold 2^0 ... 2^-19 of
-the relative joint error. The paper does not say where its forces act; its counts of joints (about 70 more than there
-are forces) fit neighbouring atoms, so ours act on consecutive ones in the middle of the chain. Rows "scattered" show
-atoms drawn over the whole molecule instead. `ms` is the best average over a hundred steps, `mean_ms` that of all
-steps; both include the call from Python. Displacement errors are the largest over all atoms after all steps, against a
-run at 2^-26, whose own bound makes it exact for this purpose; the paper's figures are averages per step, so ours are
-divided by the number of steps beside them. Then: building, growth with size, the millipede, the
-bicycle chain, peers at the sizes they manage (MuJoCo's and Pinocchio's forward dynamics at rest, one call without
-stepping; of a molecule that branches ten times as often, since MuJoCo refuses trees some 1,400 deep), the bound over
-2,000 random linkages, 14,000 bounds against long double with masses over eight decades, and lazy coefficients against a
-fresh pass.
+Table 1 and figures 8 and 9: 1, 10, 100 and 1,000 forces of 1 N in random directions act on the molecule of 50,000
+hinges (`supple.library.molecule`, a chain on a diamond lattice that branches now and then), for 4,000 steps of 1 ms and
+each threshold 2^0 ... 2^-19 of the relative joint error. The paper does not say where its forces act. Its counts of
+joints (about 70 more than there are forces) fit neighbouring atoms, so ours act on consecutive ones in the middle of
+the chain. In the rows "scattered" they act on random atoms of the whole molecule. `ms` is the best average over a
+hundred steps, `mean_ms` that of all steps; both include the call from Python. Displacement errors are the largest over
+all atoms after all steps, compared with a run at 2^-26. The paper's errors are averages per step, so the column
+`per_step` has ours divided by the number of steps.
+
+The other parts measure: building; growth with size; the millipede; the bicycle chain; MuJoCo's and Pinocchio's forward
+dynamics at rest (one call without stepping, on a molecule that branches ten times as often, because MuJoCo refuses
+trees some 1,400 deep); the bound over 2,000 random linkages; 14,000 bounds against accelerations in long double with
+masses over eight decades; coefficients after many partial updates against those of a full update.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ def main() -> None:
     millipede(report, steps, args.quick)
     bicycle_chain(report, 1000 if args.quick else 10_000)
     peers(report)
-    bound(report, 200 if args.quick else 2000)
-    truth(report, 50 if args.quick else 3500)
+    check_bounds(report, 200 if args.quick else 2000)
+    compare_long_double(report, 50 if args.quick else 3500)
     scattered(report, args.quick)
     report.finish()
 
 
 def timed(chain: supple.AdaptiveLinkage, steps: int, dt: float = DT) -> tuple[float, float, float]:
-    """Seconds a step: the best average over a hundred, and that of all; joints computed on average."""
+    """Seconds per step, the best average over a hundred steps and that of all steps; mean number of computed joints."""
     chunk = min(100, steps)
     times, computed = [], 0
     for _ in range(steps // chunk):
@@ -138,7 +139,7 @@ def table_1(report: Report, steps: int, quick: bool) -> None:
         ends = {}
         for power in (26, *((3, 11, 19) if quick else range(20))):
             chain.error, chain.coordinates = 2.0**-power, start
-            chain.step(DT)  # totals anew, once
+            chain.step(DT)  # computes all total accelerations once
             chain.coordinates = start
             chain.accelerate()
             took[forces, power], mean, computed = timed(chain, steps)
@@ -167,26 +168,27 @@ def table_1(report: Report, steps: int, quick: bool) -> None:
                     f"{computed:.4g} joints, error {error:.3g}",
                     flush=True,
                 )
-        lazy(report, chain, forces)
+        partial_updates(report, chain, forces)
     report.target("full pass of 50,000 joints, ms", 1e3 * min(full.values()), at_most=100)
     report.target("one force at 2^-19, ms", 1e3 * took[1, 19], at_most=0.3)
     report.target("one force at 2^-19, times faster than our full pass", full[1] / took[1, 19], at_least=200)
     report.target("1,000 forces at 2^-19 / full pass", took[1000, 19] / full[1000], at_most=0.5)
 
 
-def lazy(report: Report, chain: supple.AdaptiveLinkage, forces: int) -> None:
-    """The coefficients after all those lazy steps, and all anew."""
+def partial_updates(report: Report, chain: supple.AdaptiveLinkage, forces: int) -> None:
+    """Compares the coefficients after many steps that updated only some of them with those of a full update."""
     chain.accelerate()
     after = chain._core.coefficients()
     chain._core.rebuild(True)
     fresh = chain._core.coefficients()
-    off = float(np.abs(after - fresh).max() / np.abs(fresh).max())
-    report.target(f"{forces} forces: lazy coefficients to those of a fresh pass, relative", off, at_most=1e-8)
+    error = float(np.abs(after - fresh).max() / np.abs(fresh).max())
+    report.target(f"{forces} forces: partial against full updates of coefficients, relative", error, at_most=1e-8)
 
 
 def scattered(report: Report, quick: bool) -> None:
-    """The same forces on atoms drawn over the whole molecule, where a full pass replaces the adaptive one if it is
-    cheaper: CPU seconds, in turns with full passes of the same load."""
+    """CPU time with forces on random atoms of the whole molecule, in turns with full passes of the same load.
+
+    A full pass replaces an adaptive one where it is cheaper."""
     chains = [supple.AdaptiveLinkage(supple.library.molecule(JOINTS)) for _ in range(2)]
     rng = np.random.default_rng(5)
     worst, steps = 0.0, 17 if quick else 102
@@ -206,15 +208,16 @@ def scattered(report: Report, quick: bool) -> None:
                     computed += info.computed if which == 0 else 0
             ratio = float(spent[0].mean() / spent[1].mean())
             worst = max(worst, ratio)
-            report.row(scattered=forces, threshold=f"2^-{power}", full_passes=ratio, joints=computed / steps)
-    report.target("scattered forces, any number: CPU time / that of a full pass", worst, at_most=1.2)
+            report.row(scattered=forces, threshold=f"2^-{power}", to_full_pass=ratio, joints=computed / steps)
+    report.target("scattered forces, 1 to 1,000: largest CPU time / that of a full pass", worst, at_most=1.2)
 
 
 # growth
 
 
 def growth(report: Report, atoms: int) -> None:
-    """One force at 2^-19 on each of some atoms, the sizes in turns; the best of several short runs, averaged."""
+    """One force at 2^-19, on one atom after the other; the sizes take turns. Best of several short runs, averaged over
+    atoms."""
     sizes = (12_500, 25_000, 50_000)
     chains = {n: supple.AdaptiveLinkage(supple.library.molecule(n), error=2.0**-19) for n in sizes}
     places = {n: np.random.default_rng(0).integers(n // 10, n, size=atoms) for n in sizes}
@@ -256,7 +259,7 @@ def millipede(report: Report, steps: int, quick: bool) -> None:
         report.row(millipede=f"2^-{power}", ms=1e3 * seconds, joints=computed, full_ms=1e3 * full)
         if seconds > full and crossover is None:
             crossover = power
-    print(f"millipede: the full pass is the faster one from {f'2^-{crossover}' if crossover else 'nowhere'} on")
+    print(f"millipede: a full pass is faster {f'from 2^-{crossover} on' if crossover else 'at no threshold'}")
 
 
 def bicycle_chain(report: Report, steps: int) -> None:
@@ -267,8 +270,8 @@ def bicycle_chain(report: Report, steps: int) -> None:
         chain.apply("end", [-0.004, 0, 0.01, 0, 0, 0])
         computed = sum(chain.step(0.02).computed for _ in range(steps)) / steps
         ends[error] = chain.poses.array[:, :3, 3]
-        off = np.linalg.norm(ends[error] - ends[0.0], axis=1).max() / (30 * 0.0127)
-        report.row(bicycle_chain=error, joints=computed, off_by_chain_lengths=float(off))
+        distance = np.linalg.norm(ends[error] - ends[0.0], axis=1).max() / (30 * 0.0127)
+        report.row(bicycle_chain=error, joints=computed, error_in_chain_lengths=float(distance))
 
 
 # peers
@@ -288,36 +291,36 @@ def peers(report: Report) -> None:
         row: dict[str, Any] = {"peers": joints, "ours_full_ms": 1e3 * full, "ours_one_force_ms": 1e3 * one}
         twins = {"mujoco": mujoco_twin} | ({"pinocchio": pinocchio_twin} if pinocchio is not None else {})
         for name, twin in twins.items():
-            found = apart(twin, tree)
-            if found is None:
-                row |= {f"{name}_ms": "out of memory", f"{name}_differs": ""}
+            result = run_in_process(twin, tree)
+            if result is None:
+                row |= {f"{name}_ms": "out of memory", f"{name}_difference": ""}
                 continue
-            seconds, values = found
-            off = float(np.abs(values - exact).max() / np.abs(exact).max())
-            row |= {f"{name}_ms": 1e3 * seconds, f"{name}_differs": off}
-            if joints <= 500:  # beyond, MuJoCo's mass matrix costs more digits than that
-                report.target(f"{joints} joints at rest, difference to {name}", off, at_most=1e-9)
+            seconds, values = result
+            difference = float(np.abs(values - exact).max() / np.abs(exact).max())
+            row |= {f"{name}_ms": 1e3 * seconds, f"{name}_difference": difference}
+            if joints <= 500:  # with more joints the error of MuJoCo's mass matrix is larger than that
+                report.target(f"{joints} joints at rest, difference from {name}", difference, at_most=1e-9)
             faster = [which for which, own in (("the full pass", full), ("one force", one)) if own < seconds]
             print(f"{joints} joints: ours is faster than {name} with: {', '.join(faster) or 'neither'}")
         report.row(**row)
 
 
-def apart(twin: Callable[[Tree], Callable[[], np.ndarray]], tree: Tree) -> tuple[float, np.ndarray] | None:
-    """Seconds of a call and the accelerations, in a process of its own that may take 10 GB; None if that is too little
+def run_in_process(twin: Callable[[Tree], Callable[[], np.ndarray]], tree: Tree) -> tuple[float, np.ndarray] | None:
+    """Seconds of a call and the accelerations, in a new process with at most 10 GB; None if that does not suffice
     (Pinocchio 4.1 allocates 64 n^3 bytes)."""
-    here, there = Pipe()
+    receiver, sender = Pipe()
 
     def work() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
         try:
             run = twin(tree)
-            there.send((best(run, repeat=5), np.array(run())))
+            sender.send((best(run, repeat=5), np.array(run())))
         except MemoryError:
-            there.send(None)
+            sender.send(None)
 
     process = get_context("fork").Process(target=work)
     process.start()
-    result: tuple[float, np.ndarray] | None = here.recv()
+    result: tuple[float, np.ndarray] | None = receiver.recv()
     process.join()
     return result
 
@@ -363,23 +366,24 @@ def pinocchio_twin(tree: Tree) -> Callable[[], np.ndarray]:
 
 
 def random_tree(rng: np.random.Generator) -> Tree:
-    """2 to 300 bodies on any earlier one or on the last, joints of one to three axes, any inertia."""
+    """A tree of 2 to 300 bodies with joints of one to three axes and random inertias."""
     n = int(rng.integers(2, 300))
     chance = rng.uniform()
     parent = np.array([-1, *(i - 1 if rng.random() < chance else int(rng.integers(-1, i)) for i in range(1, n))])
     axes = rng.integers(1, 4, size=n)
     turn = rng.random(axes.sum()) < 0.8
-    ways = rng.normal(size=(axes.sum(), 3))
-    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    directions = rng.normal(size=(axes.sum(), 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     points = rng.normal(size=(n, 5, 3)) * rng.uniform(0.02, 0.2, (n, 1, 1))
-    away = points - points.mean(axis=1, keepdims=True)
-    moments = np.einsum("npi,npi->n", away, away)[:, None, None] * np.eye(3) - np.einsum("npi,npj->nij", away, away)
+    offsets = points - points.mean(axis=1, keepdims=True)
+    squares = np.einsum("npi,npj->nij", offsets, offsets)
+    moments = np.einsum("npi,npi->n", offsets, offsets)[:, None, None] * np.eye(3) - squares
     mass = rng.uniform(0.1, 2.0, n)
     return Tree(
         parent=parent,
         pose_parent=spatial.pose(spatial.so3_exp(rng.normal(size=(n, 3))), rng.normal(size=(n, 3)) * 0.2),
         pose_child=spatial.pose(spatial.so3_exp(rng.normal(size=(n, 3))), rng.normal(size=(n, 3)) * 0.1),
-        twists=np.concatenate([np.where(turn[:, None], 0, ways), np.where(turn[:, None], ways, 0)], axis=1),
+        twists=np.concatenate([np.where(turn[:, None], 0, directions), np.where(turn[:, None], directions, 0)], axis=1),
         mass=mass,
         centre=points.mean(axis=1),
         inertia=mass[:, None, None] / 5 * moments,
@@ -389,8 +393,8 @@ def random_tree(rng: np.random.Generator) -> Tree:
     )
 
 
-def bound(report: Report, cases: int) -> None:
-    """Random linkages, loads, thresholds, and all four measures: the true error over the stated bound."""
+def check_bounds(report: Report, cases: int) -> None:
+    """True error over the stated bound, for random linkages, loads and thresholds and all four measures."""
     worst, tightness = 0.0, []
     for seed in range(cases):
         rng = np.random.default_rng(seed)
@@ -405,20 +409,20 @@ def bound(report: Report, cases: int) -> None:
         relative = measure.startswith("relative")
         chain.error = float(10.0 ** rng.uniform(-7, 0) * (1.0 if relative else whole))
         info = chain.accelerate()
-        missing = np.sqrt(np.add.reduceat((exact - chain.accelerations) ** 2, np.cumsum(tree.axes) - tree.axes))
-        left = np.delete(sizes, info.moved)
-        rounding = float(missing[info.moved].max(initial=0.0) / whole)
-        error = left.max(initial=0.0) if measure.endswith("joint") else np.linalg.norm(left)
+        errors = np.sqrt(np.add.reduceat((exact - chain.accelerations) ** 2, np.cumsum(tree.axes) - tree.axes))
+        omitted = np.delete(sizes, info.moved)
+        rounding = float(errors[info.moved].max(initial=0.0) / whole)
+        error = omitted.max(initial=0.0) if measure.endswith("joint") else np.linalg.norm(omitted)
         error /= whole if relative else 1.0
         worst = max(worst, error / info.error_bound if info.error_bound else float(error > 0))
         tightness.append(error / info.error_bound if info.error_bound else 1.0)
         assert rounding < 1e-9, "computed accelerations differ from those of the exact pass"
-    report.row(bound=cases, worst_true_over_stated=worst, median_true_over_stated=float(np.median(tightness)))
+    report.row(bounds=cases, largest_true_over_stated=worst, median_true_over_stated=float(np.median(tightness)))
     report.target(f"{cases} random linkages: largest true error / stated bound", worst, at_most=1.0)
 
 
-def truth(report: Report, cases: int) -> None:
-    """Masses over eight decades, four checks each: stated bounds against accelerations in long double."""
+def compare_long_double(report: Report, cases: int) -> None:
+    """Stated bounds against accelerations in long double: masses over eight decades, four checks per linkage."""
     checked = [exact_linkage.count_exceeded(seed) for seed in range(cases)]
     report.target(
         f"{4 * cases} checks against long double: bounds exceeded", sum(failed for failed, _ in checked), at_most=0

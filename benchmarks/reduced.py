@@ -1,9 +1,9 @@
-"""Table 1 of the FORK-1S paper, one run: microseconds a step of 2 ms with the poses of all links; building a model.
+"""Table 1 of the FORK-1S paper: time per step of 2 ms with the poses of all links; time to build a model.
 
-Ours shows all links by twists with one and two threads, and by joints with five corrections. Beside it, in turns: our
-engine, MuJoCo (implicitfast, contacts off, the same mechanism as MJCF) and Pinocchio's articulated-body algorithm
-alone, without springs, integration or poses (of the ladder its spanning tree only). The paper's figures are of its own
-machine, an Intel Core i7 at 2.8 GHz.
+supple reconstructs all links by twists with one and two threads, and by joints with five corrections. It takes turns
+with our engine, MuJoCo (implicitfast, contacts off, the same mechanism as MJCF) and Pinocchio's articulated-body
+algorithm alone. The latter has no springs, integration or poses, and of the ladder only its spanning tree. The paper
+measured on an Intel Core i7 at 2.8 GHz.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ PAPER = {  # Vortex, then FORK-1S with 1, 4 and 8 threads
 def main() -> None:
     args = parse_args(__doc__)
     report = Report("FORK-1S: one linear reduced model", args)
-    took = {name: steps(report, name, mech, args.quick) for name, mech in sizes().items()}
+    took = {name: step_times(report, name, mech, args.quick) for name, mech in sizes().items()}
     stepping_targets(report, took)
-    floor(report, took)
+    lower_bound(report, took)
     building(report)
     report.finish()
 
@@ -60,10 +60,11 @@ def sizes() -> dict[str, Mechanism]:
 # time per step
 
 
-def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
-    """Seconds a step of everything, best of alternating repetitions."""
+def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, float]:
+    """Seconds per step of each method, best of alternating repetitions."""
     model = supple.reduce(mech, ["tip"])
-    twist, joints, engine = shown(model), shown(model, reconstruction="joints"), simulation(mech)
+    twist, joints = pulled_simulation(model), pulled_simulation(model, reconstruction="joints")
+    engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
     peer_steps = max(10, 20_000 // len(mech.bodies) ** 2)
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
@@ -80,7 +81,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     for _ in range(8 if quick else 40):
         for key, seconds in alternate(calls, 1).items():
             times[key] = min(times[key], seconds / runs[key][0])
-        two = shown(model, threads=2)  # its second thread spins, so it lives only for its turn
+        two = pulled_simulation(model, threads=2)  # made anew: its second thread spins while it waits
         times["two"] = min(times["two"], best(lambda two=two: two._motion.core.step(1000, True), repeat=3) / 1000)
         del two
     assert np.isfinite(mj_data.qpos).all()
@@ -103,7 +104,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
     return times
 
 
-def shown(model: supple.ReducedModel, **options: object) -> supple.ReducedSimulation:
+def pulled_simulation(model: supple.ReducedModel, **options: object) -> supple.ReducedSimulation:
     sim = supple.ReducedSimulation(model, DT, **options)
     sim.apply("tip", [0, 50, 0, 0, 0, 0])
     sim._motion.core.step(100, True)
@@ -130,13 +131,13 @@ def aba(mech: Mechanism) -> Callable[[int], None]:
 
 def stepping_targets(report: Report, took: dict[str, dict[str, float]]) -> None:
     long, arm = took["helix 400"], took["arm 20"]
-    report.target("helix of 400 links, us a step", 1e6 * long["twist"], at_most=10)
+    report.target("helix of 400 links, us per step", 1e6 * long["twist"], at_most=10)
     report.target("helix of 400 links, times faster than MuJoCo", long["mujoco"] / long["twist"], at_least=400)
     if pinocchio is not None:
         report.target("helix of 400 links, times faster than ABA alone", long["aba"] / long["twist"], at_least=12)
     else:
         print("Pinocchio is not installed (pip install '.[bench]'): its column and target are left out")
-    report.target("arm of 20 links, us a step", 1e6 * arm["twist"], at_most=1)
+    report.target("arm of 20 links, us per step", 1e6 * arm["twist"], at_most=1)
     report.target("arm of 20 links, times faster than MuJoCo", arm["mujoco"] / arm["twist"], at_least=6)
     growth = long["twist"] / 400 / (took["helix 50"]["twist"] / 50)
     report.target("time per link, helix of 400 / of 50", growth, at_most=1.0)
@@ -144,11 +145,13 @@ def stepping_targets(report: Report, took: dict[str, dict[str, float]]) -> None:
         report.target(f"{name}: by joints / by twists", times["joints"] / times["twist"], at_most=6)
 
 
-# the floor of showing a link
+# lower bound of the time per link
 
 
-def floor(report: Report, took: dict[str, dict[str, float]]) -> None:
-    """What one link needs, over what this core can do: arithmetic from a dense product, bytes from a copy."""
+def lower_bound(report: Report, took: dict[str, dict[str, float]]) -> None:
+    """Time that the operations and bytes of one link take at the peak rates of this core.
+
+    A dense product measures the peak of operations, a copy that of bytes."""
     flops_of = "import numpy as n, time as t\na = n.ones((512, 512)); b = []\nfor _ in range(40):\n"
     flops_of += " s = t.perf_counter(); a @ a; b.append(t.perf_counter() - s)\nprint(2 * 512**3 / min(b))"
     one = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -159,20 +162,20 @@ def floor(report: Report, took: dict[str, dict[str, float]]) -> None:
         links, m = len(mech.bodies), supple.reduce(mech, ["tip"]).rank
         # the map's product; t^2; two series of 13 multiply-adds; exp; H exp
         flops = 12 * m + 5 + 2 * 26 + 65 + 63
-        moved = 8 * (6 * m + 6 + 12 + 12)  # map, offset and rest pose read, pose written
+        moved = 8 * (6 * m + 6 + 12 + 12)  # map, offset and reference pose read, pose written
         seconds = (took[name]["twist"] - took[name]["bare"]) / links
         need = max(flops / peak, moved / bandwidth)
         report.row(
-            floor_of=name,
-            ns_a_link=1e9 * seconds,
+            lower_bound_of=name,
+            ns_per_link=1e9 * seconds,
             flops=flops,
             bytes=moved,
             GFLOP_s=flops / seconds / 1e9,
             peak_GFLOP_s=peak / 1e9,
             GB_s=moved / seconds / 1e9,
             copy_GB_s=bandwidth / 1e9,
-            floor_ns=1e9 * need,
-            share=need / seconds,
+            lower_bound_ns=1e9 * need,
+            ratio=need / seconds,
         )
 
 
@@ -180,7 +183,7 @@ def floor(report: Report, took: dict[str, dict[str, float]]) -> None:
 
 
 def building(report: Report) -> None:
-    """Milliseconds of `supple.reduce` for a mechanism never looked at before, and again."""
+    """Milliseconds of `supple.reduce` for a new mechanism, and for one whose cached properties exist."""
     cases: dict[str, tuple[Mechanism, list[str], float | None]] = {
         "helix 400": (supple.library.helix(400), ["tip"], 50),
         "helix 50": (supple.library.helix(50), ["tip"], None),
@@ -188,24 +191,24 @@ def building(report: Report) -> None:
     }
     if HAND.exists():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what an import leaves out
+            warnings.simplefilter("ignore")  # what an import leaves out
             hand = supple.load(HAND).with_springs(1.0, 0.05)
         cases["Shadow Hand, 5 fingertips"] = (hand, FINGERTIPS, 10)
     else:
         print(f"there is no {HAND.name} beside the project: the Shadow Hand is left out")
     for name, (mech, tips, limit) in cases.items():
-        fresh, sphere = [], []
+        fresh, radius = [], []
         for _ in range(15):
             new = replace(mech)
             start = perf_counter()
             _ = new.radius
-            sphere.append(perf_counter() - start)
+            radius.append(perf_counter() - start)
             new = replace(mech)
             start = perf_counter()
             supple.reduce(new, tips)
             fresh.append(perf_counter() - start)
-        again = best(lambda mech=mech, tips=tips: supple.reduce(mech, tips), repeat=15)
-        report.row(build=name, ms=1e3 * min(fresh), of_it_radius_ms=1e3 * min(sphere), again_ms=1e3 * again)
+        cached = best(lambda mech=mech, tips=tips: supple.reduce(mech, tips), repeat=15)
+        report.row(build=name, ms=1e3 * min(fresh), radius_ms=1e3 * min(radius), cached_ms=1e3 * cached)
         if limit is not None:
             report.target(f"building {name}, ms", 1e3 * min(fresh), at_most=limit)
 

@@ -1,9 +1,9 @@
-"""Figure 7 of the FORK-1S paper: how far joints come apart as one linear model is pulled away from rest.
+"""Figure 7 of the FORK-1S paper: separation of the joints of one linear model as its tip is pulled away.
 
-The first tip is pulled in several directions of the world until its relative displacement is 1.2, the model resting
-under the pull at every point. Links are shown by twists (joints separate: summed over all joints, over the radius) and
-by joints (the tree stays closed; tips and loops keep a gap: the largest, over the radius). `--out FOLDER` writes
-separation.csv, separation.json and separation.png.
+Forces in several directions of the world act on the first tip, up to a relative displacement of 1.2. The model is in
+static equilibrium at every point. Links are reconstructed by twists (joints separate; the separation is summed over all
+joints, over the radius) and by joints (the tree stays closed; tips and loops keep a gap, and the largest one counts,
+over the radius). `--out FOLDER` writes separation.csv, separation.json and separation.png.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ OUT_OF_PLANE = [(0, 1, 0), (0, 1, 1), (0, 1, -1), (1, 1, 0), (0, -1, 1)]
 
 @dataclass(frozen=True)
 class Point:
-    """One pull."""
+    """One static equilibrium under a force on the tip."""
 
     mechanism: str
     direction: str
     displacement: float
-    """Relative: norm of the pulled tip's twist, its linear part over the radius."""
+    """Relative displacement: norm of the tip's twist, its linear part over the radius."""
     force: float
     """N."""
     separation: float
-    """By twists: of all joints, summed, over the radius."""
+    """By twists: distances in all joints, summed, over the radius."""
     gap: float
-    """By joints: largest distance left at a tip or in a loop, over the radius."""
+    """By joints: largest remaining distance at a tip or in a loop, over the radius."""
     turn: float
-    """By joints: largest angle left there, rad."""
+    """By joints: largest remaining angle there, rad."""
 
 
 def main() -> None:
@@ -50,9 +50,9 @@ def main() -> None:
     report = Report("separation of joints, one linear model", args)
     steps = np.linspace(0, 1.2, 13 if args.quick else 49)[1:]
     curves: dict[str, list[list[Point]]] = {}
-    for name, (mech, tips, directions, promised) in mechanisms().items():
-        curves[name] = [pulled(name, mech, tips, direction, steps) for direction in directions]
-        summarise(report, name, curves[name], promised)
+    for name, (mech, tips, directions, has_target) in mechanisms().items():
+        curves[name] = [equilibria_along(name, mech, tips, direction, steps) for direction in directions]
+        summarise(report, name, curves[name], has_target)
     gaps(report)
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def mechanisms() -> dict[str, tuple[Mechanism, list[str], list, bool]]:
-    """Mechanism, end effectors, directions of the pull, and whether the separation is promised."""
+    """Mechanism, end effectors, directions of the force, and whether its separation has a target."""
     library = supple.library
     return {
         "y": (library.y(), ["left_tip", "right_tip"], AROUND, True),
@@ -76,15 +76,15 @@ def mechanisms() -> dict[str, tuple[Mechanism, list[str], list, bool]]:
 # pulling
 
 
-def pulled(name: str, mech: Mechanism, tips: list[str], direction: tuple, steps: np.ndarray) -> list[Point]:
-    """The model at rest at each relative displacement of its first tip."""
+def equilibria_along(name: str, mech: Mechanism, tips: list[str], direction: tuple, steps: np.ndarray) -> list[Point]:
+    """Separation and gaps in equilibrium at each relative displacement of the first tip."""
     model = supple.reduce(mech, tips)
     twist = supple.ReducedSimulation(model, 1e-3)
     joints = supple.ReducedSimulation(model, 1e-3, reconstruction="joints", corrections=CORRECTIONS)
     along = np.array(direction) / np.linalg.norm(direction)
     label = "({:g} {:g} {:g})".format(*direction)
     points = []
-    for displacement, (z, force) in zip(steps, held(model, along, steps), strict=False):
+    for displacement, (z, force) in zip(steps, model_states(model, along, steps), strict=False):
         for sim in (twist, joints):
             sim._motion.core.set_state(z, np.zeros(len(z)), 0.0)
         left = joints.gaps
@@ -94,8 +94,10 @@ def pulled(name: str, mech: Mechanism, tips: list[str], direction: tuple, steps:
     return points
 
 
-def held(model: supple.ReducedModel, along: np.ndarray, steps: np.ndarray) -> list[tuple[np.ndarray, float]]:
-    """Coordinates z and force (N) with K xi = F Jr^T w and |xi| as given; ends where none is found."""
+def model_states(model: supple.ReducedModel, along: np.ndarray, steps: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Coordinates z and force F (N) with K xi = F Jr^T w and the given |xi|; ends where the solver fails.
+
+    xi is the tip's twist, w the unit force in the tip's axes, Jr the right Jacobian of exp, K the stiffness."""
     basis, scale = model.basis, np.array([1 / model.mechanism.radius] * 3 + [1.0] * 3)
     stiffness, rest = basis.T @ model.stiffness @ basis, model.end_effector_poses[0][:3, :3]
 
@@ -111,18 +113,18 @@ def held(model: supple.ReducedModel, along: np.ndarray, steps: np.ndarray) -> li
 
     start = np.linalg.solve(stiffness, load(np.zeros(len(stiffness))))
     guess = np.append(start, 1.0) * steps[0] / np.linalg.norm(scale * (basis[:6] @ start))
-    found: list[tuple[np.ndarray, float]] = []
+    states: list[tuple[np.ndarray, float]] = []
     for displacement in steps:
         solved = root(residual, guess, args=(displacement,), tol=1e-11)
         if not solved.success or np.abs(solved.fun).max() > 1e-8:
             break
-        found.append((solved.x[:-1], float(solved.x[-1])))
+        states.append((solved.x[:-1], float(solved.x[-1])))
         guess = solved.x * (1 + (steps[1] - steps[0]) / displacement)
-    return found
+    return states
 
 
-def summarise(report: Report, name: str, curves: list[list[Point]], promised: bool) -> None:
-    """Separation and gap at relative displacements of 0.5 and 1, over all directions that get there."""
+def summarise(report: Report, name: str, curves: list[list[Point]], has_target: bool) -> None:
+    """Separation and gap at relative displacements of 0.5 and 1, in all directions that reach them."""
     worst = {"sideways or down": 0.0, "with an upward pull": 0.0}
     for curve in curves:
         columns = {}
@@ -130,15 +132,15 @@ def summarise(report: Report, name: str, curves: list[list[Point]], promised: bo
             for what in ("separation", "gap"):
                 columns[f"{what}_{at:g}"] = value(curve, at, what)
         upwards = not curve[0].direction.endswith((" 0)", "-1)"))
-        way = "with an upward pull" if upwards else "sideways or down"
-        worst[way] = max(worst[way], columns["separation_1"])
+        group = "with an upward pull" if upwards else "sideways or down"
+        worst[group] = max(worst[group], columns["separation_1"])
         reached = curve[-1].displacement
         report.row(pull=f"{name} {curve[0].direction}", reached=reached, N=curve[-1].force, **columns)
-    if promised:  # up is away from the base, where the springs soon have nothing left to give
+    if has_target:  # upwards is away from the base: the mechanism is soon stretched
         every = max(worst.values())
         report.target(f"{name}: largest separation at relative displacement 1, every direction", every, at_most=0.15)
-        for way, apart in worst.items():
-            report.target(f"{name}: largest separation at relative displacement 1, {way}", apart, at_most=0.15)
+        for group, apart in worst.items():
+            report.target(f"{name}: largest separation at relative displacement 1, {group}", apart, at_most=0.15)
 
 
 def value(curve: list[Point], at: float, what: str) -> float:
@@ -149,7 +151,7 @@ def value(curve: list[Point], at: float, what: str) -> float:
 
 
 def gaps(report: Report) -> None:
-    """What is left of the largest gap (over the radius) after each correction, at relative displacement 1."""
+    """Largest gap (over the radius) after each correction, at relative displacement 1."""
     library = supple.library
     cases = {
         "helix 20": (library.helix(20), ["tip"], AROUND),
@@ -164,7 +166,7 @@ def gaps(report: Report) -> None:
         worst, apart, tree = np.zeros(CORRECTIONS + 1), 0.0, 0.0
         for direction in directions:
             along = np.array(direction) / np.linalg.norm(direction)
-            states = held(model, along, np.linspace(0, 1, 21)[1:])
+            states = model_states(model, along, np.linspace(0, 1, 21)[1:])
             if len(states) < 20:
                 continue
             for k in range(CORRECTIONS + 1):
@@ -179,10 +181,10 @@ def gaps(report: Report) -> None:
             apart = max(apart, twist.separation.total)
         columns = {f"after_{k}": float(left) for k, left in enumerate(worst)}
         full = model.rank == 6 * len(tips)
-        report.row(gap_at_1=name, rank=model.rank, twists_apart=apart, **columns, tree_joints_m=float(tree))
-        report.target(f"{name}: joints of the tree apart, m", tree, at_most=1e-9)
+        report.row(gap_at_1=name, rank=model.rank, twist_separation=apart, **columns, tree_separation_m=float(tree))
+        report.target(f"{name}: largest separation of a tree joint, m", tree, at_most=1e-9)
         if full:
-            what = f"{name}: gap left by joints after {CORRECTIONS} corrections"
+            what = f"{name}: largest gap after {CORRECTIONS} corrections"
             report.target(what, float(worst[-1]), at_most=0.005)
 
 
@@ -200,17 +202,17 @@ def write(folder: Path, curves: dict[str, list[list[Point]]]) -> None:
 
 def plot(path: Path, curves: dict[str, list[list[Point]]]) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", sharey=True)
-    for place, name in zip(axes, ("y", "ladder", "helix"), strict=True):
+    for panel, name in zip(axes, ("y", "ladder", "helix"), strict=True):
         for i, curve in enumerate(curves[name]):
             x, colour = [p.displacement for p in curve], plt.cm.viridis(i / len(curves[name]))
-            place.plot(x, [p.separation for p in curve], color=colour, lw=1.4, label=curve[0].direction)
-            place.plot(x, [p.gap for p in curve], color=colour, lw=1.0, ls=":")
-        place.plot([1], [0.15], marker="v", color="#2b2f36", ls="none")
-        place.annotate("promised", (1, 0.15), (0.94, 0.158), fontsize=7)
-        place.set(title=name, xlabel="relative displacement of the tip", ylim=(0, 0.25), xlim=(0, 1.2))
-        place.spines[["top", "right"]].set_visible(False)
-        place.legend(frameon=False, fontsize=7, title="pull", title_fontsize=7, loc="upper left")
-    axes[0].set_ylabel("joints apart / radius (dotted: gap by joints)")
+            panel.plot(x, [p.separation for p in curve], color=colour, lw=1.4, label=curve[0].direction)
+            panel.plot(x, [p.gap for p in curve], color=colour, lw=1.0, ls=":")
+        panel.plot([1], [0.15], marker="v", color="#2b2f36", ls="none")
+        panel.annotate("target", (1, 0.15), (0.94, 0.158), fontsize=7)
+        panel.set(title=name, xlabel="relative displacement of the tip", ylim=(0, 0.25), xlim=(0, 1.2))
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.legend(frameon=False, fontsize=7, title="pull", title_fontsize=7, loc="upper left")
+    axes[0].set_ylabel("separation / radius (dotted: gap by joints)")
     figure.savefig(path, dpi=90)
 
 

@@ -1,8 +1,8 @@
 """Speed of the viewer: frames per second that reach a browser, and the cost of a frame.
 
 A script drags a chain of 400 links and, if its file is present, the Shadow hand of 26 bodies with its meshes. The
-browser is a client of the page's protocol that draws nothing. With `--long` it drags for that many seconds, and the
-growth of memory is measured.
+browser is a client of the page's protocol that draws nothing. With `--long` it drags for that many seconds and
+measures the growth of memory.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ def _message(kind: str, **fields) -> bytes:
     return msgspec.msgpack.encode({"type": kind, **fields})
 
 
-def measure(report: Report, name: str, mech, seconds: float) -> float:
+def frame_rate(report: Report, name: str, mech, seconds: float) -> float:
     with viewing(mech, port=PORT) as page:
         session = page.session
         tip = session.end_effectors[0]
@@ -98,30 +98,32 @@ def measure(report: Report, name: str, mech, seconds: float) -> float:
         report.row(
             what=name,
             bodies=len(mech.bodies),
-            frames_a_second=len(frames) / took,
-            messages_a_second=rate,
-            kB_a_second=(client.size - received) / took / 1e3,
-            look_ms=1e3 * best(session._make_frame, repeat=20),
+            frames_per_second=len(frames) / took,
+            messages_per_second=rate,
+            kB_per_second=(client.size - received) / took / 1e3,
+            make_frame_ms=1e3 * best(session._make_frame, repeat=20),
             real_time_factor=session.frame.real_time_factor,
         )
         client.wanted = False
         return min(rate, len(frames) / took)
 
 
-def soak(report: Report, seconds: float) -> None:
-    """A script drags the tip through the page's protocol, lets go, switches methods and resets; memory is read every
-    twentieth of the time, from the first one on: every method was used by then."""
+def drag_long(report: Report, seconds: float) -> None:
+    """Drags the tip through the page's protocol, releases it, switches methods and resets, again and again.
+
+    Memory is read every twentieth of the time. Its growth counts from the second reading on, when every method has been
+    used."""
     faults: list[str] = []
     threading.excepthook = lambda args: faults.append(f"{args.thread}: {args.exc_value!r}")
     with viewing(supple.library.ladder(), port=PORT) as page:
         session = page.session
-        told, tell = [], session.notify
+        notices, notify = [], session.notify
 
-        def hear(text: str, warning: bool = False) -> None:
-            told.append(text)
-            tell(text, warning)
+        def record_notice(text: str, warning: bool = False) -> None:
+            notices.append(text)
+            notify(text, warning)
 
-        session.notify = hear
+        session.notify = record_notice
         client = Client(page.server)
         client.start()
         while client.count < 5:
@@ -143,18 +145,18 @@ def soak(report: Report, seconds: float) -> None:
             if now > seconds:
                 break
             sleep(0.02)
-        for text in sorted(set(told)):
-            print(f"{told.count(text)} times: {text}")
+        for text in sorted(set(notices)):
+            print(f"{notices.count(text)} times: {text}")
         early, middle, late = (used[k][1] for k in (1, len(used) // 2, -1))
         report.row(what="dragging", seconds=now, early_MB=early, middle_MB=middle, late_MB=late, drags=i)
         report.target("growth of memory while dragging, MB", late - early, at_most=20)
-        report.target("steps that failed while dragging", sum(t.startswith("paused") for t in told), at_most=0)
+        report.target("steps that failed while dragging", sum(t.startswith("paused") for t in notices), at_most=0)
         report.target("exceptions while dragging", len(faults), at_most=0)
         print(*faults, sep="\n")
 
 
 def memory() -> float:
-    """MB in use now (Linux), or at most so far."""
+    """MB in use now (Linux), or the largest so far (other systems)."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * resource.getpagesize() / 1e6
@@ -162,14 +164,14 @@ def memory() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def rates(report: Report, seconds: float) -> None:
-    rate = measure(report, "chain of 400", supple.library.helix(400), seconds)
-    report.target("chain of 400 links, frames a second to the browser", rate, at_least=30)
+def frame_rates(report: Report, seconds: float) -> None:
+    rate = frame_rate(report, "chain of 400", supple.library.helix(400), seconds)
+    report.target("chain of 400 links, frames per second to the browser", rate, at_least=30)
     if HAND.exists():
-        rate = measure(report, "Shadow hand", supple.load(HAND), seconds)
-        report.target("Shadow hand with meshes, frames a second to the browser", rate, at_least=30)
+        rate = frame_rate(report, "Shadow hand", supple.load(HAND), seconds)
+        report.target("Shadow hand with meshes, frames per second to the browser", rate, at_least=30)
     else:
-        print(f"the Shadow hand is not here ({HAND}); its row is left out")
+        print(f"there is no file {HAND}: the Shadow hand is left out")
 
 
 def main() -> None:
@@ -177,9 +179,9 @@ def main() -> None:
     args = parse_args(__doc__, seconds=3600)
     report = Report("viewer", args)
     if args.long is None:
-        rates(report, 4.0 if args.quick else 15.0)
+        frame_rates(report, 4.0 if args.quick else 15.0)
     else:
-        soak(report, args.long)
+        drag_long(report, args.long)
     report.finish()
 
 

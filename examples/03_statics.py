@@ -1,6 +1,6 @@
-"""Where mechanisms come to rest under a load: the ladder and the helix, each pulled at its tip with 100 N.
+"""Static equilibrium under a load: the ladder and the helix, each with 100 N on its tip.
 
-Writes a picture of each, rest shape pale, into the folder given (by default the current one):
+Writes a picture of each, with the reference pose in pale colour, into the folder given (by default the current one):
 python 03_statics.py docs/pictures
 """
 
@@ -20,12 +20,12 @@ for name, force in (("ladder", (0, 100, 0)), ("helix", (100, 0, 0))):
     print(f"{mech}: the tip moves {moved:.3f} m under {force} N")
     print(f"  {eq.iterations} Newton steps, residual {eq.residual:.0e}, stable: {eq.stable}")
 
-    # what the world gives back: the wrenches through the joints at the base balance the load
+    # the reactions at the base balance the load
     base = [j for j in mech.joints if j.parent == "world"]
     frames = {j.name: eq.poses[j.child] @ j.pose_child for j in base}
-    back = sum(frames[j.name][:3, :3] @ eq.reactions[j.name][:3] for j in base)
-    print(f"  the base holds it with {np.round(back, 9) + 0.0} N")
-    assert np.allclose(back, np.negative(force), atol=1e-8)
+    reaction = sum(frames[j.name][:3, :3] @ eq.reactions[j.name][:3] for j in base)
+    print(f"  the reactions at the base are {np.round(reaction, 9) + 0.0} N")
+    assert np.allclose(reaction, np.negative(force), atol=1e-8)
 
     title = f"{name} under {np.linalg.norm(force):g} N"
     path, view = folder / f"{name}_loaded.png", (12.0, -60.0)

@@ -1,4 +1,4 @@
-"""Natural vibrations: the four slowest of the loop, in the reference pose and under a load.
+"""Natural vibrations: the four lowest modes of the loop, in the reference pose and under a load.
 
 Writes a picture into the folder given (by default the current one):  python 05_modes.py docs/pictures
 """
@@ -22,7 +22,7 @@ for i, (before, after) in enumerate(zip(free.frequencies, loaded.frequencies, st
 
 
 def corners(poses):
-    """(bodies, 3) starts of all links, in the order around the ring."""
+    """(bodies, 3) origins of all links, in the order around the ring."""
     names = [f"left_{i}" for i in range(1, 8)] + ["tip"] + [f"right_{i}" for i in range(7, 0, -1)]
     ends = [poses[name][:3, 3] for name in names[:8]]
     ends += [poses["tip"] @ mech.joint("closure").pose_child @ [0, 0, 0, 1]]

@@ -1,6 +1,6 @@
-"""A whole mechanism folded into its tip: helix, ladder and Y under 100 N, reduced beside full (figure 5 of FORK-1S).
+"""Linear models of helix, ladder and Y under 100 N, compared with the full engine (figure 5 of FORK-1S).
 
-Writes a picture, reduced solid and full pale, into the folder given (by default the current one):
+Writes a picture, with the full engine in pale colour, into the folder given (by default the current one):
 python 10_reduced.py docs/pictures
 """
 
@@ -24,8 +24,8 @@ pulls = {  # mechanism, end effectors, force on the first
 }
 
 
-def settled(model, tip, wrench):
-    """A reduced simulation at rest under a load: half an hour of its time, in a tenth of a second."""
+def at_rest(model, tip, wrench):
+    """A reduced simulation at rest under a load, after half an hour of simulated time; microseconds per step."""
     sim = supple.ReducedSimulation(model, dt=5e-3)
     sim.apply(tip, wrench)
     start = perf_counter()
@@ -44,17 +44,17 @@ for name, (mech, tips, force) in pulls.items():
     wrench = [*force, 0, 0, 0]
     full = supple.equilibrium(mech, {tips[0]: wrench})
     model = supple.reduce(mech, tips)
-    sim, microseconds = settled(model, tips[0], wrench)
+    sim, microseconds = at_rest(model, tips[0], wrench)
     joints = supple.ReducedSimulation(model, dt=5e-3, reconstruction="joints")
     joints.restore(sim.save())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 100 N pull helix and ladder a little beyond their range, as printed below
+        warnings.simplefilter("ignore")  # 100 N displaces helix and ladder a little beyond the models' range, as printed below
         shown = sim.poses.array
     apart, closed = (distance(poses, full.poses.array) for poses in (shown, joints.poses.array))
-    print(f"{name}: {len(mech.bodies)} links, rank {model.rank}, {microseconds:.2f} us a step")
-    print(f"  links move up to {distance(full.poses.array, mech.poses.array):.3f} m; reduced and full are at most")
-    print(f"  {apart:.3f} m apart shown by twists ({closed:.3f} m by joints); joints come apart by")
-    print(f"  {sim.separation.total:.3f} of the radius in all ({joints.separation.total:.4f})")
+    print(f"{name}: {len(mech.bodies)} links, rank {model.rank}, {microseconds:.2f} us per step")
+    print(f"  links move by up to {distance(full.poses.array, mech.poses.array):.3f} m; reduced and full are at most")
+    print(f"  {apart:.3f} m apart with links by twists ({closed:.3f} m by joints); the separation is")
+    print(f"  {sim.separation.total:.3f} of the radius ({joints.separation.total:.4f})")
     path = Path(scratch.name) / f"{name}.png"
     title = f"{name}, 100 N"
     draw(mech, shown, path=path, ghost=full.poses.array, title=title, view=(12.0, -60.0))

@@ -1,6 +1,6 @@
-"""One Shadow Hand at three levels of detail: five fingertips, one grasped body, fingertips and knuckles.
+"""The Shadow Hand reduced to three sets of end effectors: fingertips, one grasp site, fingertips and knuckles.
 
-The file holds no springs for the tendon-driven joints: they get 1 N m/rad here. It reads the MJCF file from
+The file has no springs for the tendon-driven joints, so they get 1 N m/rad here. It reads the MJCF file from
 ../shared/robots beside the project and writes a picture into the folder given (by default the current one):
 python 13_hand_levels.py docs/pictures
 """
@@ -25,12 +25,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", supple.ImportWarning)
     mech = supple.load(file)
 print(f"{mech}: nothing holds {', '.join(mech.unheld)}")
-hand = replace(mech.with_springs(stiffness=1.0, damping=0.05), gravity=(0, 0, 0))  # weight held by the operator
+hand = replace(mech.with_springs(stiffness=1.0, damping=0.05), gravity=(0, 0, 0))  # the arm is assumed to compensate the weight
 
 fingers = ("ff", "mf", "rf", "lf")
 tips = [f"rh_{finger}distal" for finger in (*fingers, "th")]
 knuckles = [f"rh_{finger}proximal" for finger in fingers]
-lift = [0, 0, 1, 0, 0, 0]  # 1 N upwards closes the fingers of the flat hand
+lift = [0, 0, 1, 0, 0, 0]  # 1 N upwards on each fingertip closes the flat hand
 levels = {
     "five fingertips": (tips, {f"rh_{finger}distal": lift for finger in fingers}),
     "one grasped body": (["grasp_site"], {"grasp_site": [0, 0, 10, 0, 0, 0]}),
@@ -38,7 +38,7 @@ levels = {
 }
 shapes = {}
 for level, (ends, loads) in levels.items():
-    supple.reduce(hand, ends)  # what is computed once for a mechanism
+    supple.reduce(hand, ends)  # computes what the mechanism caches
     start = perf_counter()
     model = supple.reduce(hand, ends)
     built = perf_counter() - start
@@ -53,7 +53,7 @@ for level, (ends, loads) in levels.items():
     apart = np.linalg.norm((full.poses.array - sim.poses.array)[:, :3, 3], axis=1).max()
     shapes[level] = sim.poses.array
     print(f"{level}: {6 * len(ends)} numbers, rank {model.rank}, built in {1e3 * built:.1f} ms")
-    print(f"  {1e6 * step:.2f} us a step; links move {1e3 * moved:.1f} mm, {1e3 * apart:.2f} mm apart from full")
+    print(f"  {1e6 * step:.2f} us per step; links move {1e3 * moved:.1f} mm, {1e3 * apart:.2f} mm apart from full")
 
 path, rest = folder / "reduced_hand.png", hand.poses.array
 title, view = "Shadow Hand: fingertips lifted by 1 N", (25.0, -50.0)

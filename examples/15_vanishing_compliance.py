@@ -1,7 +1,7 @@
 """A two-link arm whose compliance along the pull vanishes as it is stretched (figure 4 of FORK-1S).
 
-Linear models made at four places of the pull are blended in between; the engine stands beside. Compliance is what a
-user feels: how far the tip goes for one newton more. Writes a picture into the folder given (by default the current
+Linear models made under four forces are blended and compared with the engine. Compliance is the displacement of the tip
+per additional newton. Writes a picture into the folder given (by default the current
 one):  python 15_vanishing_compliance.py docs/pictures
 """
 
@@ -25,13 +25,13 @@ b.hinge("elbow", "upper", "fore", at=elbow, axis="y", stiffness=60.0, damping=6.
 b.site("tip", "fore", at=hand)
 mech = b.build()
 
-MADE = (0, 150, 400, 1000)  # N along x, where models are made
-rests = {pull: supple.equilibrium(mech, {"tip": [pull, 0, 0, 0, 0, 0]}) for pull in MADE}
-models = [supple.reduce(mech, ["tip"], at=eq) for eq in rests.values()]
+MADE = (0, 150, 400, 1000)  # N along x: forces under which models are made
+equilibria = {pull: supple.equilibrium(mech, {"tip": [pull, 0, 0, 0, 0, 0]}) for pull in MADE}
+models = [supple.reduce(mech, ["tip"], at=eq) for eq in equilibria.values()]
 
 
 def engine(x, z):
-    """Where the tip rests under a force, m in the plane."""
+    """Tip position in equilibrium under a force, m in the plane."""
     return supple.equilibrium(mech, {"tip": [x, 0, z, 0, 0, 0]}).poses["tip"][[0, 2], 3]
 
 
@@ -47,7 +47,7 @@ def reduced(model):
 
 
 def compliance(place, pull, more=1.0):
-    """(2, 2) in the plane: m/N, by forces a newton more and less."""
+    """(2, 2) in the plane, m/N, by central differences of the force."""
     return np.stack(
         [(place(pull + x, z) - place(pull - x, -z)) / (2 * more) for x, z in ((more, 0), (0, more))], axis=1
     )
@@ -55,7 +55,7 @@ def compliance(place, pull, more=1.0):
 
 blended, alone = reduced(supple.blend(models)), reduced(models[0])
 shown = {0: True, 60: False, 150: True, 400: True, 600: False, 1000: True}  # N; whether a model was made there
-print(f"{mech}: mm that the tip gives to one newton more along the pull")
+print(f"{mech}: displacement of the tip along the force, mm/N")
 ellipses = {}
 for pull, sample in shown.items():
     ellipses[pull] = compliance(engine, pull), compliance(blended, pull)
@@ -63,7 +63,7 @@ for pull, sample in shown.items():
     print(f"  at {pull} N ({'a model' if sample else 'between'}): {true:.4f} by the engine, {ours:.4f} blended")
 pulls = np.concatenate([np.linspace(0, 200, 21), np.linspace(250, 1100, 18)])
 paths = {name: np.array([place(pull, 0) for pull in pulls]) for name, place in
-         (("engine", engine), ("four models, blended", blended), ("one model, of rest", alone))}  # fmt: skip
+         (("engine", engine), ("four models, blended", blended), ("one model, reference pose", alone))}  # fmt: skip
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=[1.1, 1], layout="constrained")
 circle = np.linspace(0, 2 * np.pi, 120)
@@ -82,13 +82,13 @@ for row, (pull, sample) in enumerate(shown.items()):
     left.annotate(
         "model" if sample else "in between", (-0.1, at[1]), fontsize=9, ha="right", color=INK if sample else GREEN
     )
-left.set(xlim=(-0.5, 1.5), aspect="equal", title="how far 40 N more, in any direction, move the tip")
+left.set(xlim=(-0.5, 1.5), aspect="equal", title="displacement of the tip under another 40 N in any direction")
 left.set_axis_off()
 
 styles = (dict(color=INK, lw=5, alpha=0.25), dict(color=GREEN, lw=1.6), dict(color=RED, lw=1.2, ls="--"))
 for (name, path), style in zip(paths.items(), styles, strict=True):
     right.plot(pulls, path[:, 0], label=name, **style)
-right.plot(MADE, [eq.poses["tip"][0, 3] for eq in rests.values()], "o", color=GREEN, ms=7, label="models made here")
+right.plot(MADE, [eq.poses["tip"][0, 3] for eq in equilibria.values()], "o", color=GREEN, ms=7, label="models made here")
 right.axhline(1.0, color=PALE, lw=1, zorder=0)
 right.annotate("stretched", (1090, 1.01), ha="right", fontsize=9, color=INK)
 right.set(xlabel="pull, N", ylabel="tip along the pull, m", ylim=(0.45, 1.5), xlim=(-15, 1100))

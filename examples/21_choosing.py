@@ -1,4 +1,4 @@
-"""Linear, blended, condensed or the engine: one pull on the same mechanisms, error of the tip against cost of a step.
+"""Linear, blended and condensed models compared with the engine: error of the tip under one force, three mechanisms.
 
 Writes a plot into the folder given (by default the current one):  python 21_choosing.py docs/pictures
 """
@@ -15,7 +15,7 @@ import supple
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 DT = 5e-3
-mechanisms = {
+mechanisms = {  # and the wrench on the tip; N, N m
     "helix": (supple.library.helix(50, damping=400.0), [0, 12, -10, 0, 0, 0]),
     "ladder": (supple.library.ladder(damping=400.0), [0, 40, 0, 0, 0, 0]),
     "robot arm": (supple.library.robot_arm(damping=400.0), [0, 150, 100, 0, 0, 0]),
@@ -25,8 +25,8 @@ figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 for place, (name, (mech, push)) in zip(axes, mechanisms.items(), strict=True):
     push = np.array(push, dtype=float)
     linear = supple.reduce(mech, ["tip"])
-    half = supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": push / 2}))
-    models = {"linear": linear, "blended": supple.blend([linear, half]), "condensed": supple.condense(mech, ["tip"])}
+    at_half_load = supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": push / 2}))
+    models = {"linear": linear, "blended": supple.blend([linear, at_half_load]), "condensed": supple.condense(mech, ["tip"])}
     runs = {kind: supple.ReducedSimulation(model, DT) for kind, model in models.items()}
     runs["engine"] = supple.Simulation(mech, DT)
     paths, cost = {}, {}
@@ -46,10 +46,10 @@ for place, (name, (mech, push)) in zip(axes, mechanisms.items(), strict=True):
     for kind, sim in runs.items():
         off = np.linalg.norm(np.array(paths[kind]) - true, axis=1)
         apart = 0.0 if kind == "engine" else sim.separation.total
-        print(f"  {kind:9}: off by at most {100 * off.max() / moved:6.2f} % of that, joints apart {apart:.1e}")
+        print(f"  {kind:9}: error at most {100 * off.max() / moved:6.2f} % of that, separation {apart:.1e}")
         if kind != "engine":
             place.plot(DT * 10 * np.arange(1, 61), 100 * off / moved, color=colours[kind], label=kind)
-    place.set(title=name, xlabel="s", ylabel="tip off the engine's, % of its way")
+    place.set(title=name, xlabel="s", ylabel="error of the tip, % of its largest displacement")
     place.spines[["top", "right"]].set_visible(False)
     place.legend(frameon=False, fontsize=8)
 figure.savefig(folder / "choosing.png", dpi=90)

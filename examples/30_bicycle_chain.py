@@ -1,4 +1,4 @@
-"""A bicycle chain of 30 links pulled at its end, computed only where it matters (figure 1 of Redon and Lin).
+"""A bicycle chain of 30 links with a force on its end, adaptive quasi-statics (figure 1 of Redon and Lin).
 
 Writes a picture into the folder given (by default the current one):  python 30_bicycle_chain.py docs/pictures
 """
@@ -19,7 +19,7 @@ force, steps, dt = [-0.004, 0, 0.01, 0, 0, 0], 10_000, 0.02
 
 
 def pulled(error):
-    """The chain after ten thousand steps, and what they took."""
+    """Poses after ten thousand steps, mean number of computed joints, and microseconds per step."""
     chain = supple.AdaptiveLinkage(mech, error, "relative_joint")
     chain.apply("end", force)
     start = perf_counter()
@@ -34,7 +34,7 @@ def pins(poses):
 
 
 exact, joints, microseconds = pulled(0.0)
-print(f"all joints: {joints:.0f} computed a step, {microseconds:.0f} us")
+print(f"all joints: {joints:.0f} computed per step, {microseconds:.0f} us")
 figure, panels = plt.subplots(1, 4, figsize=(12, 3.6), constrained_layout=True)
 panels[0].plot(*pins(mech.poses.array).T, "o-", color="#9aa5b1", ms=3, label="start")
 panels[0].plot(*pins(exact).T, "o-", color="#2b2f36", ms=3, label="all joints")
@@ -42,10 +42,10 @@ panels[0].set_title("10,000 steps, all joints")
 for panel, power in zip(panels[1:], (7, 4, 1), strict=True):
     poses, joints, microseconds = pulled(2.0**-power)
     apart = np.linalg.norm(poses[:, :3, 3] - exact[:, :3, 3], axis=1).max()
-    print(f"2^-{power}: {joints:.1f} joints a step, {microseconds:.0f} us, at most {1e3 * apart:.2f} mm from exact")
+    print(f"2^-{power}: {joints:.1f} joints per step, {microseconds:.0f} us, at most {1e3 * apart:.2f} mm from exact")
     panel.plot(*pins(exact).T, color="#2b2f36", lw=5, alpha=0.25, label="all joints")
     panel.plot(*pins(poses).T, "o-", color="#d1495b", ms=3, label=f"error 2^-{power}")
-    panel.set_title(f"error 2^-{power}: {joints:.1f} joints a step")
+    panel.set_title(f"error 2^-{power}: {joints:.1f} joints per step")
 for panel in panels:
     panel.set_aspect("equal", adjustable="datalim")
     panel.set_xlabel("x, mm")

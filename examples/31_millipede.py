@@ -1,4 +1,4 @@
-"""A millipede of 13,000 links with one foot lifted: how many joints that takes (figures 5 and 6 of Redon and Lin).
+"""A millipede of 13,000 links with a force on one foot: joints that are computed (figures 5 and 6 of Redon and Lin).
 
 Writes two pictures into the folder given (by default the current one):  python 31_millipede.py docs/pictures
 """
@@ -19,7 +19,7 @@ legs = 1000
 foot = 3 * legs + 10 * (legs // 2) + 9  # the last link of the leg in the middle
 dt = 3e-3
 chain = supple.AdaptiveLinkage(tree)
-rest = chain.coordinates
+reference = chain.coordinates
 print(f"{chain}, assembly tree {chain.depth} deep, {chain.memory / 1e6:.0f} MB")
 
 
@@ -30,8 +30,8 @@ def links(poses):
     return np.stack([start, start + length[:, None] * poses[:, :3, 2]], axis=1)
 
 
-def least(steps, repeat):
-    """Seconds a step, the best of several runs, and joints computed a step."""
+def best_time(steps, repeat):
+    """Seconds per step, the best of several runs, and joints computed per step."""
     times, computed = [], 0
     for _ in range(repeat):
         start = perf_counter()
@@ -40,16 +40,16 @@ def least(steps, repeat):
     return min(times), computed / (steps * repeat)
 
 
-# figure 5: some of it, a foot pulled up by 0.1 N
+# figure 5: a part of it; 0.1 N lifts a foot
 chain.error = 2.0**-9
 chain.apply(foot, [0, 0, 0.1, 0, 0, 0])
 lines = [links(chain.poses.array)]
 for _ in range(400):
     info = chain.step(1e-2)
 lines.append(links(chain.poses.array))
-print(f"2^-9: {info.computed} of {len(tree.parent)} joints a step, bound {info.error_bound:.2g}")
+print(f"2^-9: {info.computed} of {len(tree.parent)} joints per step, bound {info.error_bound:.2g}")
 figure = plt.figure(figsize=(10, 4.2), constrained_layout=True)
-views = ((1, 45, 1.5, "90 of the 3,000 links of the spine"), (2, 9, 1.5, "the leg that is pulled"))
+views = ((1, 45, 1.5, "90 of the 3,000 links of the spine"), (2, 9, 1.5, "the leg with the force"))
 for place, reach, zoom, title in views:
     panel = figure.add_subplot(1, 2, place, projection="3d", computed_zorder=False)
     spine = np.abs(np.arange(3 * legs) - 3 * (legs // 2) - 1) <= reach
@@ -70,24 +70,24 @@ figure.savefig(folder / "millipede.png", dpi=110)
 
 # figure 6: time and joints for every threshold
 chain.error = 0.0
-chain.coordinates = rest
+chain.coordinates = reference
 chain.step(dt)
-full = least(1, 8)[0]
+full = best_time(1, 8)[0]
 powers, times, counts = np.arange(1, 20), [], []
 for power in powers:
-    chain.error, chain.coordinates = 2.0 ** -float(power), rest
+    chain.error, chain.coordinates = 2.0 ** -float(power), reference
     chain.step(dt)
-    seconds, computed = least(20 if power < 14 else 2, 5)
+    seconds, computed = best_time(20 if power < 14 else 2, 5)
     times.append(seconds)
     counts.append(computed)
 slower = [p for p, t in zip(powers, times, strict=True) if t > full]
-print(f"full pass {1e3 * full:.0f} ms; it is the faster one from 2^-{slower[0]} on" if slower else "never slower")
+print(f"full pass {1e3 * full:.0f} ms; it is faster than adaptive ones from 2^-{slower[0]} on" if slower else "adaptive passes are faster at every threshold")
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), constrained_layout=True)
 left.semilogy(powers, 1e3 * np.array(times), "o-", color="#d1495b", label="adaptive")
 left.axhline(1e3 * full, color="#2b2f36", ls="--", label="all 13,000 joints")
-left.set_ylabel("ms a step")
+left.set_ylabel("ms per step")
 right.semilogy(powers, counts, "o-", color="#2e86ab")
-right.set_ylabel("joints computed a step")
+right.set_ylabel("joints computed per step")
 for panel in (left, right):
     panel.set_xticks(powers[::3])
     panel.set_xlabel("relative joint error 2^-i, i =")

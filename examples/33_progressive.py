@@ -1,7 +1,7 @@
-"""Progressive refinement: the longer a step may compute, the smaller its error, and it says how small.
+"""Progressive refinement: a pass with a larger time budget has a smaller error, and states a bound of it.
 
-A molecule of 20,000 hinges is pushed at a hundred atoms; each pass gets a budget of time and states the error that it
-reached. Writes a picture into the folder given (by default the current one):  python 33_progressive.py docs/pictures
+Forces act on a hundred atoms of a molecule of 20,000 hinges. Each pass gets a budget of time and states its error
+bound. Writes a picture into the folder given (by default the current one):  python 33_progressive.py docs/pictures
 """
 
 import sys
@@ -25,14 +25,14 @@ chain.accelerate(budget=1.0)  # the first adaptive pass prepares the total accel
 rows = []
 for budget in np.geomspace(1e-4, 2e-2, 20):
     tries = []
-    for _ in range(3):  # a busy machine may get less done
+    for _ in range(3):  # the best of three, because other processes take time too
         info = chain.accelerate(budget=float(budget))
         error = np.linalg.norm(chain.accelerations - exact) / np.linalg.norm(exact)
         assert error <= info.error_bound + 1e-12
         tries.append((info.computed, info.error_bound, error))
     rows.append((1e3 * budget, *max(tries)))
 for milliseconds, computed, bound, error in rows[::6]:
-    print(f"{milliseconds:6.2f} ms: {computed:5d} joints, error at most {bound:.2e} (it is {error:.2e})")
+    print(f"{milliseconds:6.2f} ms: {computed:5d} joints, error bound {bound:.2e}, true error {error:.2e}")
 
 milliseconds, computed, bound, error = np.array(rows).T
 figure, panel = plt.subplots(figsize=(6, 3.8), constrained_layout=True)
