@@ -277,7 +277,7 @@ PARTS = {
     ),
     "NaN pose": (Body, BODY | {"pose": NAN}, "pose of body 'arm' must be finite"),
     "site pose": (Site, {"name": "s", "body": "arm", "pose": MIRROR}, "pose of site 's'"),
-    "joint to itself": (Joint, JOINT | {"parent": "arm"}, "joint 'elbow' ties 'arm' to itself"),
+    "joint to itself": (Joint, JOINT | {"parent": "arm"}, "joint 'elbow' connects 'arm' to itself"),
     "bad axis": (Joint, JOINT | {"twists": [[0, 0, 0, 2, 0, 0]]}, "joint 'elbow' has an axis of length 2"),
     "no axis": (Joint, JOINT | {"twists": [[0] * 6]}, "joint 'elbow' has an axis of length 0"),
     "axis of five": (Joint, JOINT | {"twists": [[0] * 5]}, "axes of joint 'elbow' must have shape nx6"),

@@ -34,7 +34,7 @@ def test_bad_arguments_of_a_simulation():
         supple.Simulation(mech, 1e-3, q=[0, 0])
     with pytest.raises(supple.MechanismError, match="rates of 'pendulum' must be finite"):
         supple.Simulation(mech, 1e-3, rates=[np.nan])
-    with pytest.raises(supple.MechanismError, match="`at` and `q` both say where"):
+    with pytest.raises(supple.MechanismError, match="`at` and `q` both give the initial pose"):
         supple.Simulation(mech, 1e-3, at=supple.equilibrium(mech), q=[0.1])
     with pytest.raises(supple.MechanismError, match="motors are given as"):
         supple.Simulation(mech, 1e-3, motors=[np.sin])

@@ -43,7 +43,7 @@ def compare_statics(name, count):
         nearly = model.under({tip: 0.98 * w for tip, w in wrenches.items()})
         held = model.at({tip: full.poses[tip] for tip in tips}, start=nearly)
         assert apart(held.poses.array, full.poses.array, mech.radius) < 1e-7
-        torques = held.linear().linear.jacobian_of(tips).T
+        torques = held.linear().linearisation.jacobian_of(tips).T
         wanted = torques @ own_axes(full, wrenches)
         assert np.abs(torques @ held.wrenches - wanted).max() < 1e-6 * np.abs(wanted).max()
         for pose in (loaded, held):

@@ -197,7 +197,8 @@ def check_the_bound(seed, bodies):
     info = chain.accelerate()
     error = true_error(measure, exact, chain.accelerations, columns)
     assert error <= info.error_bound * (1 + 1e-9), (seed, measure)
-    assert info.error_bound <= chain.error
+    # with every joint computed, what is left is the rounding term, which may exceed a very small error
+    assert info.error_bound <= chain.error or info.computed == len(columns)
     names = {mech.joints[j].name for j in info.moved}
     assert len(names) == info.computed
     for c in columns:  # what was computed is right; the rest is zero

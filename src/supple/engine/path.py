@@ -74,8 +74,7 @@ class PathFollower:
             self._follow_branch(step)
             if self.shares[-1] == 1:
                 return 1.0
-            self.newton.solve(self.acting(), downhill=False)  # to full accuracy, where the branch ends
-            self.states[-1] = self.newton.state
+            self._refine_end()
             if not self._snap_through():
                 break
             step = 1.0
@@ -114,6 +113,13 @@ class PathFollower:
                 self._accept(share)
             else:
                 self.limits = correction.limits
+
+    def _refine_end(self) -> None:
+        """Converges the last state to full accuracy; where that fails so close to the end, the one before it."""
+        while not self.newton.solve(self.acting(), downhill=False) and len(self.shares) > 1:
+            del self.shares[-1], self.states[-1]
+            self.newton.state = self.states[-1]
+        self.states[-1] = self.newton.state
 
     def _snap_through(self) -> bool:
         """Looks for a stable state just beyond the end of a stable branch, downhill in energy."""
