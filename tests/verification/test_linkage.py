@@ -1,4 +1,4 @@
-"""Adaptive linkages against MuJoCo, Pinocchio and the engine, and their promise: the bound holds."""
+"""Adaptive linkages against MuJoCo, Pinocchio and the engine; the stated error bound holds."""
 
 from __future__ import annotations
 
