@@ -15,12 +15,12 @@ bool HeightField::surface(double x, double y, double& height, Vec3& normal) cons
     if (!(u >= 0 && v >= 0 && u <= columns - 1 && v <= rows - 1)) return false;
     const int i = std::min(static_cast<int>(u), columns - 2), j = std::min(static_cast<int>(v), rows - 2);
     const double s = u - i, t = v - j;
-    const double* low = &heights[j * columns + i];
-    const double* high = low + columns;
-    // triangles (0,0) (1,0) (1,1) below the diagonal, (0,0) (1,1) (0,1) above
-    const double along_x = s >= t ? low[1] - low[0] : high[1] - high[0];
-    const double along_y = s >= t ? high[1] - low[1] : high[0] - low[0];
-    height = low[0] + s * along_x + t * along_y;
+    const double* row = &heights[j * columns + i];
+    const double* next_row = row + columns;
+    // each cell has two triangles: (0,0) (1,0) (1,1) below the diagonal, (0,0) (1,1) (0,1) above
+    const double along_x = s >= t ? row[1] - row[0] : next_row[1] - next_row[0];
+    const double along_y = s >= t ? next_row[1] - row[1] : next_row[0] - row[0];
+    height = row[0] + s * along_x + t * along_y;
     normal = Vec3(-along_x / step_x(), -along_y / step_y(), 1).normalized();
     return true;
 }
@@ -49,24 +49,24 @@ Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3
     return a + vb * s * ab + vc * s * ac;
 }
 
-// A sphere at c (field's axes) and the triangles around it: the nearest point, and further points whose normals differ by
-// more than 20 degrees.
+// Contacts of a sphere at c (field's axes) with the triangles around it: the nearest point, and further points whose
+// normals differ by more than 20 degrees.
 void sphere_on_field(const HeightField& f, const Vec3& c, double radius, double margin, const Pose& B, Points& points) {
-    const double around = radius + std::max(margin, 0.0);
-    if (c[2] - around > f.highest) return;
+    const double range = radius + std::max(margin, 0.0);
+    if (c[2] - range > f.highest) return;
     double height;
     Vec3 up;
-    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // its centre is below the ground: push it out along the triangle's normal
+    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // centre below the ground: the triangle's normal is used
         const double depth = (height - c[2]) * up[2];
         const double gap = -depth - radius;
         points.add(B.act(c + (depth + 0.5 * gap) * up), B.R * up, gap);
         return;
     }
-    const int first_x = std::max(0, static_cast<int>(std::floor((c[0] - around + f.half_x) / f.step_x())));
-    const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + around + f.half_x) / f.step_x())));
-    const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - around + f.half_y) / f.step_y())));
-    const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + around + f.half_y) / f.step_y())));
-    // whether a lower bound of the distance to a triangle, from its bounding box and its diagonal, exceeds `around`
+    const int first_x = std::max(0, static_cast<int>(std::floor((c[0] - range + f.half_x) / f.step_x())));
+    const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + range + f.half_x) / f.step_x())));
+    const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - range + f.half_y) / f.step_y())));
+    const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + range + f.half_y) / f.step_y())));
+    // whether a lower bound of the distance to a triangle, from its bounding box and its diagonal, exceeds `range`
     auto out_of_range = [&](const Vec3& a, const Vec3& b, const Vec3& d) {
         const double up = c[2] - std::max({a[2], b[2], d[2]});
         const double x = std::max({a[0] - c[0], c[0] - d[0], 0.0}), y = std::max({a[1] - c[1], c[1] - d[1], 0.0});
@@ -75,7 +75,7 @@ void sphere_on_field(const HeightField& f, const Vec3& c, double radius, double 
         const double side = along[0] * (b[1] - a[1]) - along[1] * (b[0] - a[0]);
         const double over = (along[0] * (c[1] - a[1]) - along[1] * (c[0] - a[0])) * (side > 0 ? -1 : 1);
         const double across = std::max(over, 0.0) / std::hypot(along[0], along[1]);
-        return std::max(x * x + y * y, across * across) + (up > 0 ? up * up : 0.0) >= around * around;
+        return std::max(x * x + y * y, across * across) + (up > 0 ? up * up : 0.0) >= range * range;
     };
     constexpr int most = 4;
     Vec3 normals[most], at[most];
@@ -92,16 +92,16 @@ void sphere_on_field(const HeightField& f, const Vec3& c, double radius, double 
                 const double distance = away.norm(), gap = distance - radius;
                 if (gap >= margin || distance < tiny) continue;
                 const Vec3 n = away / distance;
-                int same = -1;
+                int entry = -1;
                 for (int k = 0; k < count; ++k)
-                    if (normals[k].dot(n) > 0.94) same = k;  // within 20 degrees
-                if (same < 0) {  // a new entry, or the one with the largest gap
-                    same = count < most ? count++ : static_cast<int>(std::max_element(gaps, gaps + most) - gaps);
+                    if (normals[k].dot(n) > 0.94) entry = k;  // within 20 degrees
+                if (entry < 0) {  // a new entry, or that with the largest gap
+                    entry = count < most ? count++ : static_cast<int>(std::max_element(gaps, gaps + most) - gaps);
                 }
-                if (gap < gaps[same]) {
-                    normals[same] = n;
-                    gaps[same] = gap;
-                    at[same] = q + 0.5 * gap * n;
+                if (gap < gaps[entry]) {
+                    normals[entry] = n;
+                    gaps[entry] = gap;
+                    at[entry] = q + 0.5 * gap * n;
                 }
             }
     for (int k = 0; k < count; ++k) points.add(B.act(at[k]), B.R * normals[k], gaps[k]);
@@ -119,12 +119,12 @@ void point_on_field(const HeightField& f, const Vec3& x, double margin, const Po
 
 int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
-    const Pose inside = A.seen_from(B);
-    if (inside.p[2] - a.bounding_radius - std::max(margin, 0.0) > f.highest) return 0;
-    if (a.kind == Collider::box && inside.p[2] - inside.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
+    const Pose pose = A.seen_from(B);  // of the shape in the field's axes
+    if (pose.p[2] - a.bounding_radius - std::max(margin, 0.0) > f.highest) return 0;
+    if (a.kind == Collider::box && pose.p[2] - pose.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
         return 0;
     if (a.kind == Collider::sphere) {
-        sphere_on_field(f, inside.p, a.size[0], margin, B, points);
+        sphere_on_field(f, pose.p, a.size[0], margin, B, points);
         return points.count;
     }
     if (a.kind == Collider::capsule) {  // spheres along its axis, no farther apart than the grid lines
@@ -132,12 +132,12 @@ int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const
         const int pieces = std::clamp(static_cast<int>(std::ceil(2 * a.size[1] / step)), 1, most_points / 4 - 1);
         for (int i = 0; i <= pieces; ++i) {
             const double z = -a.size[1] + 2 * a.size[1] * i / pieces;
-            sphere_on_field(f, inside.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
+            sphere_on_field(f, pose.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
         }
         return points.count;
     }
     if (a.kind == Collider::mesh) {
-        for (const Vec3& v : a.vertices) point_on_field(f, inside.act(v), margin, B, points);
+        for (const Vec3& v : a.vertices) point_on_field(f, pose.act(v), margin, B, points);
         return points.count;
     }
     Vec3 corner[8];
@@ -146,28 +146,29 @@ int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const
         Vec3 up = Vec3::UnitZ();
         double height;
         for (int k = 0; k < 6; ++k) {
-            corners(a, -(inside.R.transpose() * up), corner, radius);
-            const Vec3 x = inside.act(corner[0]);
+            corners(a, -(pose.R.transpose() * up), corner, radius);
+            const Vec3 x = pose.act(corner[0]);
             if (!f.surface(x[0], x[1], height, up)) break;
         }
-        point_on_field(f, inside.act(corner[0]), margin, B, points);
+        point_on_field(f, pose.act(corner[0]), margin, B, points);
         return points.count;
     }
-    const int count = corners(a, -inside.R.row(2).transpose(), corner, radius);
-    for (int i = 0; i < count; ++i) point_on_field(f, inside.act(corner[i]), margin, B, points);
+    const int count = corners(a, -pose.R.row(2).transpose(), corner, radius);
+    for (int i = 0; i < count; ++i) point_on_field(f, pose.act(corner[i]), margin, B, points);
     if (a.kind == Collider::box) {  // vertices of the height field inside or near the box
-        const Pose back = inside.inverse();
-        const Vec3 wide = inside.R.cwiseAbs() * a.size;
-        auto range = [](double at, double wide, double half, double step, int count, int& first, int& last) {
-            first = std::max(0, static_cast<int>(std::ceil((at - wide + half) / step)));
-            last = std::min(count - 1, static_cast<int>(std::floor((at + wide + half) / step)));
+        const Pose back = pose.inverse();
+        const Vec3 half_extent = pose.R.cwiseAbs() * a.size;
+        auto index_range = [](double centre, double half_extent, double half_field, double step, int count, int& first,
+                              int& last) {
+            first = std::max(0, static_cast<int>(std::ceil((centre - half_extent + half_field) / step)));
+            last = std::min(count - 1, static_cast<int>(std::floor((centre + half_extent + half_field) / step)));
         };
         int first_x, last_x, first_y, last_y;
-        range(inside.p[0], wide[0], f.half_x, f.step_x(), f.columns, first_x, last_x);
-        range(inside.p[1], wide[1], f.half_y, f.step_y(), f.rows, first_y, last_y);
+        index_range(pose.p[0], half_extent[0], f.half_x, f.step_x(), f.columns, first_x, last_x);
+        index_range(pose.p[1], half_extent[1], f.half_y, f.step_y(), f.rows, first_y, last_y);
         for (int y = first_y; y <= last_y; ++y)
             for (int x = first_x; x <= last_x; ++x) {
-                const Vec3 peak = f.vertex(y, x), in = back.act(peak);
+                const Vec3 vertex = f.vertex(y, x), in = back.act(vertex);
                 int face = -1;
                 double depth = INFINITY;
                 for (int k = 0; k < 3; ++k)
@@ -178,9 +179,9 @@ int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const
                 if (depth < -std::max(margin, 0.0)) continue;
                 Vec3 outward = Vec3::Zero();
                 outward[face] = in[face] > 0 ? 1 : -1;
-                const Vec3 n = -(inside.R * outward);
+                const Vec3 n = -(pose.R * outward);
                 if (n[2] <= 0) continue;
-                points.add(B.act(peak - 0.5 * depth * n), B.R * n, -depth);
+                points.add(B.act(vertex - 0.5 * depth * n), B.R * n, -depth);
             }
     }
     return points.count;

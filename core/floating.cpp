@@ -19,25 +19,25 @@ void Floating::prepare() {
         const Vec3 c = link.rest.act(link.centre);
         rest_inertia_ += spatial_inertia(link.mass, c, link.rest.R * link.inertia * link.rest.R.transpose());
     }
-    divide();
-    pack();
+    divide_into_parts();
+    assign_lanes();
     refresh();
 }
 
 void Floating::refresh() {
     evaluate();
-    of_parts_ = momentum_of_parts();
-    twist.noalias() = inverted(M_base_) * (transform_wrench(base, momentum) - of_parts_);
+    parts_momentum_ = momentum_of_parts();
+    twist.noalias() = inverted(M_base_) * (transform_wrench(base, momentum) - parts_momentum_);
 }
 
 void Floating::set_twist(const Vec6& V) {
     evaluate();
-    of_parts_ = momentum_of_parts();
-    momentum = transform_wrench(base.inverse(), M_base_ * V + of_parts_);
+    parts_momentum_ = momentum_of_parts();
+    momentum = transform_wrench(base.inverse(), M_base_ * V + parts_momentum_);
     twist = V;
 }
 
-// Velocity of a world point that moves with a tip, along the touch's axes, by the base's twist: (3, 6).
+// (3, 6): velocity of a contact point along the contact's axes per unit twist of the base.
 Floating::Rows Floating::by_base(const Touch& touch) const {
     const Vec3 at = base.R.transpose() * (touch.point - base.p);
     const Mat3 axes = base.R.transpose() * touch.axes;
@@ -46,20 +46,20 @@ Floating::Rows Floating::by_base(const Touch& touch) const {
     return rows;
 }
 
-// A force (world axes) and a torque seen from the base, on the right-hand side.
-void Floating::load(int e, const Vec3& at, const Vec3& force, const Vec3& torque) {
+// Adds a force (world axes) at a point of a tip and a torque (base axes) to the right-hand side.
+void Floating::add_load(int e, const Vec3& at, const Vec3& force, const Vec3& torque) {
     Vec6 wrench = by_base({e, at, Mat3::Identity()}).transpose() * force;
     wrench.tail<3>() += torque;
-    right_ += h * wrench;
+    base_rhs_ += h * wrench;
     const Place place = link_place_[tips[e].link].part;
     Group& group = groups_[place.group];
-    for (int i = 0; i < group.size; ++i) group.right[i][place.lane] += h * screw(tips[e].link, i).dot(wrench);
+    for (int i = 0; i < group.size; ++i) group.rhs[i][place.lane] += h * screw(tips[e].link, i).dot(wrench);
 }
 
 void Floating::add_loads() {
-    if (mounted) {  // springs taken at the end of the step
-        off_mount_ = log(mount.seen_from(base));
-        right_ += h * mount_stiffness.cwiseProduct(off_mount_);
+    if (mounted) {  // implicit: springs and dampers act with their state at the end of the step
+        mount_error_ = log(mount.seen_from(base));
+        base_rhs_ += h * mount_stiffness.cwiseProduct(mount_error_);
         A_base_.diagonal() += h * (mount_damping + h * mount_stiffness);
     }
     for (int e = 0; e < frames(); ++e) {
@@ -68,18 +68,18 @@ void Floating::add_loads() {
             const Pose pose = frame(e);
             const Mat3 turn = tip.world ? Mat3(Mat3::Identity()) : pose.R;
             const Vec3 force = turn * tip.wrench.head<3>(), torque = turn * tip.wrench.tail<3>();
-            load(e, pose.p, force, base.R.transpose() * torque);
-            gain_ += h * stack(force, torque + pose.p.cross(force));
+            add_load(e, pose.p, force, base.R.transpose() * torque);
+            momentum_change_ += h * stack(force, torque + pose.p.cross(force));
         }
-        if (tip.held) hold(e);
+        if (tip.held) add_handle(e);
     }
 }
 
-// A handle, a spring taken at the end of the step.
-void Floating::hold(int e) {
+// Adds the spring and damper of a handle, implicitly.
+void Floating::add_handle(int e) {
     const Tip& tip = tips[e];
     const Vec3 at = frame(e).act(tip.point);
-    load(e, at, tip.stiffness * (tip.target - at), Vec3::Zero());
+    add_load(e, at, tip.stiffness * (tip.target - at), Vec3::Zero());
     const double stiff = h * (h * tip.stiffness + tip.damping);
     const Rows rows = by_base({e, at, Mat3::Identity()});
     A_base_.noalias() += stiff * (rows.transpose() * rows);
@@ -94,42 +94,42 @@ void Floating::hold(int e) {
     }
 }
 
-// What handles did, at the end of the step.
-void Floating::gain_from_handles() {
-    move_tips();
+// Adds the impulses of handles to the momentum, with the rates at the end of the step.
+void Floating::add_handle_impulses() {
+    update_tip_twists();
     for (int e = 0; e < frames(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.held) continue;
         const Vec3 at = frame(e).act(tip.point);
-        const Vec3 rate = by_base({e, at, Mat3::Identity()}) * moved_by(tip.link);
+        const Vec3 rate = by_base({e, at, Mat3::Identity()}) * link_twist(tip.link);
         const Vec3 force = tip.stiffness * (tip.target - at - h * rate) - tip.damping * rate;
-        gain_ += h * stack(force, at.cross(force));
+        momentum_change_ += h * stack(force, at.cross(force));
     }
 }
 
 bool Floating::begin() {
-    kept_.base = base;
-    kept_.y = y;
-    kept_.v = v;
-    kept_.momentum = momentum;
-    kept_.twist = twist;
-    kept_.time = time;
-    // gravity is an acceleration of everything
+    before_step_.base = base;
+    before_step_.y = y;
+    before_step_.v = v;
+    before_step_.momentum = momentum;
+    before_step_.twist = twist;
+    before_step_.time = time;
+    // gravity accelerates all links alike
     const Vec6 fall = stack(base.R.transpose() * gravity, Vec3::Zero()), start = twist + h * fall;
-    right_.noalias() = M_base_ * start;
-    right_ += of_parts_;
-    gain_ = h * transform_wrench(base.inverse(), M_base_ * fall);
+    base_rhs_.noalias() = M_base_ * start;
+    base_rhs_ += parts_momentum_;
+    momentum_change_ = h * transform_wrench(base.inverse(), M_base_ * fall);
     A_base_ = M_base_;
     begin_parts(start);
     coriolis();
     add_loads();
     if (!factorise()) return false;
     solve();
-    return fresh_.allFinite();
+    return base_rate_.allFinite();
 }
 
 Vec6 Floating::free_velocity(int e) const {
-    const Vec6 all = moved_by(tips[e].link);
+    const Vec6 all = link_twist(tips[e].link);
     const Vec3 w = all.tail<3>(), at = links[tips[e].link].pose.act(tips[e].fixed.p);
     return stack(base.R * (all.head<3>() + w.cross(at)), base.R * w);
 }
@@ -139,7 +139,7 @@ void Floating::limits(std::vector<Limit>& out) const {
     Vector rates(y.size());
     for (Eigen::Index c = 0; c < y.size(); ++c) {
         const Place& place = place_[c];
-        rates[c] = groups_[place.group].fresh[place.row][place.lane];
+        rates[c] = groups_[place.group].rates[place.row][place.lane];
     }
     for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i].near(i, y, rates, h, out);
 }
@@ -149,25 +149,26 @@ Floating::Group::Round& Floating::Group::round(int& lane) {
         if (k == rounds.size()) {
             rounds.emplace_back();
             rounds[k].by_part.resize(3 * size);
-            rounds[k].moved.resize(3 * size);
+            rounds[k].response.resize(3 * size);
         }
         Round& round = rounds[k];
-        if (static_cast<int>(k) == used) {
-            ++used;
+        if (static_cast<int>(k) == rounds_used) {
+            ++rounds_used;
             std::fill_n(round.row, width, -1);
             std::fill_n(round.by_base, 3, Six{});
             std::fill(round.by_part.begin(), round.by_part.end(), Eight{});
         }
-        if (!size)  // any lane will do for what the base alone moves
+        if (!size)  // links without coordinates may use any lane
             for (lane = 0; lane < width - 1 && round.row[lane] >= 0;) ++lane;
         if (round.row[lane] < 0) return round;
     }
 }
 
-// What unit impulses do to their parts, what of them arrives at the base, and the free velocities there.
-void Floating::Group::answer(const Vec6& base, Wrenches& left, double* free) {
+// Responses of the parts to unit impulses, the wrenches on the base that result from them, and the contact velocities
+// without impulses.
+void Floating::Group::respond_in_parts(const Vec6& base, Wrenches& left, double* free) {
     const Six base_twist{every(Vec3(base.head<3>())), every(Vec3(base.tail<3>()))};
-    for (int k = 0; k < used; ++k) {
+    for (int k = 0; k < rounds_used; ++k) {
         Round& round = rounds[k];
         for (int r = 0; r < 3; ++r) {
             Eight rate = dot(round.by_base[r], base_twist);
@@ -175,11 +176,11 @@ void Floating::Group::answer(const Vec6& base, Wrenches& left, double* free) {
             for (int i = 0; i < size; ++i) {
                 Eight moves{};
                 for (int j = 0; j < size; ++j) moves += inverse[i * size + j] * round.by_part[3 * j + r];
-                round.moved[3 * i + r] = moves;
+                round.response[3 * i + r] = moves;
                 const Eight* across = &A_base[6 * i];
                 arrives.linear = arrives.linear - moves * Three{across[0], across[1], across[2]};
                 arrives.angular = arrives.angular - moves * Three{across[3], across[4], across[5]};
-                rate += round.by_part[3 * i + r] * fresh[i];
+                rate += round.by_part[3 * i + r] * rates[i];
             }
             for (int l = 0; l < width; ++l) {
                 if (round.row[l] < 0 || r >= round.rows[l]) continue;
@@ -190,13 +191,13 @@ void Floating::Group::answer(const Vec6& base, Wrenches& left, double* free) {
     }
 }
 
-// What the impulses of two rounds do to each other where they act on the same parts.
-void Floating::Group::add_within(const Round& a, const Round& b, Eigen::Map<Matrix>& W) const {
+// Adds to W the coupling of two rounds through the parts that both act on.
+void Floating::Group::add_coupling(const Round& a, const Round& b, Eigen::Map<Matrix>& W) const {
     if (!size) return;
     for (int r = 0; r < 3; ++r)
         for (int c = 0; c < 3; ++c) {
             Eight value{};
-            for (int i = 0; i < size; ++i) value += a.by_part[3 * i + r] * b.moved[3 * i + c];
+            for (int i = 0; i < size; ++i) value += a.by_part[3 * i + r] * b.response[3 * i + c];
             for (int l = 0; l < count; ++l) {
                 if (a.row[l] < 0 || b.row[l] < 0 || r >= a.rows[l] || c >= b.rows[l]) continue;
                 W(a.row[l] + r, b.row[l] + c) += value[l];
@@ -205,20 +206,20 @@ void Floating::Group::add_within(const Round& a, const Round& b, Eigen::Map<Matr
         }
 }
 
-// The parts' rates by the impulses of a round.
-void Floating::Group::push(const Round& round, const double* impulses) {
+// Changes the rates of the parts by the impulses of a round.
+void Floating::Group::apply_impulses(const Round& round, const double* impulses) {
     Eight p[3] = {};
     for (int l = 0; l < width; ++l)
         for (int r = 0; r < 3; ++r)
             if (round.row[l] >= 0 && r < round.rows[l]) p[r][l] = impulses[round.row[l] + r];
     for (int i = 0; i < size; ++i)
-        for (int r = 0; r < 3; ++r) fresh[i] += round.moved[3 * i + r] * p[r];
+        for (int r = 0; r < 3; ++r) rates[i] += round.response[3 * i + r] * p[r];
 }
 
 void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                        double* response) {
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
-    for (Group& group : groups_) group.used = 0;
+    for (Group& group : groups_) group.rounds_used = 0;
     for (int i = 0; i < k; ++i) {
         const int link = tips[touches[i].frame].link;
         Place place = link_place_[link].part;
@@ -237,51 +238,52 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
     }
     for (std::size_t i = 0; i < limits.size(); ++i) {
         const Vector& map = bounds[limits[i].row].map;
-        Place place = place_of(map);
+        Place place = place_of_limit(map);
         Group::Round& to = groups_[place.group].round(place.lane);
         to.row[place.lane] = 3 * k + static_cast<int>(i);
         to.rows[place.lane] = 1;
         const Group& group = groups_[place.group];
-        for (int c = 0; c < group.size; ++c) to.by_part[3 * c][place.lane] = limits[i].sign * map[group.columns[c][place.lane]];
+        for (int c = 0; c < group.size; ++c)
+            to.by_part[3 * c][place.lane] = limits[i].sign * map[group.columns[c][place.lane]];
     }
-    left_.resize(6, padded(n));
-    left_.rightCols(left_.cols() - n).setZero();
-    for (Group& group : groups_) group.answer(fresh_, left_, free);
-    couple(left_, n, inverse_base_, response);
+    impulse_to_base_.resize(6, padded(n));
+    impulse_to_base_.rightCols(impulse_to_base_.cols() - n).setZero();
+    for (Group& group : groups_) group.respond_in_parts(base_rate_, impulse_to_base_, free);
+    couple(impulse_to_base_, n, inverse_base_, response);
     Eigen::Map<Matrix> W(response, n, n);
     for (const Group& group : groups_)
-        for (int a = 0; a < group.used; ++a)
-            for (int b = 0; b <= a; ++b) group.add_within(group.rounds[a], group.rounds[b], W);
+        for (int a = 0; a < group.rounds_used; ++a)
+            for (int b = 0; b <= a; ++b) group.add_coupling(group.rounds[a], group.rounds[b], W);
 }
 
 bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
     const std::size_t k = touches.size(), n = 3 * k + limits.size();
     if (n) {
-        const Vec6 arrives = left_.leftCols(n) * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
-        fresh_ += change;
+        const Vec6 arrives = impulse_to_base_.leftCols(n) * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
+        base_rate_ += change;
         for (Group& group : groups_)
-            for (int a = 0; a < group.used; ++a) group.push(group.rounds[a], impulses);
-        follow_base(change);
+            for (int a = 0; a < group.rounds_used; ++a) group.apply_impulses(group.rounds[a], impulses);
+        subtract_base_motion(change);
         for (std::size_t i = 0; i < k; ++i) {
             const Vec3 world = touches[i].axes * Vec3(impulses + 3 * i);
-            gain_ += stack(world, touches[i].point.cross(world));
+            momentum_change_ += stack(world, touches[i].point.cross(world));
         }
     }
-    if (!fresh_.allFinite()) return false;
+    if (!base_rate_.allFinite()) return false;
     if (mounted) {
-        const Vec6 wrench = mount_stiffness.cwiseProduct(off_mount_ - h * fresh_) - mount_damping.cwiseProduct(fresh_);
-        gain_ += h * transform_wrench(base.inverse(), wrench);
+        const Vec6 wrench = mount_stiffness.cwiseProduct(mount_error_ - h * base_rate_) - mount_damping.cwiseProduct(base_rate_);
+        momentum_change_ += h * transform_wrench(base.inverse(), wrench);
     }
-    if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; })) gain_from_handles();
+    if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; })) add_handle_impulses();
     for (Eigen::Index c = 0; c < v.size(); ++c) {
         const Place& place = place_[c];
-        v[c] = groups_[place.group].fresh[place.row][place.lane];
+        v[c] = groups_[place.group].rates[place.row][place.lane];
     }
     if (!v.allFinite()) return false;
     y += h * v;
-    momentum += gain_;
-    base = base * exp(Vec6(h * fresh_));
-    base.R = 0.5 * base.R * (3 * Mat3::Identity() - base.R.transpose() * base.R);  // stays a rotation
+    momentum += momentum_change_;
+    base = base * exp(Vec6(h * base_rate_));
+    base.R = 0.5 * base.R * (3 * Mat3::Identity() - base.R.transpose() * base.R);  // keeps it orthogonal
     time += h;
     refresh();
     return base.R.allFinite() && base.p.allFinite() && twist.allFinite() && y.allFinite();
@@ -294,21 +296,21 @@ bool Floating::step() {
 }
 
 void Floating::abandon() {
-    base = kept_.base;
-    y = kept_.y;
-    v = kept_.v;
-    momentum = kept_.momentum;
-    time = kept_.time;
+    base = before_step_.base;
+    y = before_step_.y;
+    v = before_step_.v;
+    momentum = before_step_.momentum;
+    time = before_step_.time;
     refresh();
-    twist = kept_.twist;
+    twist = before_step_.twist;
 }
 
 double Floating::energy() const {
-    // M_bb holds the mass and, off its diagonal, mass times the centre seen from the base
+    // M_bb contains the mass and, in its off-diagonal blocks, mass times centre of mass in base axes
     const Vec3 first(M_base_(5, 1), M_base_(3, 2), M_base_(4, 0));
     const Vector off = y - target;
     double sum = 0.5 * twist.dot(M_base_ * twist) - gravity.dot(M_base_(0, 0) * base.p + base.R * first);
-    sum += twist.dot(of_parts_) + 0.5 * off.dot(stiffness * off);
+    sum += twist.dot(parts_momentum_) + 0.5 * off.dot(stiffness * off);
     for (const Group& group : groups_)
         for (int i = 0; i < group.size; ++i)
             for (int j = 0; j < group.size; ++j)

@@ -1,4 +1,4 @@
-// Reduced models on a moving base, eight parts at a time: their mass, forces and factors.
+// Reduced models on a moving base, eight parts at a time: mass matrices, forces and factorisation.
 #include "floating_groups.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ SUPPLE_INLINE Turn rodrigues(const Three& w, const Eight& even, const Eight& bot
 
 void invert_parts(const Eight* A, Eight* inverse, int n) {
     std::copy_n(A, n * n, inverse);
-    switch (n) {  // small ones without a loop at run time
+    switch (n) {  // loops of small matrices are unrolled
         case 1: return invert<1>(inverse);
         case 2: return invert<2>(inverse);
         case 3: return invert<3>(inverse);
@@ -31,8 +31,8 @@ void invert_parts(const Eight* A, Eight* inverse, int n) {
 
 }  // namespace
 
-// E exp(xi) and, seen from the base, Ad(E exp(xi)) Jr(xi) = Ad(E) Jl(xi) on every column.
-void Floating::Group::Block::follow(const Eight* y) {
+// Poses E exp(xi) relative to the base with xi = offset + Phi y, and S = Ad(E exp(xi)) Jr(xi) Phi = Ad(E) Jl(xi) Phi.
+void Floating::Group::Block::evaluate(const Eight* y) {
     Six xi = offset;
     for (std::size_t c = 0; c < map.size(); ++c) xi = xi + y[c] * map[c];
     const Three &u = xi.linear, &w = xi.angular;
@@ -40,7 +40,7 @@ void Floating::Group::Block::follow(const Eight* y) {
     double largest = 0;
     for (int l = 0; l < width; ++l) largest = std::max(largest, s[l]);
     Eight g1, g2, g3, g4, g5;
-    if (largest < 0.3) {  // series, to rounding
+    if (largest < 0.3) {  // truncated series, exact to rounding
         g4 = 1 / 24. - s * (1 / 720. - s * (1 / 40320. - s * (1 / 3628800. - s * (1 / 479001600. - s / 87178291200.))));
         g5 = 1 / 120. - s * (1 / 5040. - s * (1 / 362880. - s * (1 / 39916800. - s * (1 / 6227020800. - s / 1307674368000.))));
         g3 = 1 / 6. - s * g5;
@@ -57,8 +57,8 @@ void Floating::Group::Block::follow(const Eight* y) {
     const Turn step = rodrigues(w, 1 - g2 * s, g2, g1);
     turn = rest_turn * step;
     place = rest_turn * (u + g2 * wu + g3 * cross(w, wu)) + rest_place;
-    at = turn * centre + place;
-    turned = turn * inertia * transposed(turn);
+    base_centre = turn * centre + place;
+    base_inertia = turn * inertia * transposed(turn);
     // Jl = [[M, dM], [0, M]] with M = I + g2 [w] + g3 [w]^2 and dM its derivative along u; Ad(E) Jl = [[P, Q], [0, P]]
     const Eight twice = dot(w, u), first = twice * (2 * g4 - g3), second = twice * (3 * g5 - g4), even = 1 - g3 * s;
     const Turn M = rodrigues(w, even, g3, g2);
@@ -75,8 +75,8 @@ void Floating::Group::Block::follow(const Eight* y) {
         screw[c] = {P * map[c].linear + Q * map[c].angular, P * map[c].angular};
 }
 
-// Coordinates that share a link, a spring, a damper or a limit belong together.
-void Floating::divide() {
+// Divides the coordinates into parts: those with a common link, spring, damper or limit belong to the same part.
+void Floating::divide_into_parts() {
     const int m = static_cast<int>(stiffness.rows());
     std::vector<int> root(m);
     std::iota(root.begin(), root.end(), 0);
@@ -87,10 +87,10 @@ void Floating::divide() {
     auto join = [&](int a, int b) { root[std::max(find(a), find(b))] = std::min(find(a), find(b)); };
     for (const Link& link : links)
         for (int c : link.columns) join(link.columns[0], c);
-    for (const Matrix* each : {&stiffness, &damping, &armature, &held_mass})
+    for (const Matrix* matrix : {&stiffness, &damping, &armature, &held_mass})
         for (int i = 0; i < m; ++i)
             for (int j = 0; j < i; ++j)
-                if ((*each)(i, j) != 0) join(i, j);
+                if ((*matrix)(i, j) != 0) join(i, j);
     for (const Reduced::Bound& bound : bounds) {
         int first = -1;
         for (int i = 0; i < m; ++i)
@@ -110,7 +110,7 @@ void Floating::divide() {
     place_.assign(m, {});
     groups_.clear();
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    groups_.emplace_back();  // what only the base moves
+    groups_.emplace_back();  // links without coordinates
     groups_.back().count = width;
     for (const std::vector<int>& part : parts) {
         if (groups_.back().size != static_cast<int>(part.size()) || groups_.back().count == width) {
@@ -129,19 +129,20 @@ void Floating::divide() {
         const int n = group.size;
         for (int l = group.count; l < width && n; ++l)
             for (int i = 0; i < n; ++i) group.columns[i][l] = group.columns[i][l % group.count];
-        for (auto* each : {&group.own, &group.held, &group.fixed, &group.spring, &group.M, &group.A, &group.inverse})
-            each->assign(n * n, Eight{});
-        for (auto* each : {&group.M_base, &group.A_base, &group.follows}) each->assign(6 * n, Eight{});
-        for (auto* each : {&group.right, &group.fresh, &group.y, &group.v}) each->assign(n, Eight{});
+        for (auto* matrix : {&group.armature, &group.fixed_base_mass, &group.damping_stiffness, &group.step_stiffness,
+                             &group.M, &group.A, &group.inverse})
+            matrix->assign(n * n, Eight{});
+        for (auto* matrix : {&group.M_base, &group.A_base, &group.base_response}) matrix->assign(6 * n, Eight{});
+        for (auto* vector : {&group.rhs, &group.rates, &group.y, &group.v}) vector->assign(n, Eight{});
         for (int i = 0; i < n; ++i)
             for (int j = 0; j < n; ++j)
                 for (int l = 0; l < width; ++l) {
                     const int a = group.columns[i][l], b = group.columns[j][l], at = i * n + j;
                     const bool used = l < group.count;
-                    group.own[at][l] = used ? armature(a, b) : double(i == j);
-                    group.held[at][l] = used ? held_mass(a, b) : double(i == j);
-                    group.fixed[at][l] = used ? h * damping(a, b) + h * h * stiffness(a, b) : 0.0;
-                    group.spring[at][l] = used ? h * stiffness(a, b) : 0.0;
+                    group.armature[at][l] = used ? armature(a, b) : double(i == j);
+                    group.fixed_base_mass[at][l] = used ? held_mass(a, b) : double(i == j);
+                    group.damping_stiffness[at][l] = used ? h * damping(a, b) + h * h * stiffness(a, b) : 0.0;
+                    group.step_stiffness[at][l] = used ? h * stiffness(a, b) : 0.0;
                 }
     }
 }
@@ -150,19 +151,19 @@ Floating::Group::Block Floating::Group::empty_block() const {
     const Three zero{};
     Block block;
     std::fill_n(block.link, width, -1);
-    std::fill_n(block.shown, width, false);
+    std::fill_n(block.has_tip, width, false);
     block.rest_turn = block.turn = {every(Vec3::UnitX()), every(Vec3::UnitY()), every(Vec3::UnitZ())};
-    block.rest_place = block.place = block.centre = block.at = zero;
+    block.rest_place = block.place = block.centre = block.base_centre = zero;
     block.offset = {zero, zero};
     block.mass = Eight{};
-    block.inertia = block.turned = {zero, zero, zero};
+    block.inertia = block.base_inertia = {zero, zero, zero};
     block.map.assign(size, {zero, zero});
     block.screw = block.map;
     return block;
 }
 
-// Links into the lanes of their parts, one after the other.
-void Floating::pack() {
+// Assigns the links to the lanes of their parts.
+void Floating::assign_lanes() {
     std::vector<bool> shown(links.size(), false);
     for (const Tip& tip : tips) shown[tip.link] = true;
     link_place_.assign(links.size(), {});
@@ -180,8 +181,8 @@ void Floating::pack() {
         link_place_[index] = {part, depth[l], l};
         Group::Block& block = group.blocks[depth[l]++];
         block.link[l] = static_cast<int>(index);
-        block.shown[l] = shown[index];
-        block.shows = block.shows || shown[index];
+        block.has_tip[l] = shown[index];
+        block.any_tip = block.any_tip || shown[index];
         put(block.rest_turn.x, l, link.rest.R.col(0));
         put(block.rest_turn.y, l, link.rest.R.col(1));
         put(block.rest_turn.z, l, link.rest.R.col(2));
@@ -199,7 +200,7 @@ void Floating::pack() {
     }
 }
 
-// M(y), link by link.
+// Computes M(y) as a sum over links.
 void Floating::evaluate() {
     Eight mass{};
     Three moment{}, own[3] = {}, spread[2] = {};  // m c; inertia by columns; m c c^T: diagonal, and yz, xz, xy
@@ -209,21 +210,21 @@ void Floating::evaluate() {
         std::fill(group.M.begin(), group.M.end(), Eight{});
         std::fill(group.M_base.begin(), group.M_base.end(), Eight{});
         for (Group::Block& block : group.blocks) {
-            if (n || stale_) block.follow(group.y.data());
+            if (n || offsets_changed_) block.evaluate(group.y.data());
             for (int l = 0; l < width; ++l) {
-                if (!block.shown[l]) continue;
+                if (!block.has_tip[l]) continue;
                 Link& link = links[block.link[l]];
                 link.pose.R << get(block.turn.x, l), get(block.turn.y, l), get(block.turn.z, l);
                 link.pose.p = get(block.place, l);
             }
             if (decoupled) continue;
-            const Three weighted = block.mass * block.at;
+            const Three weighted = block.mass * block.base_centre;
             mass += block.mass;
             moment = moment + weighted;
-            own[0] = own[0] + block.turned.x;
-            own[1] = own[1] + block.turned.y;
-            own[2] = own[2] + block.turned.z;
-            const Three& c = block.at;
+            own[0] = own[0] + block.base_inertia.x;
+            own[1] = own[1] + block.base_inertia.y;
+            own[2] = own[2] + block.base_inertia.z;
+            const Three& c = block.base_centre;
             spread[0] = spread[0] + Three{weighted.x * c.x, weighted.y * c.y, weighted.z * c.z};
             spread[1] = spread[1] + Three{weighted.y * c.z, weighted.x * c.z, weighted.x * c.y};
             for (int j = 0; j < n; ++j) {
@@ -239,12 +240,12 @@ void Floating::evaluate() {
             }
         }
         for (Eight& value : group.M_base) value = group.folded(value);
-        const std::vector<Eight>& apart = decoupled ? group.held : group.own;
+        const std::vector<Eight>& constant = decoupled ? group.fixed_base_mass : group.armature;
         for (int j = 0; j < n; ++j)
             for (int i = 0; i <= j; ++i)
-                group.M[i * n + j] = group.M[j * n + i] = group.folded(group.M[j * n + i]) + apart[j * n + i];
+                group.M[i * n + j] = group.M[j * n + i] = group.folded(group.M[j * n + i]) + constant[j * n + i];
     }
-    stale_ = false;
+    offsets_changed_ = false;
     if (decoupled) {
         M_base_ = rest_inertia_;
         return;
@@ -267,11 +268,11 @@ void Floating::set_offsets(const double* twists) {
                 put(block.offset.linear, l, Vec3(twist));
                 put(block.offset.angular, l, Vec3(twist + 3));
             }
-    stale_ = true;
+    offsets_changed_ = true;
     refresh();
 }
 
-// What the parts' rates have of momentum, seen from the base.
+// M_bz v, the momentum from the rates of the parts, in base axes.
 Vec6 Floating::momentum_of_parts() {
     Eight total[6] = {};
     for (Group& group : groups_) {
@@ -288,45 +289,46 @@ Vec6 Floating::momentum_of_parts() {
 void Floating::begin_parts(const Vec6& start) {
     for (Group& group : groups_) {
         const int n = group.size;
-        for (int i = 0; i < n * n; ++i) group.A[i] = group.M[i] + group.fixed[i];
+        for (int i = 0; i < n * n; ++i) group.A[i] = group.M[i] + group.damping_stiffness[i];
         group.A_base = group.M_base;
-        group.gather(target, group.fresh);
-        for (int i = 0; i < n; ++i) group.fresh[i] -= group.y[i];  // of its springs
+        group.gather(target, group.rates);
+        for (int i = 0; i < n; ++i) group.rates[i] -= group.y[i];  // extension of the springs
         for (int i = 0; i < n; ++i) {
             Eight value{};
             for (int r = 0; r < 6; ++r) value += group.M_base[6 * i + r] * start[r];
-            for (int j = 0; j < n; ++j) value += group.M[i * n + j] * group.v[j] + group.spring[i * n + j] * group.fresh[j];
-            group.right[i] = value;
+            for (int j = 0; j < n; ++j)
+                value += group.M[i * n + j] * group.v[j] + group.step_stiffness[i * n + j] * group.rates[j];
+            group.rhs[i] = value;
         }
     }
 }
 
-// -c: for every link ad(phi)^T M phi + M ad(S v) V, the forces that constant rates would need. (What S itself changes
-// along v by the curvature of exp is of third order in the displacement and left out; the momentum is not touched by it.)
+// Adds -h c: for every link ad(phi)^T M phi + M ad(S v) V. The change of S along v, from the curvature of exp, is of
+// third order in the displacement and left out; the momentum does not depend on it.
 void Floating::coriolis() {
     if (decoupled) {
-        right_ += h * carried_along(twist, rest_inertia_ * twist);
+        base_rhs_ += h * carried_along(twist, rest_inertia_ * twist);
         return;
     }
     const Six base_twist{every(Vec3(twist.head<3>())), every(Vec3(twist.tail<3>()))};
     Six on_base{};
     for (Group& group : groups_) {
         const int n = group.size;
-        std::fill(group.fresh.begin(), group.fresh.end(), Eight{});
+        std::fill(group.rates.begin(), group.rates.end(), Eight{});
         for (const Group::Block& block : group.blocks) {
             Six own{};
             for (int c = 0; c < n; ++c) own = own + group.v[c] * block.screw[c];
             const Six phi = base_twist + own;
             const Six force = carried_along(phi, block.momentum(phi)) + block.momentum(bracket(own, base_twist));
             on_base = on_base + force;
-            for (int c = 0; c < n; ++c) group.fresh[c] += dot(block.screw[c], force);
+            for (int c = 0; c < n; ++c) group.rates[c] += dot(block.screw[c], force);
         }
-        for (int c = 0; c < n; ++c) group.right[c] += h * group.folded(group.fresh[c]);
+        for (int c = 0; c < n; ++c) group.rhs[c] += h * group.folded(group.rates[c]);
     }
-    right_ += h * stack(sum(on_base.linear), sum(on_base.angular));
+    base_rhs_ += h * stack(sum(on_base.linear), sum(on_base.angular));
 }
 
-// Arrow: every part by itself, then what is left of the base.
+// Factorises the arrow matrix: the parts one by one, then the Schur complement of the base.
 bool Floating::factorise() {
     Mat6 left = A_base_;
     for (Group& group : groups_) {
@@ -338,12 +340,12 @@ bool Floating::factorise() {
             for (int r = 0; r < 6; ++r) row[r] = group.inverse[i * n] * group.A_base[r];
             for (int k = 1; k < n; ++k)
                 for (int r = 0; r < 6; ++r) row[r] += group.inverse[i * n + k] * group.A_base[6 * k + r];
-            std::copy_n(row, 6, &group.follows[6 * i]);
+            std::copy_n(row, 6, &group.base_response[6 * i]);
         }
         for (int r = 0; r < 6; ++r)
             for (int c = 0; c <= r; ++c) {
-                Eight total = group.A_base[r] * group.follows[c];
-                for (int i = 1; i < n; ++i) total += group.A_base[6 * i + r] * group.follows[6 * i + c];
+                Eight total = group.A_base[r] * group.base_response[c];
+                for (int i = 1; i < n; ++i) total += group.A_base[6 * i + r] * group.base_response[6 * i + c];
                 const double value = sum(total);
                 left(r, c) -= value;
                 if (r != c) left(c, r) -= value;
@@ -357,41 +359,42 @@ void Floating::solve() {
     Eight total[6] = {};
     for (const Group& group : groups_)
         for (int i = 0; i < group.size; ++i)
-            for (int r = 0; r < 6; ++r) total[r] += group.follows[6 * i + r] * group.right[i];  // A is symmetric
-    Vec6 left = right_;
+            for (int r = 0; r < 6; ++r) total[r] += group.base_response[6 * i + r] * group.rhs[i];  // A is symmetric
+    Vec6 left = base_rhs_;
     for (int r = 0; r < 6; ++r) left[r] -= sum(total[r]);
-    fresh_.noalias() = inverse_base_ * left;
+    base_rate_.noalias() = inverse_base_ * left;
     for (Group& group : groups_) {
         const int n = group.size;
         for (int i = 0; i < n; ++i) {
             Eight value{};
-            for (int j = 0; j < n; ++j) value += group.inverse[i * n + j] * group.right[j];
-            group.fresh[i] = value;
+            for (int j = 0; j < n; ++j) value += group.inverse[i * n + j] * group.rhs[j];
+            group.rates[i] = value;
         }
     }
-    follow_base(fresh_);
-    move_tips();
+    subtract_base_motion(base_rate_);
+    update_tip_twists();
 }
 
-// Twists of what carries tips at the end of the step, seen from the base.
-void Floating::move_tips() {
-    const Six base_twist{every(Vec3(fresh_.head<3>())), every(Vec3(fresh_.tail<3>()))};
+// Twists of links with tips at the end of the step, in base axes.
+void Floating::update_tip_twists() {
+    const Six base_twist{every(Vec3(base_rate_.head<3>())), every(Vec3(base_rate_.tail<3>()))};
     for (Group& group : groups_)
         for (Group::Block& block : group.blocks) {
-            if (!block.shows) continue;
+            if (!block.any_tip) continue;
             block.twist = base_twist;
-            for (int i = 0; i < group.size; ++i) block.twist = block.twist + group.spread(group.fresh[i]) * block.screw[i];
+            for (int i = 0; i < group.size; ++i)
+                block.twist = block.twist + group.spread(group.rates[i]) * block.screw[i];
         }
 }
 
-// The parts' rates, less what the base's twist takes.
-void Floating::follow_base(const Vec6& V) {
+// Subtracts from the rates of the parts their response to a twist of the base.
+void Floating::subtract_base_motion(const Vec6& V) {
     for (Group& group : groups_)
         for (int i = 0; i < group.size; ++i)
-            for (int r = 0; r < 6; ++r) group.fresh[i] -= group.follows[6 * i + r] * V[r];
+            for (int r = 0; r < 6; ++r) group.rates[i] -= group.base_response[6 * i + r] * V[r];
 }
 
-Vec6 Floating::moved_by(int link) const {
+Vec6 Floating::link_twist(int link) const {
     const LinkPlace& place = link_place_[link];
     return get(groups_[place.part.group].blocks[place.block].twist, place.lane);
 }
@@ -401,7 +404,7 @@ Vec6 Floating::screw(int link, int i) const {
     return get(groups_[place.part.group].blocks[place.block].screw[i], place.lane);
 }
 
-Floating::Place Floating::place_of(const Vector& map) const {
+Floating::Place Floating::place_of_limit(const Vector& map) const {
     for (Eigen::Index c = 0; c < map.size(); ++c)
         if (map[c] != 0) return place_[c];
     return {};

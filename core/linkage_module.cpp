@@ -1,4 +1,4 @@
-// Python's view of an adaptive linkage.
+// Python bindings of Linkage.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -22,8 +22,8 @@ class LinkageCore {
    public:
     Linkage linkage;
 
-    // Arrays over bodies: parent, axes each, reversed, poses of the joint on parent and child (4, 4), inertia (6, 6);
-    // over axes: twist (6), block, coordinate.
+    // For each body: parent, number of axes of its joint, whether the joint is reversed, poses of the joint on parent
+    // and child (4, 4), inertia (6, 6). For each axis: twist (6), block, coordinate.
     LinkageCore(const Integers& parent, const Integers& counts, const Integers& reversed, const Doubles& pose_parent,
                 const Doubles& pose_child, const Doubles& inertia, const Doubles& twists, const Integers& blocks,
                 const Doubles& q) {
@@ -47,18 +47,19 @@ class LinkageCore {
             first += joint.count;
             linkage.inertia[b] = Eigen::Map<const Mat6>(inertia.data() + 36 * b);
         }
-        if (static_cast<std::size_t>(first) != k) throw std::invalid_argument("axes of unexpected number");
+        if (static_cast<std::size_t>(first) != k)
+            throw std::invalid_argument("number of axes differs from number of coordinates");
         linkage.axes.resize(k);
-        const std::vector<Vec6> of = vectors<6>(twists);
+        const std::vector<Vec6> axis_twists = vectors<6>(twists);
         for (std::size_t a = 0; a < k; ++a) {
-            linkage.axes[a].twist = of[a];
+            linkage.axes[a].twist = axis_twists[a];
             linkage.axes[a].block = static_cast<int>(blocks.data()[a]);
         }
         linkage.q = doubles(q);
     }
 
     void set_springs(const Doubles& stiffness, const Doubles& rest, const Doubles& armature) {
-        for (const Doubles* each : {&stiffness, &rest, &armature}) expect(*each, linkage.axes.size());
+        for (const Doubles* values : {&stiffness, &rest, &armature}) expect(*values, linkage.axes.size());
         for (std::size_t a = 0; a < linkage.axes.size(); ++a) {
             linkage.axes[a].stiffness = stiffness.data()[a];
             linkage.axes[a].rest = rest.data()[a];
@@ -69,8 +70,8 @@ class LinkageCore {
         Curve curve{doubles(start), {}};
         expect(coefficients, 4 * start.size());
         for (std::size_t i = 0; i < start.size(); ++i) {
-            const double* c = coefficients.data() + 4 * i;
-            curve.coefficients.push_back({c[0], c[1], c[2], c[3]});
+            const double* cubic = coefficients.data() + 4 * i;
+            curve.coefficients.push_back({cubic[0], cubic[1], cubic[2], cubic[3]});
         }
         linkage.axes.at(axis).curve = static_cast<int>(linkage.curves.size());
         linkage.curves.push_back(std::move(curve));
@@ -87,13 +88,13 @@ class LinkageCore {
         linkage.set_load(index, {body, Vec3(point.data()), Eigen::Map<const Vec6>(wrench.data()), world});
     }
 
-    // joints computed, bound, failure
+    // returns the number of computed joints, the error bound, and the index of a singular joint or a code below 0
     std::tuple<int, double, int> advance(double dt, double error, int measure, bool complete, double seconds,
                                          int most) {
         nb::gil_scoped_release release;
-        const Linkage::Outcome o =
+        const Linkage::Outcome outcome =
             linkage.advance(dt, error, static_cast<Linkage::Measure>(measure), complete, seconds, most);
-        return {o.computed, o.bound, linkage.failure()};
+        return {outcome.computed, outcome.bound, linkage.failure()};
     }
 
     NumpyArray pose_of(int body) const {
@@ -118,7 +119,7 @@ class LinkageCore {
         if (!linkage.respond(forces.data(), result.data())) throw std::runtime_error("singular joint");
         return numpy(std::move(result), {forces.size()});
     }
-    // (nodes, 5): left and right child (below 0: ~leaf), joint, handles, height
+    // (nodes, 5): left and right child (a negative value is ~leaf), joint, handles, height
     NumpyArray tree() const {
         std::vector<double> rows;
         for (const Linkage::Node& n : linkage.nodes())

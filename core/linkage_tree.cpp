@@ -1,9 +1,10 @@
-// The assembly tree of a linkage: which parts are joined first.
+// The assembly tree of a linkage: the order in which bodies and assemblies are joined.
 //
-// The bodies of a tree fall into heavy paths, each from a body down to a leaf, always into the largest subtree. A
-// body first takes up the smaller subtrees that hang on it; then the bodies of a path are joined in pairs of about
-// equal weight. So an assembly on a path has its two ends as handles, any other has one, and the depth is
-// logarithmic for every tree. A body that carries many subtrees is cut into equal shares, to be united two by two.
+// The bodies are divided into heavy paths. A heavy path leads from a body down to a leaf of the tree of bodies, always
+// into the largest subtree. Each body is first joined with its smaller subtrees; then the bodies of a path are
+// joined in pairs of about equal weight. So an assembly on a path has its two ends as handles, any other has one, and
+// the depth is logarithmic for every tree. The mass of a body with many subtrees is divided among several leaves, which
+// are united in pairs.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -15,16 +16,17 @@ namespace supple {
 
 namespace {
 
-// Where to cut a row of weights so that both sides weigh about the same: the first index of the right side.
-std::size_t middle(const std::vector<double>& sums, std::size_t begin, std::size_t end) {
-    const double half = (sums[begin] + sums[end]) / 2;
-    const auto at = std::upper_bound(sums.begin() + begin + 1, sums.begin() + end - 1, half);
+// Splits a sequence of weights (given by their running sums) so that both sides weigh about the same. Returns the first
+// index of the right side.
+std::size_t balanced_split(const std::vector<double>& sums, std::size_t begin, std::size_t end) {
+    const double centre = (sums[begin] + sums[end]) / 2;
+    const auto at = std::upper_bound(sums.begin() + begin + 1, sums.begin() + end - 1, centre);
     std::size_t cut = at - sums.begin();
-    if (cut > begin + 1 && half - sums[cut - 1] < sums[cut] - half) --cut;
+    if (cut > begin + 1 && centre - sums[cut - 1] < sums[cut] - centre) --cut;
     return cut;
 }
 
-std::vector<double> running(const std::vector<double>& weights) {
+std::vector<double> running_sums(const std::vector<double>& weights) {
     std::vector<double> sums(weights.size() + 1, 0.0);
     std::partial_sum(weights.begin(), weights.end(), sums.begin() + 1);
     return sums;
@@ -33,7 +35,7 @@ std::vector<double> running(const std::vector<double>& weights) {
 }  // namespace
 
 struct Linkage::Builder {
-    static constexpr std::size_t few = 3;  // subtrees that a body takes up one after the other
+    static constexpr std::size_t few = 3;  // up to so many subtrees are joined to a body one after the other
 
     Linkage& linkage;
     std::vector<std::vector<int>> children;
@@ -52,7 +54,7 @@ struct Linkage::Builder {
         if (static_cast<int>(order.size()) < n) throw std::invalid_argument("the bodies do not form a tree");
         for (auto b = order.rbegin(); b != order.rend(); ++b)
             if (l.parent[*b] >= 0) size[l.parent[*b]] += size[*b];
-        for (auto& list : children)  // ascending: the last one goes on the heavy path
+        for (auto& list : children)  // ascending sizes: the last child continues the heavy path
             std::stable_sort(list.begin(), list.end(), [this](int a, int b) { return size[a] < size[b]; });
         std::vector<int> tops;
         for (const int b : roots) {
@@ -64,7 +66,7 @@ struct Linkage::Builder {
         }
         std::vector<double> weights;
         for (const int b : roots) weights.push_back(size[b]);
-        unite(tops, running(weights), 0, tops.size(), [](Node& node) { node.kind = united; });
+        unite(tops, running_sums(weights), 0, tops.size(), [](Node& node) { node.kind = united; });
     }
 
     int add(const Node& node) {
@@ -72,11 +74,11 @@ struct Linkage::Builder {
         return static_cast<int>(linkage.nodes_.size()) - 1;
     }
 
-    // Two by two, in pairs of about equal weight.
+    // Unites assemblies in pairs of about equal weight; `how` sets the kind of the new nodes.
     int unite(const std::vector<int>& parts, const std::vector<double>& sums, std::size_t begin, std::size_t end,
               const std::function<void(Node&)>& how) {
         if (end - begin == 1) return parts[begin];
-        const std::size_t cut = middle(sums, begin, end);
+        const std::size_t cut = balanced_split(sums, begin, end);
         Node node;
         node.left = unite(parts, sums, begin, cut, how);
         node.right = unite(parts, sums, cut, end, how);
@@ -89,16 +91,16 @@ struct Linkage::Builder {
         return ~(static_cast<int>(linkage.leaves_.size()) - 1);
     }
 
-    // A body with the subtrees that hang on it: one handle.
-    int laden(int body, std::size_t begin, std::size_t end) {
-        const std::vector<int>& hanging = children[body];
+    // A body joined with some of its subtrees: an assembly with one handle.
+    int with_subtrees(int body, std::size_t begin, std::size_t end) {
+        const std::vector<int>& subtrees = children[body];
         if (end - begin > few) {
             std::vector<double> weights;
-            for (std::size_t i = begin; i < end; ++i) weights.push_back(size[hanging[i]]);
-            const std::size_t cut = begin + middle(running(weights), 0, end - begin);
+            for (std::size_t i = begin; i < end; ++i) weights.push_back(size[subtrees[i]]);
+            const std::size_t cut = begin + balanced_split(running_sums(weights), 0, end - begin);
             Node node;
-            node.left = laden(body, begin, cut);
-            node.right = laden(body, cut, end);
+            node.left = with_subtrees(body, begin, cut);
+            node.right = with_subtrees(body, cut, end);
             node.handles = 1;
             return add(node);
         }
@@ -106,8 +108,8 @@ struct Linkage::Builder {
         for (std::size_t i = begin; i < end; ++i) {
             Node node;
             node.left = whole;
-            node.right = path(hanging[i]);
-            node.joint = hanging[i];
+            node.right = path(subtrees[i]);
+            node.joint = subtrees[i];
             node.handles = 1;
             whole = add(node);
         }
@@ -120,15 +122,15 @@ struct Linkage::Builder {
         std::vector<double> weights(bodies.size());
         for (std::size_t i = 0; i < bodies.size(); ++i)
             weights[i] = size[bodies[i]] - (i + 1 < bodies.size() ? size[bodies[i + 1]] : 0);
-        return segment(bodies, running(weights), 0, bodies.size());
+        return segment(bodies, running_sums(weights), 0, bodies.size());
     }
 
     int segment(const std::vector<int>& bodies, const std::vector<double>& sums, std::size_t begin, std::size_t end) {
         if (end - begin == 1) {
-            const std::vector<int>& hanging = children[bodies[begin]];
-            return laden(bodies[begin], 0, hanging.size() - (hanging.empty() ? 0 : 1));
+            const std::vector<int>& subtrees = children[bodies[begin]];
+            return with_subtrees(bodies[begin], 0, subtrees.size() - (subtrees.empty() ? 0 : 1));
         }
-        const std::size_t cut = middle(sums, begin, end);
+        const std::size_t cut = balanced_split(sums, begin, end);
         Node node;
         node.left = segment(bodies, sums, begin, cut);
         node.right = segment(bodies, sums, cut, end);
@@ -154,13 +156,13 @@ void Linkage::prepare() {
     lay_out();
 }
 
-// Heights, ways up, and where each node's coefficients stand.
+// Computes heights, parents and the positions of each node's coefficients in the pools.
 void Linkage::lay_out() {
     const std::size_t count = nodes_.size();
     std::size_t motion = 0, descent = 0, total = 0;
-    std::vector<int> idle;  // slots that nobody needs any more
+    std::vector<int> idle;  // slots that no node needs any more
     int slots = 0;
-    const auto rounded = [](std::size_t size) { return (size + 7) / 8 * 8; };
+    const auto padded_size = [](std::size_t size) { return (size + 7) / 8 * 8; };
     for (std::size_t i = 0; i < count; ++i) {
         Node& n = nodes_[i];
         if (n.joint >= 0) joint_node_[n.joint] = static_cast<int>(i);
@@ -196,10 +198,10 @@ void Linkage::lay_out() {
                 n.stacked = columns > 6 ? columns : 0;
                 if (n.stacked && right_bottom && !nodes_[n.right].stacked) n.rows += 6;
             }
-            motion += rounded(linkage::Assembly::size(h, n.columns, n.stacked));
-            descent += rounded(linkage::Descent::size_of(h, k, left_bottom, n.right >= 0, right_bottom));
+            motion += padded_size(linkage::Assembly::size(h, n.columns, n.stacked));
+            descent += padded_size(linkage::Descent::size_of(h, k, left_bottom, n.right >= 0, right_bottom));
         }
-        total += n.kind == joined ? rounded(linkage::Total::size(6 * h, n.rows)) : 1;
+        total += n.kind == joined ? padded_size(linkage::Total::size(6 * h, n.rows)) : 1;
     }
     motion_.assign(motion, 0.0);
     descent_.assign(descent, 0.0);
@@ -234,7 +236,8 @@ void Linkage::lay_out() {
     count_operations();
 }
 
-// Multiplications, from the sizes of the blocks; `indirect` stands for the slower memory accesses of an adaptive pass.
+// Counts multiplications from the sizes of the blocks. The factor `indirect` accounts for the slower memory accesses of
+// an adaptive pass.
 void Linkage::count_operations() {
     constexpr double indirect = 1.5, kinematics = 150;
     double visits = 0;

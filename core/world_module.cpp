@@ -81,9 +81,9 @@ using Bytes = nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu>;
 
 template <class Record>
 NumpyBytes to_bytes(std::vector<Record> records) {
-    auto* kept = new std::vector<Record>(std::move(records));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Record>*>(p); });
-    return NumpyBytes(kept->data(), {kept->size() * sizeof(Record)}, owner);
+    auto* buffer = new std::vector<Record>(std::move(records));
+    nb::capsule owner(buffer, [](void* p) noexcept { delete static_cast<std::vector<Record>*>(p); });
+    return NumpyBytes(buffer->data(), {buffer->size() * sizeof(Record)}, owner);
 }
 
 template <class Record>
@@ -176,7 +176,7 @@ class WorldCore {
     }
 };
 
-// Parts of the solver that only tests call.
+// Functions of the contact solver that only tests call.
 void bind_testing(nb::module_ module) {
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {
@@ -187,13 +187,13 @@ void bind_testing(nb::module_ module) {
             for (std::size_t j = 0; j < n; ++j) W[i * n + j] = solver.W(i, j);
         return std::make_tuple(numpy(std::move(W), {n, n}), array_of(solver.b), array_of(solver.friction), array_of(solver.p));
     });
-    // solves such a problem from an initial guess: impulses (n,) and residual
+    // solves such a problem from an initial guess; returns impulses (n,) and residual
     module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
         FrictionSolver solver;
         const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
         expect(W, static_cast<std::size_t>(n) * n);
         expect(guess, n);
-        if (n < 3 * contacts) throw std::invalid_argument("three rows a contact");
+        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
         solver.resize(contacts, n - 3 * contacts);
         for (int i = 0; i < n; ++i)
             for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];

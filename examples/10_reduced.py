@@ -48,7 +48,7 @@ for name, (mech, tips, force) in pulls.items():
     joints = supple.ReducedSimulation(model, dt=5e-3, reconstruction="joints")
     joints.restore(sim.save())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 100 N displaces helix and ladder a little beyond the models' range, as printed below
+        warnings.simplefilter("ignore")  # helix and ladder are a little out of the models' range
         shown = sim.poses.array
     apart, closed = (distance(poses, full.poses.array) for poses in (shown, joints.poses.array))
     print(f"{name}: {len(mech.bodies)} links, rank {model.rank}, {microseconds:.2f} us per step")

@@ -59,7 +59,7 @@ for place, (name, (mech, offset)) in zip(axes, mechanisms.items(), strict=True):
     ):
         place.plot(times, 1e3 * (path[:, axis] - mech.poses["tip"][axis, 3]), color=colour, lw=width, label=label)
     place.axvline(DT * PULLED, color="#c3ccd4", lw=1)
-    place.set(title=f"{name}: the handle is released at {DT * PULLED:g} s", xlabel="s", ylabel=f"tip along {'xyz'[axis]}, mm")
+    place.set(title=f"{name}: release at {DT * PULLED:g} s", xlabel="s", ylabel=f"tip along {'xyz'[axis]}, mm")
     place.spines[["top", "right"]].set_visible(False)
     place.legend(frameon=False, fontsize=8)
 figure.savefig(folder / "reduced_motion.png", dpi=90)

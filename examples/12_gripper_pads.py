@@ -31,7 +31,7 @@ print(f"{model}: both pads move together, in one direction only")
 
 def at_rest(target, pinch):
     """Poses (bodies, 4, 4) of the reduced model at rest, and those of the engine's equilibrium."""
-    loads = {"right_pad": [pinch, 0, 0, 0, 0, 0], "left_pad": [-pinch, 0, 0, 0, 0, 0]}  # N, from the object between the pads
+    loads = {"right_pad": [pinch, 0, 0, 0, 0, 0], "left_pad": [-pinch, 0, 0, 0, 0, 0]}  # N, of the object
     sim = supple.ReducedSimulation(model, dt=1e-2)
     sim.set_target("split", target)
     for pad, wrench in loads.items():

@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", supple.ImportWarning)
     mech = supple.load(file)
 print(f"{mech}: nothing holds {', '.join(mech.unheld)}")
-hand = replace(mech.with_springs(stiffness=1.0, damping=0.05), gravity=(0, 0, 0))  # the arm is assumed to compensate the weight
+hand = replace(mech.with_springs(stiffness=1.0, damping=0.05), gravity=(0, 0, 0))  # weight is left out
 
 fingers = ("ff", "mf", "rf", "lf")
 tips = [f"rh_{finger}distal" for finger in (*fingers, "th")]

@@ -88,7 +88,8 @@ left.set_axis_off()
 styles = (dict(color=INK, lw=5, alpha=0.25), dict(color=GREEN, lw=1.6), dict(color=RED, lw=1.2, ls="--"))
 for (name, path), style in zip(paths.items(), styles, strict=True):
     right.plot(pulls, path[:, 0], label=name, **style)
-right.plot(MADE, [eq.poses["tip"][0, 3] for eq in equilibria.values()], "o", color=GREEN, ms=7, label="models made here")
+places = [eq.poses["tip"][0, 3] for eq in equilibria.values()]
+right.plot(MADE, places, "o", color=GREEN, ms=7, label="models made here")
 right.axhline(1.0, color=PALE, lw=1, zorder=0)
 right.annotate("stretched", (1090, 1.01), ha="right", fontsize=9, color=INK)
 right.set(xlabel="pull, N", ylabel="tip along the pull, m", ylim=(0.45, 1.5), xlim=(-15, 1100))

@@ -26,7 +26,8 @@ for place, (name, (mech, push)) in zip(axes, mechanisms.items(), strict=True):
     push = np.array(push, dtype=float)
     linear = supple.reduce(mech, ["tip"])
     at_half_load = supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": push / 2}))
-    models = {"linear": linear, "blended": supple.blend([linear, at_half_load]), "condensed": supple.condense(mech, ["tip"])}
+    blended, condensed = supple.blend([linear, at_half_load]), supple.condense(mech, ["tip"])
+    models = {"linear": linear, "blended": blended, "condensed": condensed}
     runs = {kind: supple.ReducedSimulation(model, DT) for kind, model in models.items()}
     runs["engine"] = supple.Simulation(mech, DT)
     paths, cost = {}, {}

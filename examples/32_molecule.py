@@ -63,7 +63,7 @@ for forces, colour in ((1, "#2e86ab"), (10, "#3a9e4f"), (100, "#e08e2b"), (1000,
     times.semilogy(powers, took[1:], "o-", ms=3, color=colour, label=label)
     counts.semilogy(powers, computed[1:], "o-", ms=3, color=colour)
     errors.semilogy(powers, np.array(apart[1:]) / steps, "o-", ms=3, color=colour)
-    print(f"{label} at 2^-19: {took[-1]:.3f} ms per step, {computed[-1]:.0f} joints, relative error of displacements {apart[-1]:.1e}")
+    print(f"{label} at 2^-19: {took[-1]:.3f} ms per step, {computed[-1]:.0f} joints, relative error {apart[-1]:.1e}")
 chain.error, chain.coordinates = 0.0, reference
 full = []
 for _ in range(5):

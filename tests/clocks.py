@@ -1,4 +1,4 @@
-"""Clocks for tests of what runs in real time: they show what the test says, whatever the speed of the machine."""
+"""Clocks whose time a test sets, for code that runs in real time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of condensed models share: mechanisms, random wrenches of a wanted reach, and comparisons."""
+"""Shared by tests of condensed models: mechanisms, random wrenches for a given displacement, and comparisons."""
 
 import warnings
 

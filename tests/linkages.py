@@ -1,4 +1,4 @@
-"""What tests of adaptive linkages share: random ones, the true error, and sums over the assembly tree."""
+"""Shared by tests of adaptive linkages: random linkages, the true error, and sums over the assembly tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms pulled about: linear models made at random equilibria, for tests of blended models."""
+"""Linear models made at random equilibria, for tests of blended models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An independent check of branches: a load applied in many small shares, each solved from the pose before.
+"""Reference for branches: a load is applied in many small increments, each solved from the previous pose.
 
 The driver uses the public interface only. It accepts a share only if no pose moved far and the new state is stable, so
 that the states form a continuous branch of stable equilibria. Where the poses move far however small the share is, the

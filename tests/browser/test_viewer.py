@@ -1,4 +1,4 @@
-"""The viewer in a real browser: what a user does and sees."""
+"""The viewer in a real browser: actions of a user and their results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What holds for the equations of every mechanism: exact tangent, forces from energies, balance, momentum."""
+"""Properties of the equations of every mechanism: exact tangent, forces from energies, balance, momentum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every adaptive linkage."""
+"""Properties of every adaptive linkage."""
 
 from __future__ import annotations
 

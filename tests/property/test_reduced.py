@@ -1,4 +1,4 @@
-"""What holds for the reduced model of every mechanism: it is the derivative of the engine's statics."""
+"""Properties of the reduced model of every mechanism: it is the derivative of the engine's statics."""
 
 from __future__ import annotations
 

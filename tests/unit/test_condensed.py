@@ -1,4 +1,4 @@
-"""Condensed models: what they offer, and what they say to bad input."""
+"""Condensed models: interface, and errors for bad input."""
 
 import copy
 import pickle

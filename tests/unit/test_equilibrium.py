@@ -1,4 +1,4 @@
-"""Equilibrium and modes: what they promise, and what they say to bad input."""
+"""Equilibrium and modes: interface, guarantees, and errors for bad input."""
 
 from __future__ import annotations
 

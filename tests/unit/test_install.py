@@ -1,4 +1,4 @@
-"""What an install says when something is missing, and which build of the core is loaded."""
+"""Messages of an install that lacks something, and the choice among builds of the core."""
 
 import importlib.util
 import os

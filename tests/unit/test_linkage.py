@@ -1,4 +1,4 @@
-"""Adaptive linkages: what they take, what they refuse, the assembly tree, and what a step tells."""
+"""Adaptive linkages: arguments, errors for bad input, the assembly tree, and the result of a step."""
 
 import dataclasses
 

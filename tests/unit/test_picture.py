@@ -1,4 +1,4 @@
-"""Pictures: what is asked for is in them, and they are files of a sane size."""
+"""Pictures: they contain what was asked for, and their files have a reasonable size."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Recordings as files, and as glTF that others read."""
+"""Recordings as files, and as glTF that other programs read."""
 
 import json
 import struct

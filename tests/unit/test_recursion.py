@@ -1,4 +1,4 @@
-"""The published recursion against dense statics in joint coordinates: where it agrees, what it leaves out."""
+"""The published recursion against dense statics in joint coordinates: cases in which it agrees, and terms that it omits."""
 
 import dataclasses
 

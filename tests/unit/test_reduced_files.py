@@ -1,4 +1,4 @@
-"""Files of reduced models: what comes back, and what damaged ones are told."""
+"""Files of reduced models: round trips, and errors for damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bad input to reduced models and their simulation is told."""
+"""Errors of reduced models and their simulation for bad input."""
 
 from __future__ import annotations
 

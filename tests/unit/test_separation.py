@@ -1,4 +1,4 @@
-"""How far joints have come apart, where their own freedom is more than a line or plane."""
+"""Separation of joints whose free motion is more than a line or a plane."""
 
 from __future__ import annotations
 

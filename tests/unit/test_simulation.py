@@ -1,4 +1,4 @@
-"""Simulation: what it promises, and what it says to bad input."""
+"""Simulation: interface, guarantees, and errors for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world: what goes in, what comes out, and what bad input is told."""
+"""World: inputs, results, and errors for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Motions and shapes that have a formula of their own."""
+"""Motions and static shapes with closed-form solutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condensed models against the engine: statics anywhere, work around cycles, frequencies, responses, rough handling."""
+"""Condensed models against the engine: statics anywhere, work around cycles, frequencies, responses, random wrenches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Joints stay closed, and what they carry balances what acts."""
+"""Joints stay closed, and reactions balance the loads."""
 
 from __future__ import annotations
 

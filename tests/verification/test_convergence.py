@@ -1,4 +1,4 @@
-"""Newton's method gets there, from rest and in one call, and quadratically at the end."""
+"""Newton's method converges from the reference pose in one call, quadratically at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adaptive linkages against MuJoCo, Pinocchio and the engine, and their promise: the bound holds."""
+"""Adaptive linkages against MuJoCo, Pinocchio and the engine; the stated error bound holds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def test_the_exact_pass_is_mujocos(bodies, seed, tmp_path):
     chain = loaded(mech, loads)
     info = chain.accelerate()
     assert info.computed == len(joint_columns(mech))
-    print('BOUND', info.error_bound)
     assert info.error_bound <= 1e-7  # the rounding term alone
     assert np.abs(in_body_axes(mech, chain.accelerations) - expected).max() <= 1e-9 * np.abs(expected).max()
 
