@@ -17,13 +17,13 @@ CLOSED = 1e-10
 """Gaps of loops over the radius; errors of motors, rigid couplings and touched limits."""
 NEWTON_LIMIT = 150
 LARGEST_TURN = 1.0
-"""Largest motion of a coordinate in one Newton step downhill, rad or radii."""
+"""Largest motion of a coordinate in one Newton iteration in a descent, rad or radii."""
 BRANCH_LIMIT = 12
-"""Newton steps of one step along a branch."""
+"""Largest number of Newton iterations of one step along a branch."""
 LARGEST_RATES = (0.5, 0.25)
 """Largest contraction rates |dx_1| / |dx_0| and |dx_k+1| / |dx_k| of Newton's steps along a branch."""
 LARGEST_BRANCH_TURN = 2.0
-"""Largest motion of a coordinate in one Newton step along a branch, rad or radii."""
+"""Largest motion of a coordinate in one Newton iteration along a branch, rad or radii."""
 KINK_TURN = 0.1
 """The same in a step in which a limit is met or left."""
 

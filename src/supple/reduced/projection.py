@@ -32,7 +32,7 @@ def projection(linear: Linearisation, end_effectors: Sequence[str]) -> Maps:
 
 
 def _wrenches(linear: Linearisation, response: Array) -> Array:
-    """(bodies, 6, 6e): wrench that each body hands on towards the world, in its own frame: the sum of the reactions of
+    """(bodies, 6, 6e): wrench that each body transmits towards the world, in its own frame: the sum of the reactions of
     the joints that support it."""
     mech, topology, core = linear.mechanism, linear.mechanism.topology, linear.equations.core
     supports = [(int(j), b) for b, j in enumerate(topology.joint)]
