@@ -72,7 +72,8 @@ def step_times(report: Report, quick: bool) -> None:
             warnings.simplefilter("ignore")  # what the import leaves out
             mech = supple.load(path)
         robot, reference = step_time(report, name, mech, mujoco_file(path), quick)
-        report.target(f"time per step / MuJoCo's, {name}", robot / reference, at_most=0.85 if mech.topology.loops else 0.6)
+        most = 0.85 if mech.topology.loops else 0.6
+        report.target(f"time per step / MuJoCo's, {name}", robot / reference, at_most=most)
 
 
 def step_time(

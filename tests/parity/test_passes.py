@@ -94,5 +94,5 @@ def test_a_gap_that_is_a_rounding_of_the_file_is_closed(robots):
 def test_what_does_not_settle_is_named():
     sim = supple.Simulation(small_mechanisms.pendulum(), 0.5)
     sim.apply(sim.mechanism.bodies[0].name, [0, 0, 0, 0, 1e9, 0])
-    with pytest.raises(supple.ConvergenceError, match="coordinate '|turns too far"):
+    with pytest.raises(supple.ConvergenceError, match=r"coordinate '|turns too far"):
         sim.step(50)

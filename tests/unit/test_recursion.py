@@ -1,4 +1,4 @@
-"""The published recursion against dense statics in joint coordinates: cases in which it agrees, and terms that it omits."""
+"""The published recursion against dense statics in joint coordinates: where it agrees, and terms that it omits."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Condensed models against the engine: statics anywhere, work around cycles, frequencies, responses, random wrenches."""
+"""Condensed models against the engine: statics anywhere, work around cycles, frequencies, responses, random loads."""
 
 import numpy as np
 import pytest

@@ -131,7 +131,7 @@ def test_total_accelerations_are_sums_of_squares(seed):
     chain = loaded(mech, loads)
     assert chain._core.advance(0.0, 0.0, 0, False, np.inf, -1)[2] == -1  # by the queue, down to the last joint
     true, found = squares_below(chain), chain._core.node_totals()
-    rounding = loaded(mech, loads, measure="relative_linkage").accelerate().error_bound  # nothing else: all are computed
+    rounding = loaded(mech, loads, measure="relative_linkage").accelerate().error_bound  # all joints are computed
     assert 1e-9 < rounding < 1e-7
     assert np.abs(found - true).max() <= 3 * rounding * true[-1]  # totals include their rounding term
     assert (found >= true * (1 - 1e-13)).all()

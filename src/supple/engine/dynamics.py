@@ -234,8 +234,8 @@ class Simulation:
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
-                    f"{self._unsettled()}. Limits or motors contradict each other, or a force is too large. The state is "
-                    "that of the last good step; apply less, or take a smaller dt",
+                    f"{self._unsettled()}. Limits or motors contradict each other, or a force is too large. The state "
+                    "is that of the last good step; apply less, or take a smaller dt",
                     time=self.time,
                 )
 
