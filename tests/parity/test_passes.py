@@ -83,6 +83,7 @@ def test_redundant_multipliers_stay_small():
     assert forces.max() < 200.0
 
 
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
 def test_a_gap_that_is_a_rounding_of_the_file_is_closed(robots):
     """ToddlerBot's neck: two points hold a planar linkage in its plane, 2e-8 m apart."""
     sim = supple.Simulation(supple.load(robots / "toddlerbot_2xc" / "toddlerbot_2xc.xml"), DT)
