@@ -67,11 +67,13 @@ class Blended : public Participant {
         Eigenframe parts[3];      // scaled, compliance with the ground's spring
         Vector wrench;            // b, scaled
         double energy = 0;        // J, where it was made
-        Vector load, settled;     // b with the ground's spring, and C times it
+        std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
+        Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
+        Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
         Vector own;               // where the tips are from here, scaled
         Vector y;                 // where the model is asked
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
@@ -89,6 +91,7 @@ class Blended : public Participant {
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
+    bool published = false;  // the scheme of the paper (functions published_*, blend(), asked(), solve(), step())
     Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
     void prepare();
@@ -131,7 +134,10 @@ class Blended : public Participant {
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
-    void stand();
+    void hold_loads();
+    void displace(const Eigenframe& soft, const Vector& load, Vector& into);
+    double published_distance(int model) const;
+    Pose published_mean(int e) const;
     Vector grounded() const;
     template <int n>
     void slope(const Vector& held);

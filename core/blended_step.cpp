@@ -134,10 +134,16 @@ bool Blended::solve() {
     const Square I = Square::Identity(r, r);
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
     hold_.noalias() = stiffness * (z_ + settled);
-    curb(0.5 * v_.dot(mass * v_), stored<n>());
-    slope<n>(hold_);
-    const Square J = strain;
-    Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
+    Square system = mass;
+    if (published) {  // eq. 24
+        climb_.setZero(n_, used.size());
+        system += h * h * stiffness;
+    } else {
+        curb(0.5 * v_.dot(mass * v_), stored<n>());
+        slope<n>(hold_);
+        const Square J = strain;
+        system += h * std::max(h, calm) * (J.transpose() * stiffness * J);
+    }
     outer_ = h * push_;
     lost_.setZero(r, r);
     if (damped) lost_ = h * Square(slack).llt().solve(I);
@@ -204,7 +210,8 @@ bool Blended::begin() {
 
 // The twist that a model in use is asked at, of one end effector.
 Vec6 Blended::asked(int use, int e) const {
-    return 0.5 * unscaled(samples[used[use].model].own.segment<6>(6 * e) + xi.segment<6>(6 * e));
+    const Vec6 own = samples[used[use].model].own.segment<6>(6 * e);
+    return published ? unscaled(own) : Vec6(0.5 * unscaled(own + xi.segment<6>(6 * e)));
 }
 
 // Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
@@ -280,7 +287,7 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
 bool Blended::step() {
     if (!begin()) return false;
     const double whole = h, parts = std::clamp(std::ceil(h * fresh_.norm() / stride), 1.0, most_parts);
-    if (parts == 1) return finish({}, {}, nullptr);
+    if (parts == 1 || published) return finish({}, {}, nullptr);
     h = whole / parts;
     bool good = true;
     for (int k = 0; good && k < parts; ++k) good = begin() && finish({}, {}, nullptr);

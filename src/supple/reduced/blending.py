@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
     from supple.reduced.motion import Motion
 
+SCHEMES = ("corrected", "published")
 SUPPORTS = ("local", "global")
+DEFAULTS = {"corrected": (4.0, "local"), "published": (2.0, "global")}
+"""Power and support of the weights, by scheme."""
 NEIGHBOURS = 4
 """With local support, weights vanish at 1.2 times the distance of this neighbour."""
 FURTHEST = 1e6
@@ -36,33 +39,53 @@ UNDAMPED = 1e-9
 """Damping over stiffness, s, that stands for none where inverse damping is blended."""
 
 
-def blend(models: Iterable[ReducedModel], *, power: float = 4.0, support: str = "local") -> BlendedModel:
-    """One model out of many of the same mechanism and end effectors, made at different equilibria.
+def blend(
+    models: Iterable[ReducedModel],
+    *,
+    scheme: str = "corrected",
+    power: float | None = None,
+    support: str | None = None,
+) -> BlendedModel:
+    """Blends linear models of one mechanism and the same end effectors, made at different equilibria.
 
-    Their weights (eq. 25) are Shepard's, of this `power` of the distance between end effectors. With
-    `support="local"` the weight of a model vanishes just beyond the fourth neighbour, so that a step costs the few
-    models in use however many there are; `"global"` lets all of them count everywhere, as published.
-    Of models with added modes the end-effector part is blended.
+    Args:
+        models: linear models from `supple.reduce`. Of models with added modes the end-effector part is blended.
+        scheme: `"corrected"` is supple's own blend. `"published"` is section 7 of the FORK-1S paper as printed, for
+            comparisons: M phi' + D phi + K xi = w - b (eq. 24) with the weights of eq. 25 (displacements from the first
+            model's pose, power 2, global support), matrices by algorithm 3, links by algorithm 4, steps by algorithm 5,
+            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no common spring, no damping
+            of changing weights (J'KJ), no energy budget and no division of large steps.
+        power: exponent p of the weights d^-p (eq. 25); 4, or 2 if published.
+        support: `"local"`: the weight of a model vanishes just beyond the fourth nearest model, so that the cost of a
+            step does not grow with the number of models. `"global"`: all models count everywhere, as published.
+
+    Raises:
+        MechanismError: if the models do not belong together or an option is unknown.
     """
     chosen = list(models) if isinstance(models, Iterable) else models
     if not isinstance(chosen, list) or not all(isinstance(model, ReducedModel) for model in chosen):
         raise MechanismError("blend takes a list of reduced models (from supple.reduce)")
     if not chosen:
         raise MechanismError("there is nothing to blend: give at least one model")
+    if scheme not in SCHEMES:
+        raise MechanismError(f"scheme is one of {SCHEMES}, got {scheme!r}")
+    default_power, default_support = DEFAULTS[scheme]
+    power = default_power if power is None else power
+    support = default_support if support is None else support
     if not (isinstance(power, int | float) and np.isfinite(power) and power >= 1):
         raise MechanismError(f"power must be a number of at least 1, got {power!r}")
     if support not in SUPPORTS:
         raise MechanismError(f"support is one of {SUPPORTS}, got {support!r}")
-    many = BlendedModel(chosen[0], float(power), support)
+    many = BlendedModel(chosen[0], float(power), support, scheme)
     for model in chosen[1:]:
         many.add(model)
     return many
 
 
 def _blended(
-    models: Iterable[ReducedModel], power: float, support: str, exploration: Exploration | None
+    models: Iterable[ReducedModel], power: float, support: str, scheme: str, exploration: Exploration | None
 ) -> BlendedModel:
-    many = blend(models, power=power, support=support)
+    many = blend(models, power=power, support=support, scheme=scheme)
     many.exploration = exploration
     return many
 
@@ -97,11 +120,11 @@ class Blend:
 class BlendedModel(Model):
     """A collection of linear models of one mechanism; `add` extends it, also while simulations of it run."""
 
-    def __init__(self, first: ReducedModel, power: float, support: str) -> None:
+    def __init__(self, first: ReducedModel, power: float, support: str, scheme: str) -> None:
         if first.free_base is not None:
             raise MechanismError(f"'{first.mechanism.name}' floats: its models are made at one pose and do not blend")
         self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
-        self.power, self.support = power, support
+        self.power, self.support, self.scheme = power, support, scheme
         self.models: tuple[ReducedModel, ...] = ()
         """The linear models, in the order they were added."""
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
@@ -117,7 +140,7 @@ class BlendedModel(Model):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy: its models, blended anew."""
-        return _blended, (self.models, self.power, self.support, self.exploration)
+        return _blended, (self.models, self.power, self.support, self.scheme, self.exploration)
 
     @property
     def acting(self) -> dict[str, tuple[Array, bool]]:
@@ -158,15 +181,17 @@ class BlendedModel(Model):
         """What a blend needs of a model, its eigenframes like those of the samples so far, the nearest first."""
         distances = self.distances(model.end_effector_poses)[: len(self._samples)]
         neighbours = [self._samples[i] for i in np.argsort(distances, kind="stable")]
-        return _sample(model, self._lengths, self._stored(model), neighbours, self._ground)
+        fixed = self.scheme != "published"
+        return _sample(model, self._lengths, self._stored(model), neighbours, self._ground, fixed)
 
     def _needed(self, model: ReducedModel) -> float:
-        """The ground that a model needs: none if it is stable by itself, without its load."""
-        values = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])
-        if len(values) == 0 or values[0] > 0:
+        """The common spring (J) that a model needs: as much as raises its smallest stiffness to half of the first
+        model's smallest, both on that spring; none if it has as much by itself."""
+        if self.scheme == "published":
             return 0.0
+        smallest = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])[:1]
         first = np.linalg.eigvalsh(_stiffness(self.models[0] if self.models else model, self._lengths)[1])
-        return float(2 * abs(values[0]) + np.abs(first).min())
+        return float(max(0.0, np.abs(first).min() - 2 * smallest[0])) if len(smallest) else 0.0
 
     def _check(self, model: ReducedModel) -> None:
         if not isinstance(model, ReducedModel):
@@ -266,21 +291,42 @@ class Sample:
 
 
 def _stiffness(model: ReducedModel, lengths: Array) -> tuple[Array, Array]:
-    """Orthonormal basis (n, r) of admissible twists over the radius, and the stiffness (r, r) in it, J."""
+    """Orthonormal basis (n, r) of admissible twists over the radius, and in it the stiffness (r, r), J, for loads whose
+    forces keep their direction in the world."""
     n = len(lengths)
     basis = np.linalg.qr(model.basis[:n, : model.rank] / lengths[:, None])[0]
-    return basis, basis.T @ (model.stiffness[:n, :n] * np.outer(lengths, lengths)) @ basis
+    held = model.stiffness[:n, :n] - _geometric_stiffness(model.wrenches)
+    return basis, basis.T @ (held * np.outer(lengths, lengths)) @ basis
 
 
-def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample], ground: float) -> Sample:
+def _geometric_stiffness(wrenches: Array) -> Array:
+    """(6e, 6e): d/dxi of the generalised force of forces that keep their direction in the world, at xi = 0.
+
+    The potential of a force f in body axes is f . p with p = v + w x v / 2 + ... at xi = (v, w).
+    """
+    n = len(wrenches)
+    result = np.zeros((n, n))
+    for at in range(0, n, 6):
+        half = 0.5 * spatial.skew(wrenches[at : at + 3])
+        result[at : at + 3, at + 3 : at + 6] = half
+        result[at + 3 : at + 6, at : at + 3] = half.T
+    return result
+
+
+def _sample(
+    model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample], ground: float, fixed: bool
+) -> Sample:
+    """`fixed`: the compliance is that for forces of fixed direction in the world, else that for wrenches that turn with
+    the end effectors."""
     n = len(lengths)
     units = np.outer(lengths, lengths)
     basis = model.basis[:n, : model.rank]
-    mass, damping, stiffness = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping, model.stiffness))
+    mass, damping = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping))
     soft = model.compliance[:n, :n] / units
-    if ground:
+    if ground or (fixed and model.wrenches.any()):
         scaled, springs = _stiffness(model, lengths)
         soft = scaled @ np.linalg.inv(springs + ground * np.eye(len(springs))) @ scaled.T
+    stiffness = basis.T @ np.linalg.pinv(soft * units, 1e-13, hermitian=True) @ basis
     light = _inverse(model, basis, mass) / units
     slack = _inverse(model, basis, damping + UNDAMPED * stiffness) / units
     compliance, mobility, yielding = (
@@ -319,7 +365,8 @@ class BlendedMotion:
         self.model, self.bodies = model, len(model.mechanism.bodies)
         self._lengths = model._lengths
         sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
-        self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, dt, threads)
+        published = model.scheme == "published"
+        self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._turns: list[Array] = []
@@ -387,14 +434,16 @@ class BlendedMotion:
         core.update()
         units = np.outer(lengths, lengths)
         basis = core.basis
-        soft, ground = core.soft, self.model._ground
-        springs = np.linalg.inv(soft) - ground * np.eye(len(soft))
-        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), springs))
+        soft, ground, weights = core.soft, self.model._ground, core.weights
+        stiff = np.linalg.inv(soft)
+        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), stiff))
         drag = basis @ np.linalg.inv(core.slack) @ basis.T / units if core.slack.size else UNDAMPED * stiffness
-        weights = core.weights
+        turning = basis.T @ (_geometric_stiffness(self._mean_forces(weights)) * units) @ basis
+        if self.model.scheme != "published" and (ground or turning.any()):
+            soft = np.linalg.inv(stiff - ground * np.eye(len(soft)) + turning)
         return Blend(
             weights=weights,
-            compliance=basis @ (np.linalg.inv(springs) if ground else soft) @ basis.T * units,
+            compliance=basis @ soft @ basis.T * units,
             mass=mass,
             damping=drag - UNDAMPED * stiffness,
             wrenches=core.holding,
@@ -403,6 +452,16 @@ class BlendedMotion:
             energy=sum(weights[i] * self._energy(i) for i in map(int, np.flatnonzero(weights)))
             - self.model._samples[0].energy,
         )
+
+    def _mean_forces(self, weights: Array) -> Array:
+        """(6e,) the mean of the models' equilibrium forces (torques zero), in the axes of the mean poses."""
+        forces = np.zeros((len(self.model.end_effectors), 6))
+        for i in map(int, np.flatnonzero(weights)):
+            model = self.model.models[i]
+            local = model.wrenches.reshape(-1, 6, 1)[:, :3]
+            forces[:, :3] += weights[i] * (model.end_effector_poses[:, :3, :3] @ local)[..., 0]
+        forces[:, :3] = (np.swapaxes(self.core.means[:, :3, :3], -1, -2) @ forces[:, :3, None])[..., 0]
+        return forces.ravel()
 
     def _energy(self, i: int) -> float:
         """Energy of one model, by its own linear law."""
@@ -476,7 +535,7 @@ class BlendedMotion:
         for i in used:
             model = models[i]
             away = spatial.log(spatial.inverse(self._homes[i]) @ self.tips[0]).ravel()
-            half = 0.5 * (away + common)
+            half = away if self.model.scheme == "published" else 0.5 * (away + common)
             asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._turns[i])
         q: Array = sum(weights[i] * asked[i] for i in used)
         start = 0
