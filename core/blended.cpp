@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 namespace supple {
 
 namespace {
 
-const double bch = getenv("BCH") ? atof(getenv("BCH")) : 1.0;
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
 constexpr double same = 1e-6;       // what is left of a direction that others already have
@@ -282,7 +280,7 @@ void Blended::hold_loads() {
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
             const Vec3 V = sample.settled.segment<3>(6 * e), W = sample.settled.segment<3>(6 * e + 3);
-            sample.settled.segment<6>(6 * e) += bch * 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
+            sample.settled.segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
         }
         displace(sample.parts[compliance], wrench_, each_);
         sample.settled += each_;
