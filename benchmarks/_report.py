@@ -1,11 +1,11 @@
-"""What every benchmark shares: its options, its table and its targets.
+"""Options, table and targets of every benchmark.
 
     report = Report("import time", parse_args(__doc__))
     report.row(what="numpy", ms=81.0)
     report.target("import supple / import numpy", 1.2, at_most=2.0)
     report.finish()
 
-`--quick` is for the benchmark to read (`args.quick`); it then finishes within a minute. `--json FILE` writes
+With `--quick` (`args.quick`) a benchmark must finish within a minute. `--json FILE` writes
 {"rows": [...], "targets": [{"name", "bound", "value", "target", "met"}]}; `bound` is "at most" or "at least".
 """
 
@@ -27,13 +27,16 @@ def parse_args(
     seconds: int | None = None,
     out: str | None = None,
 ) -> argparse.Namespace:
-    """The options that all benchmarks take; with `parts` also `--only`, some of these; with `steps` or `seconds` also
-    `--long`, that many unless it says how many; with `out` also `--out FOLDER`, for what that says."""
+    """Parses the options of a benchmark.
+
+    All take `--quick` and `--json`. `parts` adds `--only`, which selects some of them; `steps` or `seconds` adds
+    `--long` with that default; `out` adds `--out FOLDER` with that help text.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and targets there")
     if parts:
-        parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="these parts of it")
+        parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="run only these parts")
     for unit, count in (("steps", steps), ("seconds", seconds)):
         if count is not None:
             text = f"the long run, {count:,} {unit}"
@@ -55,8 +58,8 @@ def best(run: Callable[[], object], repeat: int = 5, inner: int = 1) -> float:
 
 
 class Report:
-    """Collects rows and targets; `finish` prints them. A missed target stays listed as missed. The file is written as
-    rows come in, so that a run that is broken off leaves what it had."""
+    """Collects rows and targets; `finish` prints them. A missed target stays listed as missed. The file is written
+    after every row, so that an interrupted run leaves its results so far."""
 
     def __init__(self, title: str, args: argparse.Namespace) -> None:
         self.title, self._json = title, args.json
@@ -64,14 +67,14 @@ class Report:
         self.targets: list[dict[str, Any]] = []
 
     def row(self, **columns: Any) -> None:
-        """A line of the table; columns may differ from row to row."""
+        """Adds a line to the table; columns may differ from row to row."""
         self.rows.append(columns)
         self._write()
 
     def target(
         self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None
     ) -> None:
-        """A claim, with what was measured for it."""
+        """Adds a target with its measured value."""
         if at_most is not None and at_least is None:
             bound, target, met = "at most", at_most, value <= at_most
         elif at_least is not None and at_most is None:
@@ -95,7 +98,7 @@ class Report:
             self._json.write_text(json.dumps({"rows": self.rows, "targets": self.targets}, indent=2) + "\n")
 
     def _print_table(self) -> None:
-        """One table for each run of rows with the same columns."""
+        """Prints one table for each sequence of rows with the same columns."""
         for i, (heads, rows) in enumerate(groupby(self.rows, key=list)):
             if i:
                 print()

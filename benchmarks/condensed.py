@@ -70,7 +70,7 @@ def pulled(model: object, **options: object) -> supple.ReducedSimulation:
 
 
 def three(mech: Mechanism) -> object:
-    """A blend of the linear models at rest and at two pulls."""
+    """A blend of the linear models at the reference pose and under two pulls."""
     models = [supple.reduce(mech, ["tip"])]
     for force in (25.0, 50.0):
         try:

@@ -1,9 +1,9 @@
-"""Contact, beside MuJoCo on the same scenes at the same step of 1 ms: a six-legged robot with 6 feet on a height field,
-a hand with 5 fingertips on a block. One core; what is timed is stepping alone, set-points are given in between, and
-all go through the same seconds of motion several times.
+"""Contact compared with MuJoCo: the same scenes with the same time step of 1 ms. A six-legged robot has 6 feet on a
+height field; a hand holds a block with 5 fingertips. One core. Only stepping is timed, not the controller; all methods
+run the same seconds of motion several times.
 
-MuJoCo steps the full mechanism with its defaults (Newton's method; both cones, the faster one counts) and
-`implicitfast`, which its file asks for; supple steps the reduced model, and for comparison the full engine.
+MuJoCo steps the full mechanism with its defaults (Newton's method; the faster of its two cones counts) and the
+integrator `implicitfast`. supple steps the reduced model, and the full engine for comparison.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from supple.world.scenes import Scene
 from supple.world.scenes.hand import BLOCK, robot
 
 WARM, BATCH, EVERY = 700, 100, 10
-"""Steps before the clock starts, steps timed together, steps between set-points."""
+"""Steps before timing starts, steps that are timed together, steps between two calls of the controller."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds a step over one motion, gone through several times from the same state."""
+    """Seconds per step over one motion that was repeated several times from the same state."""
 
     mean: float
     best: float
-    """The mean over the motion of the best time that each piece of it took."""
+    """The best time of each part of the motion, averaged over the motion."""
     contacts: float
-    """Mean number of points that touch or nearly do."""
+    """Mean number of contact points, those that are close without touching included."""
 
 
 def timed(batches: int, repeat: int, back: Callable[[], None], steer: Callable[[], None], step: Callable[[], None],
@@ -56,7 +56,7 @@ def timed(batches: int, repeat: int, back: Callable[[], None], steer: Callable[[
 
 
 def ours(scene: Scene, batches: int, repeat: int) -> Timed:
-    """Stepping a scene."""
+    """Times a scene of ours."""
     scene.run(WARM * scene.world.dt)
     kept = scene.world.save()
     return timed(
@@ -70,7 +70,7 @@ def ours(scene: Scene, batches: int, repeat: int) -> Timed:
 
 
 def theirs(model: object, data: object, steer: Callable[[float], None], batches: int, repeat: int) -> Timed:
-    """The same by MuJoCo."""
+    """Times the same scene in MuJoCo."""
     import mujoco
 
     for _ in range(WARM // EVERY):
@@ -88,7 +88,7 @@ def theirs(model: object, data: object, steer: Callable[[float], None], batches:
 
 
 def compiled(mech: supple.Mechanism, add: Callable[[object], None], cone: int) -> object:
-    """A mechanism in MuJoCo, with what `add` puts into its world."""
+    """A mechanism as a MuJoCo model; `add` adds objects and ground to its spec."""
     import mujoco
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -143,7 +143,7 @@ def hand_in_mujoco(scene: Scene, cone: int) -> tuple[object, object, Callable[[f
 
 
 def springs(model: object, steer: Callable[[float], dict[str, float]]) -> Callable[[float], None]:
-    """Set-points as positions at which MuJoCo's springs rest."""
+    """A controller for MuJoCo: it sets the rest positions of springs to our set-points."""
     names = [model.joint(i).name for i in range(model.njnt)]  # type: ignore[attr-defined]
 
     def set_rest(time: float) -> None:
@@ -160,11 +160,12 @@ def springs(model: object, steer: Callable[[float], dict[str, float]]) -> Callab
 
 
 PUSHES = {"hand": 0.4, "peg_in_hole": 20.0, "trampoline": 30.0, "suspension": 400.0, "hexapod": 10.0}
-"""N, in random directions."""
+"""Random forces on each scene, N."""
 
 
 def pushing(report: Report, steps: int) -> None:
-    """Random pushes on every scene: overlap at rest, energy against the work done, and whether all stayed finite."""
+    """Random forces on every scene: overlap at rest, energy compared with work, and whether all states stayed
+    finite."""
     for name, force in PUSHES.items():
         scene = getattr(supple.scenes, name)()
         scene.run(1.5)
@@ -183,7 +184,7 @@ def pushing(report: Report, steps: int) -> None:
 
 
 def progress_line(name: str) -> Callable[[float], None]:
-    """Prints each tenth done."""
+    """A progress function that prints every tenth."""
     done = [0]
 
     def show(fraction: float) -> None:

@@ -1,4 +1,4 @@
-"""How long `import supple` takes, beside `import numpy`, in fresh interpreters."""
+"""Time of `import supple`, compared with `import numpy`, in new interpreters."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ STATEMENTS = {
 }
 
 
-def inside(statement: str) -> float:
-    """Seconds of a statement alone, as the fresh interpreter measures it."""
+def statement_seconds(statement: str) -> float:
+    """Seconds of a statement alone, measured inside a new interpreter."""
     code = f"from time import perf_counter as now; t = now(); {statement}; print(now() - t)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
-def outside(statement: str) -> float:
-    """Seconds from starting the interpreter to its end."""
+def process_seconds(statement: str) -> float:
+    """Seconds from the start of the interpreter to its end."""
     start = perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
     return perf_counter() - start
@@ -33,13 +33,13 @@ def outside(statement: str) -> float:
 
 def main() -> None:
     args = parse_args(__doc__)
-    report = Report("import time, best of alternating runs in fresh interpreters", args)
+    report = Report("import time, best of alternating runs in new interpreters", args)
     alone = dict.fromkeys(STATEMENTS, float("inf"))
     whole = dict(alone)
-    for _ in range(5 if args.quick else 20):
+    for _ in range(2 if args.quick else 20):
         for name, statement in STATEMENTS.items():
-            alone[name] = min(alone[name], inside(statement))
-            whole[name] = min(whole[name], outside(statement))
+            alone[name] = min(alone[name], statement_seconds(statement))
+            whole[name] = min(whole[name], process_seconds(statement))
     for name in STATEMENTS:
         ratio = alone[name] / alone["numpy"]
         report.row(what=name, statement_ms=1e3 * alone[name], process_ms=1e3 * whole[name], to_numpy=ratio)

@@ -33,7 +33,7 @@ except ImportError:
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 FINGERTIPS = [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]
-PAPER = {  # Vortex, then FORK-1S with 1, 2 and 4 threads
+PAPER = {  # Vortex, then FORK-1S with 1, 4 and 8 threads
     "helix 50": (240, 20, 12, 15),
     "helix 100": (470, 32, 16, 21),
     "helix 400": (2150, 112, 84, 76),
@@ -94,7 +94,7 @@ def steps(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[str, 
         engine=1e6 * times["engine"],
         mujoco=1e6 * times["mujoco"],
         aba=1e6 * times["aba"] if "aba" in times else "no pin",
-        paper_1_2_4="/".join(map(str, paper)),
+        paper_1_4_8="/".join(map(str, paper)),
         vortex=vortex,
         to_mujoco=times["mujoco"] / times["twist"],
         to_aba=times["aba"] / times["twist"] if "aba" in times else "no pin",

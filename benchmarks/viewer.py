@@ -1,8 +1,8 @@
-"""How fast the viewer is: frames a second that reach a browser, and what a frame costs.
+"""Speed of the viewer: frames per second that reach a browser, and the cost of a frame.
 
-A chain of 400 links and, where the robots are beside the project, the Shadow hand of 26 bodies with its meshes, dragged
-about by a script. The browser is a bare client of the page's protocol, so that drawing costs nothing; with
-`--long` it drags instead, on and on, and the growth of memory is measured.
+A script drags a chain of 400 links and, if its file is present, the Shadow hand of 26 bodies with its meshes. The
+browser is a client of the page's protocol that draws nothing. With `--long` it drags for that many seconds, and the
+growth of memory is measured.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ CAMERA = {
     "look_at": (0, 0, 1),
     "up_direction": (0, 0, 1),
 }
-"""Of a browser; a page that never told its own is not there yet."""
+"""A camera, as a browser sends it; viser lists a client once it has received this."""
 
 
 class Client(threading.Thread):
-    """Receives what a browser would and counts it; drags as a browser does."""
+    """A client that counts the messages a browser would receive, and sends drag events."""
 
     def __init__(self, server) -> None:
         super().__init__(daemon=True)
@@ -64,7 +64,7 @@ class Client(threading.Thread):
                     self.size += len(message)
 
     def drag(self, end_effector: str, phase: str, point) -> None:
-        """The mouse on a handle at a point (3,), m: `phase` is start, update or end."""
+        """Sends a drag event of a handle to a point (3,), m; `phase` is start, update or end."""
         at = tuple(float(x) for x in point)
         places = {"start_position": at, "end_position": at, "start_screen_pos": (0, 0), "end_screen_pos": (0, 0)}
         button = {"instance_index": None, "button": "left", "modifier": None, "owner": ""}
@@ -101,8 +101,8 @@ def measure(report: Report, name: str, mech, seconds: float) -> float:
             frames_a_second=len(frames) / took,
             messages_a_second=rate,
             kB_a_second=(client.size - received) / took / 1e3,
-            look_ms=1e3 * best(session._look, repeat=20),
-            real_time_factor=session.frame.factor,
+            look_ms=1e3 * best(session._make_frame, repeat=20),
+            real_time_factor=session.frame.real_time_factor,
         )
         client.wanted = False
         return min(rate, len(frames) / took)
@@ -115,13 +115,13 @@ def soak(report: Report, seconds: float) -> None:
     threading.excepthook = lambda args: faults.append(f"{args.thread}: {args.exc_value!r}")
     with viewing(supple.library.ladder(), port=PORT) as page:
         session = page.session
-        told, tell = [], session.tell
+        told, tell = [], session.notify
 
         def hear(text: str, warning: bool = False) -> None:
             told.append(text)
             tell(text, warning)
 
-        session.tell = hear
+        session.notify = hear
         client = Client(page.server)
         client.start()
         while client.count < 5:
@@ -138,7 +138,8 @@ def soak(report: Report, seconds: float) -> None:
                 session.paused = False
             if now > len(used) * seconds / 20:
                 used.append((now, memory()))
-                print(f"{now:7.0f} s  {used[-1][1]:7.1f} MB  {session.frame.factor:.2f} x real time", flush=True)
+                factor = session.frame.real_time_factor
+                print(f"{now:7.0f} s  {used[-1][1]:7.1f} MB  {factor:.2f} x real time", flush=True)
             if now > seconds:
                 break
             sleep(0.02)

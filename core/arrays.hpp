@@ -1,4 +1,4 @@
-// NumPy arrays in and out, for the bindings.
+// Conversions between NumPy arrays and Eigen types, for the bindings.
 #pragma once
 
 #include <nanobind/ndarray.h>

@@ -332,7 +332,7 @@ Vector Blended::holding() const {
 // taken as above.
 Vector Blended::grounded() const {
     const Matrix K = soft.llt().solve(Matrix::Identity(soft.rows(), soft.cols()));
-    const Eigen::SelfAdjointEigenSolver<Matrix> modes(K - ground * Matrix::Identity(K.rows(), K.cols()));
+    const Eigen::SelfAdjointEigenSolver<Matrix> modes(Matrix(K - ground * Matrix::Identity(K.rows(), K.cols())));
     const Vector force = basis.transpose() * all_ - K * (z_ + settled) + ground * z_;
     const Vector along = modes.eigenvectors().transpose() * force;
     return z_ + modes.eigenvectors() * along.cwiseQuotient(modes.eigenvalues().cwiseAbs().cwiseMax(0.01 * ground));

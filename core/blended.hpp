@@ -101,7 +101,7 @@ class Blended : public Participant {
     // in a World: the end effectors are the frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tips[i].pose; }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,

@@ -295,7 +295,7 @@ bool Blended::step() {
     return good;
 }
 
-Vec6 Blended::drift(int e) const {
+Vec6 Blended::free_velocity(int e) const {
     const Vec6 twist = right_jacobian(unscaled(xi.segment<6>(6 * e))) *
                        unscaled(Vec6(basis.middleRows(6 * e, 6) * fresh_));
     return stack(tips[e].pose.R * twist.head<3>(), tips[e].pose.R * twist.tail<3>());

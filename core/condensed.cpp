@@ -23,6 +23,10 @@ constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad
 constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
 constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
 constexpr double smallest_fraction = 1e-4;
+// along a branch of equilibria, as in engine/newton.py and engine/path.py
+constexpr int branch_limit = 12;
+constexpr double passing = 1e-4, last_static = 1e-9, largest_branch_turn = 2.0, kink_turn = 0.1;
+constexpr double first_rate = 0.5, later_rate = 0.25, wanted_rate = 0.6, largest_growth = 3.0, smallest_share = 1e-6;
 constexpr double least_soft = 1e-9;   // compliance over that of the anchors below which a direction is hard
 constexpr int polish = 2;             // more corrections of statics: stiff directions make wrenches of small errors
 constexpr double hard = 1e-6;        // compliance over that of the anchor below which a direction is a hard constraint
@@ -411,22 +415,81 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
     return reached;
 }
 
-// Along stable states as far as these lead: a long way, Newton's method may come to any. From there to whatever balances.
+// Newton's step to balance under a share of the outside wrenches and the rest of `begin`, into `mu_`:
+// lambda + mu - A x = w + dw/dx x with x = drift + C mu. Leaves S = A + dw/dx in `derivative_`.
+double Condensed::aim_under(double share, const Vector& begin) {
+    outside(share, 0);
+    wrench_ += (1 - share) * begin;
+    derivative_ += response_.anchor;
+    small_.noalias() = -derivative_ * response_.compliance;
+    small_.diagonal().array() += 1;
+    right_ = wrench_ - lambda();
+    right_.noalias() += derivative_ * response_.drift;
+    factors_.compute(small_);
+    mu_ = factors_.solve(right_);
+    return 0;
+}
+
+// One step along the branch of equilibria, accepted only if Newton's steps contract fast and the tangent stays regular
+// (as engine/newton.py). Returns the largest contraction rate over the largest accepted: above 1, the step failed.
+double Condensed::continue_branch(double share, const Vector& begin) {
+    double rate = 0, first = 0, last = 0;
+    bool kinked = false;
+    for (int k = 0; k < branch_limit; ++k) {
+        if (!interior->respond(Tangent::first, nullptr, response_)) return 4;
+        ++tangents;
+        aim_under(share, begin);
+        const bool regular = stable_under_load();
+        const double size = apply(INFINITY);
+        if (!std::isfinite(size) || (!regular && (k > 0 || size > last_static))) return 4;
+        if (size > largest_branch_turn) return size / largest_branch_turn;
+        kinked = kinked || (k > 0 && interior->changed());
+        if (k > 0 && size > passing) {
+            const double allowed = kinked && first < kink_turn ? 1.0 : k == 1 ? first_rate : later_rate;
+            rate = std::max(rate, size / last / allowed);
+            if (rate > 1) return rate;
+        }
+        if (k == 0) first = size;
+        last = size;
+        if (size < passing && !(k > 0 && interior->changed())) {
+            if (share < 1) return rate;
+            return settle([&] { return aim_under(share, begin); }, static_limit) && (size < last_static || stable_under_load())
+                       ? rate : 2;
+        }
+    }
+    return 2;
+}
+
+double Condensed::follow_branch() {
+    const Vector begin = lambda();
+    double reached = 0, step = 1, growth = largest_growth;
+    while (reached < 1 && step > smallest_share) {
+        const double share = reached + step > 1 - smallest_share ? 1.0 : reached + step;
+        interior->keep();
+        const double rate = continue_branch(share, begin), taken = share - reached;
+        const bool converged = rate <= 1;
+        if (converged)
+            reached = share;
+        else {
+            interior->back();
+            interior->finish(nullptr);
+        }
+        const double factor = wanted_rate / std::max(rate, 1e-300);
+        step = taken * (converged ? std::clamp(factor, 0.5, growth) : std::clamp(factor, 0.1, 0.5));
+        growth = converged ? largest_growth : 1.0;
+    }
+    interior->restart();
+    lambda_before = lambda();
+    fresh = true;
+    return reached;
+}
+
+// Any balanced state, a stable one if Newton's method leads to one.
 double Condensed::balance() {
     bool stable_only = true;
+    const Vector none = Vector::Zero(mu_.size());
     auto reach = [&](double fraction) {
-        const bool found = settle([&] {  // lambda + mu - A x = w + dw/dx x with x = drift + C mu
-            outside(fraction, 0);
-            derivative_ += response_.anchor;
-            small_.noalias() = -derivative_ * response_.compliance;
-            small_.diagonal().array() += 1;
-            right_ = wrench_ - lambda();
-            right_.noalias() += derivative_ * response_.drift;
-            factors_.compute(small_);
-            mu_ = factors_.solve(right_);
-            return 0.0;
-        }, static_limit);
-        return found && (!stable_only || stable_under_load());
+        return settle([&] { return aim_under(fraction, none); }, static_limit) && (!stable_only || stable_under_load());
     };
     const double reached = follow(reach);
     if (reached == 1) return 1;

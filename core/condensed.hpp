@@ -10,13 +10,13 @@
 // changes the numbers that the manifold is described by and keeps K + J^T A J regular where K itself is not.
 #pragma once
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "dense.hpp"
 #include "pulled.hpp"
 #include "stepper.hpp"
 
@@ -197,6 +197,7 @@ class Condensed : public Participant {
     // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
     // steps that adapt. Returns the fraction reached, 1 if all is well.
     double balance();
+    double follow_branch();           // the same, only along the continuous branch of stable states from the present one
     double hold(const std::vector<Pose>& poses);
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
@@ -204,9 +205,9 @@ class Condensed : public Participant {
     // in a World: every end effector is a frame; steps of backward Euler
     int frames() const override { return static_cast<int>(interior->tips.size()); }
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
-    void lean(const std::vector<Touch>& touches, const double* impulses) override;
+    void predict(const std::vector<Touch>& touches, const double* impulses) override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
@@ -239,6 +240,8 @@ class Condensed : public Participant {
     double aim_at(const std::vector<Pose>& goals);
     double draw(const std::vector<Pose>& goals, double stiff);
     double errors(const std::vector<Pose>& goals);
+    double aim_under(double share, const Vector& begin);
+    double continue_branch(double share, const Vector& begin);
     double follow(const std::function<bool(double)>& reach);
     void outside(double fraction, double rate);
     double apply(double largest);

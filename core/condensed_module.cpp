@@ -131,6 +131,13 @@ class CondensedCore {
         return reached;
     }
 
+    double follow_branch() {
+        nb::gil_scoped_release release;
+        const double reached = model.follow_branch();
+        update();
+        return reached;
+    }
+
     // From the equilibrium that it was made at: limits give way a little to what they carry (mu). Should that lead off one of
     // them (a lid that leans on it, beyond upright, is pushed by its weight as if by a negative spring), it starts as deep in
     // its stop as that takes.
@@ -179,6 +186,7 @@ void bind_condensed(nb::module_& module) {
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
         .def("balance", &CondensedCore::balance)
+        .def("follow_branch", &CondensedCore::follow_branch)
         .def("give_way", &CondensedCore::give_way)
         .def("hold", &CondensedCore::hold)
         .def("compliance",

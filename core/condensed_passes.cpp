@@ -8,9 +8,8 @@ namespace supple {
 
 // What each coordinate's joint carries, and from that what its balance and its motion lack; if all is asked for, also what
 // motion answers with. Sums step by step, the rest eight steps at a time.
-template <int E>
 template <bool all>
-void Passes<E>::weigh(const Step* step) {
+void TreeState::weigh(const Step* step) {
     constexpr int groups = all ? 3 : 0;
     const double rate = step ? step->c0 / step->h : 0, square = rate * rate;
     for (int i : joined_) carried_[i] = Sums{};
@@ -96,7 +95,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     const Inward nothing{};
     for (int i : joined_) inward_[i] = nothing;
     for (int e = 0; e < E; ++e) {
-        const Tree::Shown shown = end(e);
+        const Tree::FixedFrame shown = end(e);
         const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
         const Mat6 held = Ad.transpose() * (boost * anchor.template segment<6>(6 * e)).asDiagonal() * Ad;
         Inward& in = inward_[shown.step];
@@ -116,6 +115,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     const double smallest = 1e-12 * system_.stiffness_scale;
     const Node* const nodes = nodes_.data();
     Share* const shares = shares_.data();
+    Answer* const answers = answers_.data();
     const double* const slopes = slope_.data();
     const unsigned char* const kinds = kind_.data();
     double* const held = u_;  // in memory, to be taken one by one
@@ -150,6 +150,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             now.P[5] -= Eight{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
         Share& share = shares[i];
+        Answer& answer = answers[i];
         const double* s = share.screw;
         const Eight screw = load(s), half = load(share.half);
         const Eight Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
@@ -178,7 +179,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         store(held, u);
         store(share.part, part);
         share.part[over_d] = over;
-        for (int k = 0; k < K; ++k) share.g[k] = g[k] = over * g[k];
+        for (int k = 0; k < K; ++k) answer.g[k] = g[k] = over * g[k];
         if (kind & branches) {
             Inward& in = inward_[before_[i]];
             for (int r = 0; r < 6; ++r) {
@@ -198,6 +199,7 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
     Right now{}, first{};
     Eight inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
     Share* const shares = shares_.data();
+    Answer* const answers = answers_.data();
     const double* const resists = resists_.data();
     const unsigned char* const kinds = kind_.data();
     for (int i = 0; i < n_; ++i) {
@@ -209,14 +211,15 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
             if (again) first = outward_first_[before_[i]];
         }
         Share& share = shares[i];
+        Answer& answer = answers[i];
         const double* s = share.screw;
         alignas(64) Eight turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
-            share.turns[k] = turn[k] = -(share.g[k] + combined<K>(share.part, now.row, k));
+            answer.turns[k] = turn[k] = -(answer.g[k] + combined<K>(share.part, now.row, k));
             behind[k] = combined<K>(share.right, again ? first.row : now.row, k);
             for (int r = 0; r < 6; ++r) now.row[r][k] += s[r] * turn[k];
         }
-        const Eight* onto = again ? first_[i].of : share.turns;
+        const Eight* onto = again ? first_[i].of : answer.turns;
         for (int k = 0; k < K; ++k) {
             force[k] -= share.half[lacks_motion] * onto[k];
             unbalance[k] -= share.half[lacks_balance] * onto[k];
@@ -249,13 +252,14 @@ void Passes<E>::pass_back_again(Response& response) {
     Eight drift[K] = {}, unbalance[K] = {}, force[K] = {};
     for (int i = n_ - 1; i >= 0; --i) {
         const Share& share = shares_[i];
+        const Answer& answer = answers_[i];
         if (kind_[i] & ends) right = Eight{};
         if (kind_[i] & joins) right += inward_[i].P[0];
         const double arrived = share.half[lacks_balance] + sum(load(share.screw) * right);
         right -= arrived * load(share.part);
         answer_[i] = share.part[over_d] * arrived;
         for (int k = 0; k < K; ++k) {
-            drift[k] += arrived * share.g[k];
+            drift[k] += arrived * answer.g[k];
             unbalance[k] -= share.half[lacks_balance] * first_[i].of[k];
             force[k] -= share.half[lacks_motion] * first_[i].of[k];
         }
@@ -281,9 +285,10 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
             first = outward_first_[before_[i]];
         }
         Share& share = shares_[i];
+        Answer& answer = answers_[i];
         const double* s = share.screw;
         const double turn = -(answer_[i] + sum(load(share.part) * twist));
-        share.turns[K - 1][6] = turn;
+        answer.turns[K - 1][6] = turn;
         twist += turn * load(s);
         const double ahead = sum(load(share.left) * twist) + resists_[i] * turn;
         for (int k = 0; k < K; ++k) {
@@ -298,9 +303,9 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
     for (int r = 0; step && r < rows; ++r) response.inertia(r, rows) = inertia[r / 8][r % 8];
 }
 
+template void TreeState::weigh<true>(const Step*);
+template void TreeState::weigh<false>(const Step*);
 #define SUPPLE_PASSES(E)                                       \
-    template void Passes<E>::weigh<true>(const Step*);         \
-    template void Passes<E>::weigh<false>(const Step*);        \
     template bool Passes<E>::pass_back(double, indefinite);    \
     template void Passes<E>::pass_out(const Step*, Tangent, Response&); \
     template void Passes<E>::pass_back_again(Response&);       \

@@ -8,8 +8,7 @@
 
 namespace supple {
 
-template <int E>
-Passes<E>::Passes(const System& system) : system_(system) {
+TreeState::TreeState(const System& system) : system_(system) {
     std::vector<int> holder(system.bodies(), -1);
     for (std::size_t j = 0; j < system.joints.size(); ++j) holder[system.joints[j].outer] = static_cast<int>(j);
     bodies_.resize(system.bodies());
@@ -17,11 +16,11 @@ Passes<E>::Passes(const System& system) : system_(system) {
         const Joint& joint = system.joints[holder[b]];
         const bool backwards = joint.child != b;
         const int inner = backwards ? joint.child : joint.parent;
-        Tree::Shown at = inner < 0 ? Tree::Shown{} : bodies_[inner];
+        Tree::FixedFrame at = inner < 0 ? Tree::FixedFrame{} : bodies_[inner];
         at.fixed = at.fixed * (backwards ? joint.pose_child : joint.pose_parent);
         for (int k = 0; k < joint.count; ++k) {
             const int axis = joint.first + (backwards ? joint.count - 1 - k : k);
-            Tree::Step step;
+            Tree::AxisTransform step;
             step.before = at.step;
             step.axis = n_;
             step.fixed = at.fixed;
@@ -33,7 +32,7 @@ Passes<E>::Passes(const System& system) : system_(system) {
         }
         bodies_[b] = {at.step, at.fixed * (backwards ? joint.pose_parent : joint.pose_child).inverse()};
     }
-    for (const Tree::Shown& body : bodies_) shown_.push_back(Tree::rows(body.fixed.R, body.fixed.p));
+    for (const Tree::FixedFrame& body : bodies_) shown_.push_back(Tree::rows(body.fixed.R, body.fixed.p));
     tree_.prepare();
     step_of_.resize(n_);
     for (int i = 0; i < n_; ++i) step_of_[axis_[i]] = i;
@@ -43,17 +42,13 @@ Passes<E>::Passes(const System& system) : system_(system) {
     for (Columns* each : {&now_, &past_, &old_}) each->resize(n_, at_count);
     nodes_.assign(own_.stride(), Node{});
     shares_.resize(own_.stride());
-    inward_.resize(n_);
-    outward_.resize(n_);
-    first_.resize(n_);
-    outward_first_.resize(n_);
     carried_.resize(n_);
     for (int i = 0; i < n_; ++i) {
         own_[own_slide][i] = tree_.steps[i].twist[0][2];
         own_[own_turn][i] = tree_.steps[i].twist[0][5];
     }
     for (int b = 0; b < system.bodies(); ++b) {
-        const Tree::Shown& at = bodies_[b];
+        const Tree::FixedFrame& at = bodies_[b];
         if (at.step >= 0)
             add_inertia(at.step, system.mass[b], at.fixed.act(system.centre[b]),
                         at.fixed.R * system.inertia[b] * at.fixed.R.transpose());
@@ -74,8 +69,7 @@ Passes<E>::Passes(const System& system) : system_(system) {
 }
 
 // Bodies that move as one: masses add up, inertias about the common centre.
-template <int E>
-void Passes<E>::add_inertia(int i, double mass, const Vec3& centre, const Mat3& inertia) {
+void TreeState::add_inertia(int i, double mass, const Vec3& centre, const Mat3& inertia) {
     const double had = own_[own_mass][i], sum = had + mass;
     const Vec3 old = own_.vector(own_centre, i), middle = sum > 0 ? Vec3((had * old + mass * centre) / sum) : centre;
     const Mat3 a = skew(old - middle), b = skew(centre - middle);
@@ -86,8 +80,7 @@ void Passes<E>::add_inertia(int i, double mass, const Vec3& centre, const Mat3& 
     for (int k = 0; k < 6; ++k) own_[own_inertia + k][i] += added(at[k][0], at[k][1]);
 }
 
-template <int E>
-void Passes<E>::start() {
+void TreeState::start() {
     kind_.assign(n_, 0);
     joined_.clear();
     for (int i = 0; i < n_; ++i) {
@@ -107,8 +100,7 @@ void Passes<E>::start() {
     restart();
 }
 
-template <int E>
-void Passes<E>::restart() {
+void TreeState::restart() {
     look<true>(nullptr);
     for (int i = 0; i < n_; ++i) {
         const Mat3 R = tree_.frame({i, Pose{}}).R;
@@ -131,8 +123,7 @@ void Passes<E>::restart() {
 }
 
 // Eight links on their way to frames R and centres of mass, M = R I, as the engine has them (System::apply).
-template <int E>
-SUPPLE_INLINE typename Passes<E>::Motion Passes<E>::motion(const Step& step, int i, const Turn& R, const Three& centre,
+SUPPLE_INLINE TreeState::Motion TreeState::motion(const Step& step, int i, const Turn& R, const Three& centre,
                                                            const Eight& mass, const Turn& M) const {
     const double over = 1 / step.h, c0 = step.c0, c2 = step.c2;
     const Turn Rn = past_frame_.turn(i);
@@ -163,9 +154,8 @@ SUPPLE_INLINE typename Passes<E>::Motion Passes<E>::motion(const Step& step, int
 }
 
 // Frames, screws, wrenches that act on links and, with a step, their motion.
-template <int E>
 template <bool nodes>
-void Passes<E>::look(const Step* step) {
+void TreeState::look(const Step* step) {
     tree_.move(q_.data());
     const bool held = std::any_of(tips.begin(), tips.end(), [](const EndEffector& tip) { return tip.held; });
     const Three gravity = every(system_.gravity);
@@ -248,13 +238,12 @@ static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own ax
 }
 
 // What acts on the tips: in balance lambda, in motion what comes from outside.
-template <int E>
-void Passes<E>::act(const Step* step) {
+void TreeState::act(const Step* step) {
     for (int i : joined_)
         if (!heavy_) std::fill_n(nodes_[i].still, 8, 0.0);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const EndEffector& tip = tips[e];
-        const Tree::Shown shown = end(static_cast<int>(e));
+        const Tree::FixedFrame shown = end(static_cast<int>(e));
         const Pose pose = tree_.frame(shown);
         Node& node = nodes_[shown.step];
         add_wrench(node.still, pose, lambda.segment<6>(6 * e));
@@ -273,8 +262,7 @@ void Passes<E>::act(const Step* step) {
 }
 
 // Torques of springs, dampers and armatures.
-template <int E>
-void Passes<E>::pull(const Step* step) {
+void TreeState::pull(const Step* step) {
     auto all = [&](Numbers& v) { return Eigen::Map<Eigen::ArrayXd>(v.data(), n_); };
     for (int i = 0; i < n_; ++i) spring_[i] = system_.rest[axis_[i]];
     all(slope_) = all(stiffness_);
@@ -305,6 +293,15 @@ void Passes<E>::pull(const Step* step) {
 }
 
 template <int E>
+Passes<E>::Passes(const System& system) : TreeState(system) {
+    answers_.resize(own_.stride());
+    inward_.resize(n_);
+    outward_.resize(n_);
+    first_.resize(n_);
+    outward_first_.resize(n_);
+}
+
+template <int E>
 bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     look<true>(step);
     act(step);
@@ -313,7 +310,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
     if (tangent == Tangent::first) {
         first_there_ = false;
     } else if (!first_there_) {
-        for (int i = 0; i < n_; ++i) std::copy_n(shares_[i].turns, K, first_[i].of);
+        for (int i = 0; i < n_; ++i) std::copy_n(answers_[i].turns, K, first_[i].of);
         first_there_ = true;
     }
     if (tangent == Tangent::kept) {
@@ -334,7 +331,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.template segment<6>(6 * e));
         own.diagonal() += boost * anchor.template segment<6>(6 * e);
-        const Tree::Shown shown = end(e);
+        const Tree::FixedFrame shown = end(e);
         const Mat6 Ad = adjoint(tree_.frame(shown).inverse());
         const Twists now = Ad * twists(outward_[shown.step]);
         response.compliance.template middleRows<6>(6 * e) = now.template leftCols<rows>();
@@ -355,8 +352,8 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
     for (int block = 0; block < own_.stride(); block += width) {
         Eight turns[8];
         for (int l = 0; l < width; ++l) {
-            turns[l] = by[0] * shares_[block + l].turns[0];
-            for (int k = 1; k < K; ++k) turns[l] += by[k] * shares_[block + l].turns[k];
+            turns[l] = by[0] * answers_[block + l].turns[0];
+            for (int k = 1; k < K; ++k) turns[l] += by[k] * answers_[block + l].turns[k];
         }
         transpose(turns);
         store(&answer_[block], ((turns[0] + turns[1]) + (turns[2] + turns[3])) + ((turns[4] + turns[5]) + (turns[6] + turns[7])));
@@ -373,8 +370,7 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
     return size;
 }
 
-template <int E>
-double Passes<E>::energy() const {
+double TreeState::energy() const {
     double sum = 0, torque, slope, energy, none;
     for (int i = 0; i < n_; ++i) {
         const double deflection = q_[i] - system_.rest[axis_[i]];
@@ -393,8 +389,7 @@ double Passes<E>::energy() const {
     return sum;
 }
 
-template <int E>
-double Passes<E>::kinetic() const {
+double TreeState::kinetic() const {
     double sum = 0;
     for (int i = 0; i < n_; ++i) {
         Mat3 R;
@@ -405,13 +400,11 @@ double Passes<E>::kinetic() const {
     return sum;
 }
 
-template <int E>
-void Passes<E>::predict(double h, double trend) {
+void TreeState::predict(double h, double trend) {
     for (int i = 0; i < n_; ++i) q_[i] += h * (rate_[i] + trend * (rate_[i] - rate_old_[i]));
 }
 
-template <int E>
-void Passes<E>::finish(const Step* step) {
+void TreeState::finish(const Step* step) {
     if (step) {
         look<false>(step);
         pull(step);
@@ -420,8 +413,7 @@ void Passes<E>::finish(const Step* step) {
     }
 }
 
-template <int E>
-void Passes<E>::accept(double) {
+void TreeState::accept(double) {
     std::swap(old_, past_);
     std::swap(past_, now_);
     std::swap(past_frame_, frame_);
@@ -432,22 +424,19 @@ void Passes<E>::accept(double) {
     rate_old_ = kept_rate_;
 }
 
-template <int E>
-void Passes<E>::keep() {
+void TreeState::keep() {
     kept_q_ = q_;
     kept_rate_ = rate_;
     kept_lambda_ = lambda;
 }
 
-template <int E>
-void Passes<E>::back() {
+void TreeState::back() {
     q_ = kept_q_;
     rate_ = kept_rate_;
     lambda = kept_lambda_;
 }
 
-template <int E>
-void Passes<E>::write_poses(double* out) const {
+void TreeState::write_poses(double* out) const {
     for (std::size_t b = 0; b < bodies_.size(); ++b) {
         if (bodies_[b].step < 0)
             write(bodies_[b].fixed, out + 16 * b);
@@ -456,8 +445,7 @@ void Passes<E>::write_poses(double* out) const {
     }
 }
 
-template <int E>
-void Passes<E>::tell(System& system) const {
+void TreeState::tell(System& system) const {
     for (int i = 0; i < n_; ++i) {
         system.state.q[axis_[i]] = q_[i];
         system.rate[axis_[i]] = rate_[i];
@@ -472,8 +460,7 @@ void Passes<E>::tell(System& system) const {
     }
 }
 
-template <int E>
-std::vector<double> Passes<E>::flat() const {
+std::vector<double> TreeState::flat() const {
     std::vector<double> all;
     for (const auto* each : {&q_, &q_old_, &rate_, &rate_old_, &spin_past_, &spin_old_, &past_.values, &old_.values,
                              &past_frame_.values})
@@ -481,8 +468,7 @@ std::vector<double> Passes<E>::flat() const {
     return all;
 }
 
-template <int E>
-void Passes<E>::set_flat(const double* values) {
+void TreeState::set_flat(const double* values) {
     for (auto* each : {&q_, &q_old_, &rate_, &rate_old_, &spin_past_, &spin_old_, &past_.values, &old_.values,
                        &past_frame_.values}) {
         std::copy(values, values + each->size(), each->begin());

@@ -62,38 +62,13 @@ enum { at_turn = 0, at_centre = 3, at_angular = 6, at_flight = 9, at_spin = 12, 
 
 enum class indefinite { refused, taken, turned };
 
-template <int E>
-class Passes : public TreeInterior {
-    static constexpr int rows = 6 * E, K = (rows + 1 + 7) / 8;  // vectors for the right-hand sides:
-    static constexpr int balance = 8 * K - 2;                   // tips' wrenches first, that lane last
-
-    struct alignas(64) Share {     // of one coordinate
-        double screw[8];           // s
-        double half[8];            // n; then what its balance lacks, and its motion
-        double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
-        double part[8];            // u / d; then 1 / d
-        Eight g[K], turns[K];      // right-hand sides that arrive, over d; the coordinate's answers
-    };
-    enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
-    struct Right {
-        Eight row[6][K];
-    };
-    using Twists = Eigen::Matrix<double, 6, 8 * K, Eigen::RowMajor>;
-    static Eigen::Map<const Twists> twists(const Right& of) {
-        return Eigen::Map<const Twists>(reinterpret_cast<const double*>(of.row));
-    }
-    struct Inward {                // what is handed towards the root
-        Eight P[6];
-        Right right;
-    };
-
+// The state of a tree and what the passes need of it, whatever the number of end effectors.
+class TreeState : public TreeInterior {
    public:
-    explicit Passes(const System& system);
+    explicit TreeState(const System& system);
     void start() override;
     void restart() override;
     Pose tip_pose(int e) const override { return tree_.frame(end(e)); }
-    bool respond(Tangent tangent, const Step* step, Response& response) override;
-    double move(const Vector& mu, double largest, double& alpha) override;
     void move_on(double alpha) override {
         for (int i = 0; i < n_; ++i) q_[i] += alpha * answer_[i];
     }
@@ -113,9 +88,16 @@ class Passes : public TreeInterior {
     std::vector<double> flat() const override;
     void set_flat(const double* values) override;
 
-   private:
-    Tree::Shown end(int e) const {
-        const Tree::Shown& body = bodies_[tips[e].body];
+   protected:
+    struct alignas(64) Share {     // of one coordinate
+        double screw[8];           // s
+        double half[8];            // n; then what its balance lacks, and its motion
+        double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
+        double part[8];            // u / d; then 1 / d
+    };
+    enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
+    Tree::FixedFrame end(int e) const {
+        const Tree::FixedFrame& body = bodies_[tips[e].body];
         return {body.step, body.fixed * tips[e].on_body};
     }
     void add_inertia(int step, double mass, const Vec3& centre, const Mat3& inertia);
@@ -142,14 +124,10 @@ class Passes : public TreeInterior {
     void pull(const Step* step);
     template <bool all>
     void weigh(const Step* step);
-    bool pass_back(double boost, indefinite what);
-    void pass_out(const Step* step, Tangent tangent, Response& response);
-    void pass_back_again(Response& response);
-    void pass_out_again(const Step* step, Response& response);
 
     const System& system_;
     Tree tree_;
-    std::vector<Tree::Shown> bodies_;
+    std::vector<Tree::FixedFrame> bodies_;
     std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
     enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };
@@ -163,17 +141,10 @@ class Passes : public TreeInterior {
     Columns own_, screws_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
     std::vector<Share> shares_;
-    struct Each {
-        Eight of[K];
-    };
-    std::vector<Each> first_;      // the coordinates' answers by the first tangent of a step, once another is taken
-    bool first_there_ = false;
     struct Sums {                  // over a body and all that it carries: wrenches, and what weighs
         Eight still, moving, weighs[3];
     };
     std::vector<Sums> carried_;    // what others than the next bring to a step
-    std::vector<Inward> inward_;
-    std::vector<Right> outward_, outward_first_;
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
     Numbers q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
     Numbers stiffness_, damping_, armature_;
@@ -182,6 +153,48 @@ class Passes : public TreeInterior {
     std::vector<double> saved_[2];  // by their moments
     Vector kept_lambda_;
     alignas(64) double u_[8] = {};
+};
+
+// The passes for E end effectors.
+template <int E>
+class Passes : public TreeState {
+    static constexpr int rows = 6 * E, K = (rows + 1 + 7) / 8;  // vectors for the right-hand sides:
+    static constexpr int balance = 8 * K - 2;                   // tips' wrenches first, that lane last
+
+    struct Answer {            // of one coordinate to all right-hand sides
+        Eight g[K], turns[K];  // right-hand sides that arrive, over d; the coordinate's answers
+    };
+    struct Right {
+        Eight row[6][K];
+    };
+    using Twists = Eigen::Matrix<double, 6, 8 * K, Eigen::RowMajor>;
+    static Eigen::Map<const Twists> twists(const Right& of) {
+        return Eigen::Map<const Twists>(reinterpret_cast<const double*>(of.row));
+    }
+    struct Inward {                // what is handed towards the root
+        Eight P[6];
+        Right right;
+    };
+
+   public:
+    explicit Passes(const System& system);
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
+    double move(const Vector& mu, double largest, double& alpha) override;
+
+   private:
+    bool pass_back(double boost, indefinite what);
+    void pass_out(const Step* step, Tangent tangent, Response& response);
+    void pass_back_again(Response& response);
+    void pass_out_again(const Step* step, Response& response);
+
+    std::vector<Answer> answers_;
+    struct Each {
+        Eight of[K];
+    };
+    std::vector<Each> first_;      // the coordinates' answers by the first tangent of a step, once another is taken
+    bool first_there_ = false;
+    std::vector<Inward> inward_;
+    std::vector<Right> outward_, outward_first_;
 };
 
 }  // namespace supple

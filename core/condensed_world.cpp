@@ -27,7 +27,7 @@ bool Condensed::begin() {
     return false;
 }
 
-Vec6 Condensed::drift(int i) const {
+Vec6 Condensed::free_velocity(int i) const {
     const Pose &from = start_.tips[i], to = interior->tip_pose(i);
     return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
 }
@@ -46,7 +46,7 @@ bool Condensed::push(const std::vector<Touch>& touches, const double* impulses) 
     return touched;
 }
 
-void Condensed::lean(const std::vector<Touch>& touches, const double* impulses) {
+void Condensed::predict(const std::vector<Touch>& touches, const double* impulses) {
     leans_ = push(touches, impulses);
     if (!leans_) return;
     found_ = solve(euler(last_), true);

@@ -9,11 +9,11 @@
 namespace supple {
 
 namespace {
-constexpr int newton_rows = 400;    // beyond, sweeps only
-constexpr int newton_steps = 12;
+constexpr int newton_rows = 400;  // larger problems use sweeps only
+constexpr int newton_steps = 12;  // per round, at most
 }  // namespace
 
-// Without a root: Duff and others, Building an orthonormal basis, revisited (2017).
+// Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
 Mat3 contact_frame(const Vec3& normal) {
     const double sign = std::copysign(1.0, normal[2]), a = -1 / (sign + normal[2]), b = normal[0] * normal[1] * a;
     Mat3 frame;
@@ -30,18 +30,18 @@ void near_limits(std::size_t row, double q, double rate, double lower, double up
 }
 
 void couple(const Wrenches& G, int n, const Mat6& response, double* W) {
-    for (int first = padded(n) - width; first >= 0; first -= width) {  // columns at a time
+    for (int first = padded(n) - width; first >= 0; first -= width) {  // eight columns at a time
         Eight g[6], m[6];
         for (int r = 0; r < 6; ++r) std::memcpy(&g[r], &G(r, first), sizeof(Eight));
         for (int r = 0; r < 6; ++r) {
             m[r] = response(r, 0) * g[0];
             for (int c = 1; c < 6; ++c) m[r] += response(r, c) * g[c];
         }
-        for (int i = 0; i < n; ++i) {  // by symmetry a piece of a row is one of a column
+        for (int i = 0; i < n; ++i) {  // W is symmetric: a piece of row i is also a piece of column i
             Eight sum = G(0, i) * m[0];
             for (int r = 1; r < 6; ++r) sum += G(r, i) * m[r];
             const int at = i * n + first;
-            // what the last piece writes too far belongs to the next columns' first pieces, which come later
+            // a last piece may write beyond its row; the pieces written later overwrite that
             if (at + width <= n * n) std::memcpy(W + at, &sum, sizeof(Eight));
             else std::memcpy(W + at, &sum, sizeof(double) * (n - first));
         }
@@ -52,9 +52,9 @@ Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double fri
     if (b[0] >= 0) return Vec3::Zero();
     const double w = W(0, 0);
     if (friction == 0) return {-b[0] / w, 0, 0};
-    const Vec3 stuck = -(inverse * b);
-    if (stuck[0] >= 0 && stuck.tail<2>().norm() <= friction * stuck[0]) return stuck;
-    // sliding: v_n = 0 gives p_n, and v_t = S p_t + c must be -a p_t with |p_t| = mu p_n for some a > 0
+    const Vec3 sticking = -(inverse * b);
+    if (sticking[0] >= 0 && sticking.tail<2>().norm() <= friction * sticking[0]) return sticking;
+    // sliding: eliminating p_n with v_n = 0 leaves v_t = S p_t + c. Find a > 0 with v_t = -a p_t and |p_t| = mu p_n.
     const Eigen::Vector2d c(b[1] - W(1, 0) * b[0] / w, b[2] - W(2, 0) * b[0] / w);
     const double s00 = W(1, 1) - W(1, 0) * W(0, 1) / w, s01 = W(1, 2) - W(1, 0) * W(0, 2) / w,
                  s10 = W(2, 1) - W(2, 0) * W(0, 1) / w, s11 = W(2, 2) - W(2, 0) * W(0, 2) / w;
@@ -69,7 +69,7 @@ Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double fri
         low = high;
         high *= 4;
     }
-    // regula falsi (Illinois) between a bracket's ends
+    // regula falsi (Illinois variant) in the bracket [low, high]
     double f_low = outside(impulse(low)), f_high = outside(impulse(high));
     if (!std::isfinite(f_low)) f_low = std::abs(f_high);
     for (int i = 0, side = 0; i < 100 && high - low > 1e-15 * high; ++i) {
@@ -105,19 +105,19 @@ void FrictionSolver::resize(int contacts, int limits) {
     limits_ = limits;
     n_ = 3 * contacts + limits;
     W_.assign(static_cast<std::size_t>(n_) * n_, 0.0);
-    for (auto* each : {&b, &p, &v_, &rho_}) each->assign(n_, 0.0);
+    for (auto* each : {&b, &p, &v_, &limit_rho_}) each->assign(n_, 0.0);
     friction.assign(contacts, 0.0);
-    loose.assign(contacts, 0.0);
+    max_response.assign(contacts, 0.0);
     blocks_.resize(contacts);
 }
 
-// A full engine's tangent is symmetric but for gyroscopic terms.
+// The full engine's tangent has gyroscopic terms that are not symmetric; the solver takes the symmetric part.
 void FrictionSolver::symmetrise() {
     for (int i = 0; i < n_; ++i)
         for (int j = 0; j < i; ++j) W(i, j) = W(j, i) = 0.5 * (W(i, j) + W(j, i));
 }
 
-void FrictionSolver::factor() {
+void FrictionSolver::prepare_blocks() {
     for (int i = 0; i < contacts_; ++i) {
         Mat3 D;
         for (int r = 0; r < 3; ++r)
@@ -125,23 +125,23 @@ void FrictionSolver::factor() {
         Block& block = blocks_[i];
         const double size = D.diagonal().maxCoeff();
         block.normal = blocked(i) ? 0 : D(0, 0);
-        block.step = 1 / std::max(size, 1e-14 * loose[i] + 1e-300);
-        // a tangent that nothing can move along sticks without an impulse
+        block.rho = 1 / std::max(size, 1e-14 * max_response[i] + 1e-300);
+        // regularised: a tangent along which neither side can move gets no impulse
         D.diagonal().array() += 1e-13 * size + 1e-300;
         block.inverse = D.inverse();
     }
-    for (int i = 0; i < limits_; ++i) rho_[3 * contacts_ + i] = 1 / std::max(W(3 * contacts_ + i, 3 * contacts_ + i), 1e-300);
+    for (int i = 0; i < limits_; ++i) limit_rho_[3 * contacts_ + i] = 1 / std::max(W(3 * contacts_ + i, 3 * contacts_ + i), 1e-300);
     scale_ = 1;
     for (double value : b) scale_ = std::max(scale_, std::abs(value));
 }
 
-void FrictionSolver::velocities() {
+void FrictionSolver::update_velocities() {
     Eigen::Map<Vector>(v_.data(), n_).noalias() =
         Eigen::Map<const Eigen::MatrixXd>(W_.data(), n_, n_) * Eigen::Map<const Vector>(p.data(), n_);
     for (int i = 0; i < n_; ++i) v_[i] += b[i];
 }
 
-// One pass over all contacts, each solved exactly with the others held; v follows.
+// One Gauss-Seidel pass: every contact is solved exactly with the impulses of the others fixed. Updates v.
 void FrictionSolver::sweep() {
     Eigen::Map<Vector> v(v_.data(), n_);
     const Eigen::Map<const Eigen::MatrixXd> all(W_.data(), n_, n_);
@@ -167,16 +167,16 @@ void FrictionSolver::sweep() {
     ++sweeps_;
 }
 
-double FrictionSolver::measure() {
-    velocities();
+double FrictionSolver::compute_residual() {
+    update_velocities();
     double worst = 0;
     for (int i = 0; i < contacts_; ++i) {
-        const double rho = blocks_[i].step, mu = friction[i];
+        const double rho = blocks_[i].rho, mu = friction[i];
         if (blocks_[i].normal == 0) continue;
         const double *q = &p[3 * i], *v = &v_[3 * i];
         const double normal = std::max(0.0, q[0] - rho * v[0]);
         double t1 = q[1] - rho * v[1], t2 = q[2] - rho * v[2];
-        // the disc of the present normal impulse: Coulomb's law, not its convex relative
+        // project onto the disc of the present normal impulse: Coulomb's law, not the associated (convex) law
         const double length = std::sqrt(t1 * t1 + t2 * t2), disc = mu * std::max(0.0, q[0]);
         const double shrink = length > disc ? disc / length : 1.0;
         t1 *= shrink;
@@ -185,47 +185,48 @@ double FrictionSolver::measure() {
         worst = std::max(worst, off / rho);
     }
     for (int i = 3 * contacts_; i < n_; ++i)
-        if (W(i, i) > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - rho_[i] * v_[i])) / rho_[i]);
+        if (W(i, i) > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
     return worst / scale_;
 }
 
-// A semismooth Newton step on p = P(p - rho v) (Alart and Curnier), not damped: where contacts begin to slide or stick,
-// the residual may rise before it falls. `widen` scales rho. Open contacts are left out of the linear system.
-bool FrictionSolver::newton(double widen) {
-    index_.clear();
+// One step of semismooth Newton on p = P(p - rho v) (Alart and Curnier), without a line search: when contacts change between
+// sliding and sticking, the residual may rise before it falls. Open contacts are left out of the linear system. Returns
+// false if that system is singular.
+bool FrictionSolver::newton_step(double rho_factor) {
+    closed_rows_.clear();
     bool dropped = false, sliding = false;
     auto drop = [&](int i) {
         dropped = dropped || p[i] != 0;
         p[i] = 0;
     };
     for (int i = 0; i < contacts_; ++i) {
-        const double rho = widen * blocks_[i].step;
+        const double rho = rho_factor * blocks_[i].rho;
         const bool open = blocks_[i].normal == 0 || p[3 * i] - rho * v_[3 * i] <= 0;
         for (int r = 0; r < 3; ++r) {
             if (open) drop(3 * i + r);
-            else index_.push_back(3 * i + r);
+            else closed_rows_.push_back(3 * i + r);
         }
     }
     for (int i = 3 * contacts_; i < n_; ++i) {
-        if (W(i, i) > 0 && p[i] - rho_[i] * v_[i] > 0) index_.push_back(i);
+        if (W(i, i) > 0 && p[i] - limit_rho_[i] * v_[i] > 0) closed_rows_.push_back(i);
         else drop(i);
     }
-    const int m = static_cast<int>(index_.size());
-    if (dropped) velocities();
-    jacobian_.resize(m, m);  // transposed: its columns are the equations, and W is symmetric
+    const int m = static_cast<int>(closed_rows_.size());
+    if (dropped) update_velocities();
+    jacobian_.resize(m, m);  // stored transposed: columns are equations, so that rows of the symmetric W are contiguous
     right_.resize(m);
-    auto add = [&](int equation, int own, double factor) {  // factor times the row of W of the own-th that is not open
-        const int k = index_[own];
+    auto add = [&](int equation, int own, double factor) {  // adds factor times row closed_rows_[own] of W
+        const int k = closed_rows_[own];
         const double* row = &W_[static_cast<std::size_t>(k) * n_];
         double* out = jacobian_.col(equation).data();
         if (m == n_)
             for (int j = 0; j < m; ++j) out[j] += factor * row[j];
         else
-            for (int j = 0; j < m; ++j) out[j] += factor * row[index_[j]];
-        out[own] += factor * 1e-8 * row[k];  // redundant contacts share evenly
+            for (int j = 0; j < m; ++j) out[j] += factor * row[closed_rows_[j]];
+        out[own] += factor * 1e-8 * row[k];  // regularised: redundant contacts get equal impulses
     };
     for (int e = 0; e < m;) {
-        const int n = index_[e];
+        const int n = closed_rows_[e];
         jacobian_.col(e).setZero();
         if (n >= 3 * contacts_) {
             add(e, e, 1);
@@ -234,7 +235,7 @@ bool FrictionSolver::newton(double widen) {
             continue;
         }
         const int i = n / 3, t = n + 1, u = n + 2;
-        const double rho = widen * blocks_[i].step, mu = friction[i];
+        const double rho = rho_factor * blocks_[i].rho, mu = friction[i];
         jacobian_.col(e + 1).setZero();
         jacobian_.col(e + 2).setZero();
         add(e, e, 1);
@@ -248,7 +249,7 @@ bool FrictionSolver::newton(double widen) {
             right_[e + 2] = -v_[u];
         } else {
             sliding = true;
-            // p_t - mu p_n e = 0: d = dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); over rho
+            // the derivative of p_t - mu p_n e is dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); divided by rho
             const double e1 = d1 / length, e2 = d2 / length, ratio = disc / length;
             const double q11 = ratio * (1 - e1 * e1), q12 = -ratio * e1 * e2, q22 = ratio * (1 - e2 * e2);
             add(e + 1, e + 1, q11);
@@ -266,18 +267,18 @@ bool FrictionSolver::newton(double widen) {
         }
         e += 3;
     }
-    if (!eliminate(m, sliding)) return false;
-    for (int e = 0; e < m; ++e) p[index_[e]] += right_[e];
+    if (!solve_newton_system(m, sliding)) return false;
+    for (int e = 0; e < m; ++e) p[closed_rows_[e]] += right_[e];
     for (int i = 0; i < contacts_; ++i) p[3 * i] = std::max(p[3 * i], 0.0);
-    residual_ = measure();
+    residual_ = compute_residual();
     return true;
 }
 
-// Solves jacobian_^T x = right_ in place; false if it is singular. Where nothing slides it is symmetric and positive, and
-// its lower half is eliminated as it stands; otherwise all of it with column pivots.
-bool FrictionSolver::eliminate(int m, bool sliding) {
+// Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and positive
+// definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting.
+bool FrictionSolver::solve_newton_system(int m, bool sliding) {
     double* right = right_.data();
-    for (int k = 0; k < m; ++k) {  // equations are columns: pivot among them
+    for (int k = 0; k < m; ++k) {  // the pivot is chosen among columns, which are the equations
         int pivot = k;
         for (int j = k + 1; j < m && sliding; ++j)
             if (std::abs(jacobian_(k, j)) > std::abs(jacobian_(k, pivot))) pivot = j;
@@ -310,36 +311,36 @@ void FrictionSolver::solve(bool symmetric) {
     residual_ = 0;
     if (!n_) return;
     if (!symmetric) symmetrise();
-    factor();
-    residual_ = measure();
+    prepare_blocks();
+    residual_ = compute_residual();
     double least = residual_;
     best_ = p;
-    auto keep = [&] {
+    auto keep_best = [&] {
         if (residual_ >= least) return;
         least = residual_;
         best_ = p;
     };
-    // Newton from the last step's impulses: where nothing begins to slide or stick, that is all
+    // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
     for (int batch = 4, round = 0; least > tolerance && sweeps_ < most_sweeps; batch += batch / 2, ++round) {
-        kept_ = p;
+        start_ = p;
         if (n_ <= newton_rows) {
             const double before = std::max(residual_, 1e-6);
             const int most = round ? newton_steps : 4;
             for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before; ++k) {
-                if (!newton(round % 2 ? 3.0 : 1.0)) break;
-                keep();
+                if (!newton_step(round % 2 ? 3.0 : 1.0)) break;
+                keep_best();
             }
             if (least <= tolerance) break;
-            p = kept_;  // it led astray
-            velocities();
+            p = start_;  // Newton did not converge: sweep from where it started
+            update_velocities();
         }
         for (int k = 0; k < batch; ++k) sweep();
-        residual_ = measure();
-        keep();
+        residual_ = compute_residual();
+        keep_best();
     }
     if (residual_ > least) {
         p = best_;
-        residual_ = measure();
+        residual_ = compute_residual();
     }
 }
 

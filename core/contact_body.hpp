@@ -1,8 +1,8 @@
-// A free rigid body that takes part in contact.
+// A free rigid body.
 //
-// Its state is the position of its centre of mass, its rotation, and its linear and angular momentum (about the
-// centre, world axes): what nothing acts on keeps both exactly, and the spin follows from them, so that gyroscopic
-// motion stays bounded at any step.
+// The state is the position of the centre of mass, the rotation, and the linear and angular momentum (about the centre of
+// mass, world axes). Without loads both momenta are conserved exactly. The angular velocity is computed from the momentum,
+// which keeps gyroscopic motion bounded at any time step.
 #pragma once
 
 #include "contact.hpp"
@@ -16,19 +16,19 @@ class FreeBody : public Participant, public Pulled {
 
     int frames() const override { return 1; }
     Pose frame(int) const override { return {rotation_, position_ - rotation_ * centre_}; }
-    Vec6 drift(int) const override;
+    Vec6 free_velocity(int) const override;
     bool begin() override;
     bool symmetric() const override { return true; }
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
-    void abandon() override { read_state(kept_); }
+    void abandon() override { read_state(saved_); }
     double energy() const override;
 
     void place(const Pose& pose);
     Vec6 velocity() const;  // twist in the body's own frame, of its origin
     void set_velocity(const Vec6& twist);
-    // (position, rotation, momentum), 18 numbers
+    // 18 numbers: position, rotation, linear and angular momentum
     void write_state(double* out) const;
     void read_state(const double* in);
 
@@ -40,13 +40,14 @@ class FreeBody : public Participant, public Pulled {
     double mass_, h_;
     Vec3 centre_;
     Mat3 inertia_, inverse_inertia_;
-    Vec3 position_ = Vec3::Zero(), momentum_ = Vec3::Zero(), spin_ = Vec3::Zero();
+    Vec3 position_ = Vec3::Zero(), momentum_ = Vec3::Zero(), angular_momentum_ = Vec3::Zero();
     Mat3 rotation_ = Mat3::Identity();
-    Mat3 turned_ = Mat3::Identity();  // the rotation reached with the present spin
-    Vec6 free_ = Vec6::Zero();  // velocity of the centre and angular velocity after the free step, world axes
-    Mat6 response_;             // A^-1: the same per impulse on the centre
-    Wrenches rows_;
-    double kept_[18];           // the state that begin() started from
+    Mat3 predicted_rotation_ = Mat3::Identity();  // after the step, with the present angular momentum
+    // After the step without contact, world axes: velocity of the centre of mass and angular velocity.
+    Vec6 free_ = Vec6::Zero();
+    Mat6 response_;    // A^-1: change of these per unit impulse at the centre of mass
+    Wrenches rows_;    // G: impulse at the centre of mass per unit impulse on each contact row
+    double saved_[18]; // the state before begin
 };
 
 }  // namespace supple

@@ -1,4 +1,4 @@
-// Boxes on boxes.
+// Contact points of two boxes.
 #include <algorithm>
 #include <cmath>
 
@@ -6,8 +6,9 @@
 
 namespace supple {
 
-// Separating axes of two boxes; the face (or pair of edges) that separates most, then the other's face clipped to it.
-int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
+// Separating-axis test. If a face normal separates the boxes most, the facing face of the other box is clipped to that
+// face; if a pair of edges does, the contact is the pair's nearest point.
+int box_on_box(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
     const Vec3 offset = A.p - B.p;  // normals lead from b to a
     double best = -INFINITY;
@@ -18,11 +19,11 @@ int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double m
         for (int k = 0; k < 3; ++k) {
             const Vec3 axis = side ? Vec3(B.R.col(k)) : Vec3(A.R.col(k));
             const double along = axis.dot(offset);
-            const double reach = side ? b.size[k] + C.col(k).cwiseAbs().dot(a.size)
+            const double extent = side ? b.size[k] + C.col(k).cwiseAbs().dot(a.size)
                                       : a.size[k] + C.row(k).cwiseAbs().dot(b.size);
-            const double gap = std::abs(along) - reach;
+            const double gap = std::abs(along) - extent;
             if (gap >= margin) return 0;
-            if (gap > best + 1e-9 * reach) {  // of equals the first, so that the choice does not flicker
+            if (gap > best + 1e-9 * extent) {  // ties go to the first axis, so that the choice is stable from step to step
                 best = gap;
                 owner = side;
                 face = k;
@@ -39,8 +40,8 @@ int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double m
             if (length < 1e-3) continue;
             const Vec3 axis = cross / length;
             const double along = axis.dot(offset);
-            const double reach = (A.R.transpose() * axis).cwiseAbs().dot(a.size) + (B.R.transpose() * axis).cwiseAbs().dot(b.size);
-            const double gap = std::abs(along) - reach;
+            const double extent = (A.R.transpose() * axis).cwiseAbs().dot(a.size) + (B.R.transpose() * axis).cwiseAbs().dot(b.size);
+            const double gap = std::abs(along) - extent;
             if (gap >= margin) return 0;
             if (gap > edge_best) {
                 edge_best = gap;
@@ -51,19 +52,19 @@ int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double m
         }
     const double size = std::min(a.size.minCoeff(), b.size.minCoeff());
     if (edge_a >= 0 && edge_best > best + 0.02 * size * (best < 0 ? 1 : 0) + 1e-4 * size) {
-        Vec3 on_a = A.p, on_b = B.p;  // the edges that face each other
+        Vec3 on_a = A.p, on_b = B.p;  // midpoints of the two edges that face each other
         for (int k = 0; k < 3; ++k) {
             if (k != edge_a) on_a += (A.R.col(k).dot(edge_normal) > 0 ? -a.size[k] : a.size[k]) * A.R.col(k);
             if (k != edge_b) on_b += (B.R.col(k).dot(edge_normal) > 0 ? b.size[k] : -b.size[k]) * B.R.col(k);
         }
         double s, t;
-        nearest_on_rods(on_a, A.R.col(edge_a), on_b, B.R.col(edge_b), a.size[edge_a], b.size[edge_b], s, t);
+        nearest_on_segments(on_a, A.R.col(edge_a), on_b, B.R.col(edge_b), a.size[edge_a], b.size[edge_b], s, t);
         const Vec3 middle = 0.5 * (on_a + s * A.R.col(edge_a) + on_b + t * B.R.col(edge_b));
         points.add(middle, edge_normal, edge_best);
         return points.count;
     }
-    // reference face on the owner, incident face on the other, clipped by the sides of the reference face
-    const Solid &ref = owner ? b : a, &inc = owner ? a : b;
+    // clip the incident face of one box by the sides of the reference face of the other (the owner of the axis)
+    const Collider &ref = owner ? b : a, &inc = owner ? a : b;
     const Pose &R = owner ? B : A, &I = owner ? A : B;
     const Vec3 outward = owner ? normal : Vec3(-normal);  // of the reference face
     int facing = 0;

@@ -1,4 +1,4 @@
-// Shapes on height fields.
+// Contact points of shapes with height fields.
 #include <algorithm>
 #include <cmath>
 
@@ -49,14 +49,14 @@ Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3
     return a + vb * s * ab + vc * s * ac;
 }
 
-// A ball at c (field's axes) on the triangles below and around it: the nearest point, and others where the ground
-// faces another way.
-void ball_on_field(const HeightField& f, const Vec3& c, double radius, double margin, const Pose& B, Points& points) {
+// A sphere at c (field's axes) and the triangles around it: the nearest point, and further points whose normals differ by
+// more than 20 degrees.
+void sphere_on_field(const HeightField& f, const Vec3& c, double radius, double margin, const Pose& B, Points& points) {
     const double around = radius + std::max(margin, 0.0);
     if (c[2] - around > f.highest) return;
     double height;
     Vec3 up;
-    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // its centre is below the ground: straight out
+    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // its centre is below the ground: push it out along the triangle's normal
         const double depth = (height - c[2]) * up[2];
         const double gap = -depth - radius;
         points.add(B.act(c + (depth + 0.5 * gap) * up), B.R * up, gap);
@@ -66,11 +66,11 @@ void ball_on_field(const HeightField& f, const Vec3& c, double radius, double ma
     const int last_x = std::min(f.columns - 2, static_cast<int>(std::floor((c[0] + around + f.half_x) / f.step_x())));
     const int first_y = std::max(0, static_cast<int>(std::floor((c[1] - around + f.half_y) / f.step_y())));
     const int last_y = std::min(f.rows - 2, static_cast<int>(std::floor((c[1] + around + f.half_y) / f.step_y())));
-    // how far the ball reaches at least beyond a triangle's edges and highest corner
-    auto beyond = [&](const Vec3& a, const Vec3& b, const Vec3& d) {
+    // whether a lower bound of the distance to a triangle, from its bounding box and its diagonal, exceeds `around`
+    auto out_of_range = [&](const Vec3& a, const Vec3& b, const Vec3& d) {
         const double up = c[2] - std::max({a[2], b[2], d[2]});
         const double x = std::max({a[0] - c[0], c[0] - d[0], 0.0}), y = std::max({a[1] - c[1], c[1] - d[1], 0.0});
-        // the diagonal leads from a to d; b lies on one side of it, and the ball's middle may lie on the other
+        // the diagonal runs from a to d; b lies on one side of it, the sphere's centre perhaps on the other
         const Vec3 along = d - a;
         const double side = along[0] * (b[1] - a[1]) - along[1] * (b[0] - a[0]);
         const double over = (along[0] * (c[1] - a[1]) - along[1] * (c[0] - a[0])) * (side > 0 ? -1 : 1);
@@ -83,11 +83,11 @@ void ball_on_field(const HeightField& f, const Vec3& c, double radius, double ma
     int count = 0;
     for (int y = first_y; y <= last_y; ++y)
         for (int x = first_x; x <= last_x; ++x)
-            for (int half = 0; half < 2; ++half) {
+            for (int upper = 0; upper < 2; ++upper) {
                 const Vec3 a = f.vertex(y, x), d = f.vertex(y + 1, x + 1);
-                const Vec3 b = half ? f.vertex(y + 1, x) : f.vertex(y, x + 1);
-                if (beyond(a, b, d)) continue;
-                const Vec3 q = half ? nearest_on_triangle(c, a, d, b) : nearest_on_triangle(c, a, b, d);
+                const Vec3 b = upper ? f.vertex(y + 1, x) : f.vertex(y, x + 1);
+                if (out_of_range(a, b, d)) continue;
+                const Vec3 q = upper ? nearest_on_triangle(c, a, d, b) : nearest_on_triangle(c, a, b, d);
                 const Vec3 away = c - q;
                 const double distance = away.norm(), gap = distance - radius;
                 if (gap >= margin || distance < tiny) continue;
@@ -95,7 +95,7 @@ void ball_on_field(const HeightField& f, const Vec3& c, double radius, double ma
                 int same = -1;
                 for (int k = 0; k < count; ++k)
                     if (normals[k].dot(n) > 0.94) same = k;  // within 20 degrees
-                if (same < 0) {  // a place of its own, or that of the furthest so far
+                if (same < 0) {  // a new entry, or the one with the largest gap
                     same = count < most ? count++ : static_cast<int>(std::max_element(gaps, gaps + most) - gaps);
                 }
                 if (gap < gaps[same]) {
@@ -117,32 +117,32 @@ void point_on_field(const HeightField& f, const Vec3& x, double margin, const Po
 
 }  // namespace
 
-int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
+int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
     const Pose inside = A.seen_from(B);
-    if (inside.p[2] - a.reach - std::max(margin, 0.0) > f.highest) return 0;
-    if (a.kind == Solid::box && inside.p[2] - inside.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
+    if (inside.p[2] - a.bounding_radius - std::max(margin, 0.0) > f.highest) return 0;
+    if (a.kind == Collider::box && inside.p[2] - inside.R.row(2).cwiseAbs().dot(a.size) - std::max(margin, 0.0) > f.highest)
         return 0;
-    if (a.kind == Solid::sphere) {
-        ball_on_field(f, inside.p, a.size[0], margin, B, points);
+    if (a.kind == Collider::sphere) {
+        sphere_on_field(f, inside.p, a.size[0], margin, B, points);
         return points.count;
     }
-    if (a.kind == Solid::capsule) {  // balls along it, no further apart than the grid
+    if (a.kind == Collider::capsule) {  // spheres along its axis, no farther apart than the grid lines
         const double step = std::min(f.step_x(), f.step_y());
         const int pieces = std::clamp(static_cast<int>(std::ceil(2 * a.size[1] / step)), 1, most_points / 4 - 1);
         for (int i = 0; i <= pieces; ++i) {
             const double z = -a.size[1] + 2 * a.size[1] * i / pieces;
-            ball_on_field(f, inside.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
+            sphere_on_field(f, inside.act(Vec3(0, 0, z)), a.size[0], margin, B, points);
         }
         return points.count;
     }
-    if (a.kind == Solid::mesh) {
+    if (a.kind == Collider::mesh) {
         for (const Vec3& v : a.vertices) point_on_field(f, inside.act(v), margin, B, points);
         return points.count;
     }
     Vec3 corner[8];
     double radius;
-    if (a.kind == Solid::ellipsoid) {  // its point that faces the ground below that point
+    if (a.kind == Collider::ellipsoid) {  // fixed-point iteration for the point whose normal opposes that of the ground below it
         Vec3 up = Vec3::UnitZ();
         double height;
         for (int k = 0; k < 6; ++k) {
@@ -155,7 +155,7 @@ int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B,
     }
     const int count = corners(a, -inside.R.row(2).transpose(), corner, radius);
     for (int i = 0; i < count; ++i) point_on_field(f, inside.act(corner[i]), margin, B, points);
-    if (a.kind == Solid::box) {  // peaks of the ground that stick into it
+    if (a.kind == Collider::box) {  // vertices of the height field inside or near the box
         const Pose back = inside.inverse();
         const Vec3 wide = inside.R.cwiseAbs() * a.size;
         auto range = [](double at, double wide, double half, double step, int count, int& first, int& last) {

@@ -1,4 +1,4 @@
-// Contact points of pairs of kinds, for contact_shapes.cpp.
+// Contact points by pair of kinds; used by contact_shapes.cpp.
 #pragma once
 
 #include "contact_shapes.hpp"
@@ -13,14 +13,15 @@ struct Points {
     }
 };
 
-// Corners of a shape that may rest on something below it (down: in the shape's axes), with the radius around them.
-int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius);
+// Points of a shape that may touch something below it (down: a direction in the shape's axes). The shape's surface is at
+// distance `radius` around them. Returns their number.
+int corners(const Collider& s, const Vec3& down, Vec3* out, double& radius);
 
-// Points a + s d1 and b + t d2 of two segments with unit directions, |s| <= h1, |t| <= h2, that are nearest.
-void nearest_on_rods(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s, double& t);
+// Nearest points a + s d1 and b + t d2 of two segments with unit directions, |s| <= h1, |t| <= h2.
+void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s, double& t);
 
-// Points of a shape at A on a height field at B; of two boxes. Returns how many.
-int on_field(const Solid& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out);
-int boxes(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out);
+// Contact points of a shape at A with a height field at B, and of two boxes; return their number.
+int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out);
+int box_on_box(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out);
 
 }  // namespace supple

@@ -9,23 +9,23 @@ namespace {
 constexpr double tiny = 1e-12;
 }  // namespace
 
-int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius) {
+int corners(const Collider& s, const Vec3& down, Vec3* out, double& radius) {
     radius = 0;
     switch (s.kind) {
-        case Solid::sphere:
+        case Collider::sphere:
             radius = s.size[0];
             out[0].setZero();
             return 1;
-        case Solid::capsule:
+        case Collider::capsule:
             radius = s.size[0];
             out[0] = Vec3(0, 0, -s.size[1]);
             out[1] = Vec3(0, 0, s.size[1]);
             return 2;
-        case Solid::box:
+        case Collider::box:
             for (int i = 0; i < 8; ++i)
                 out[i] = Vec3(i & 1 ? s.size[0] : -s.size[0], i & 2 ? s.size[1] : -s.size[1], i & 4 ? s.size[2] : -s.size[2]);
             return 8;
-        case Solid::cylinder: {  // on the lower disc four points of its rim, the lowest among them; one of the upper
+        case Collider::cylinder: {  // four points of the lower rim, the lowest one included, and one of the upper rim
             const double across = std::hypot(down[0], down[1]);
             const Vec3 e = across > 1e-9 ? Vec3(down[0] / across, down[1] / across, 0) : Vec3(1, 0, 0);
             const Vec3 f(-e[1], e[0], 0);
@@ -35,7 +35,7 @@ int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius) {
             out[4] = s.size[0] * e - Vec3(0, 0, z);
             return 5;
         }
-        case Solid::ellipsoid: {
+        case Collider::ellipsoid: {
             const Vec3 scaled = s.size.cwiseProduct(down);
             out[0] = s.size.cwiseProduct(scaled) / std::max(scaled.norm(), tiny);
             return 1;
@@ -44,7 +44,7 @@ int corners(const Solid& s, const Vec3& down, Vec3* out, double& radius) {
     }
 }
 
-void nearest_on_rods(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s,
+void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s,
                      double& t) {
     const Vec3 r = a - b;
     const double along = d1.dot(d2), c = d1.dot(r), f = d2.dot(r), denominator = 1 - along * along;
@@ -60,13 +60,12 @@ namespace {
 
 // --- planes ---------------------------------------------------------------------------------------------------------
 
-// A mesh's corners: those within `margin` of the plane, at most 8, the ones furthest apart kept.
-int hull_on_plane(const Solid& s, const Pose& A, const Vec3& n, const Vec3& at, double margin, ContactPoint* out) {
+// Corners of a mesh within `margin` of the plane: the lowest one and, in each of eight directions, the farthest one.
+int mesh_on_plane(const Collider& s, const Pose& A, const Vec3& n, const Vec3& at, double margin, ContactPoint* out) {
     Points points{out};
     double lowest = INFINITY;
     for (const Vec3& v : s.vertices) lowest = std::min(lowest, n.dot(A.act(v) - at));
     if (lowest > margin) return 0;
-    // the lowest corner in each of eight directions across the plane, near the lowest height
     const double band = lowest + std::max(margin - lowest, 0.0);
     const Vec3 e = (std::abs(n[0]) < 0.9 ? n.cross(Vec3::UnitX()) : n.cross(Vec3::UnitY())).normalized();
     const Vec3 f = n.cross(e);
@@ -95,10 +94,10 @@ int hull_on_plane(const Solid& s, const Pose& A, const Vec3& n, const Vec3& at, 
     return points.count;
 }
 
-int on_plane(const Solid& a, const Pose& A, const Pose& B, double margin, ContactPoint* out) {
+int shape_on_plane(const Collider& a, const Pose& A, const Pose& B, double margin, ContactPoint* out) {
     const Vec3 n = B.R.col(2);
-    if (n.dot(A.p - B.p) - a.reach > margin) return 0;
-    if (a.kind == Solid::mesh) return hull_on_plane(a, A, n, B.p, margin, out);
+    if (n.dot(A.p - B.p) - a.bounding_radius > margin) return 0;
+    if (a.kind == Collider::mesh) return mesh_on_plane(a, A, n, B.p, margin, out);
     Vec3 corner[8];
     double radius;
     const int count = corners(a, -(A.R.transpose() * n), corner, radius);
@@ -111,23 +110,23 @@ int on_plane(const Solid& a, const Pose& A, const Pose& B, double margin, Contac
     return points.count;
 }
 
-// --- balls and rods --------------------------------------------------------------------------------------------------
+// --- spheres and capsules --------------------------------------------------------------------------------------------------
 
-// Nearest point of a solid to x (its own axes), the outward normal there, and the distance, negative inside.
-double nearest(const Solid& s, const Vec3& x, Vec3& normal) {
+// Signed distance from x (collider's axes) to the surface, negative inside, and the outward normal at the nearest point.
+double signed_distance(const Collider& s, const Vec3& x, Vec3& normal) {
     switch (s.kind) {
-        case Solid::sphere: {
+        case Collider::sphere: {
             const double d = x.norm();
             normal = d > tiny ? Vec3(x / d) : Vec3(Vec3::UnitZ());
             return d - s.size[0];
         }
-        case Solid::capsule: {
+        case Collider::capsule: {
             const Vec3 away = x - Vec3(0, 0, std::clamp(x[2], -s.size[1], s.size[1]));
             const double d = away.norm();
             normal = d > tiny ? Vec3(away / d) : Vec3(Vec3::UnitX());
             return d - s.size[0];
         }
-        case Solid::box: {
+        case Collider::box: {
             const Vec3 q = x.cwiseMax(-s.size).cwiseMin(s.size), away = x - q;
             const double d = away.norm();
             if (d > tiny) {
@@ -141,7 +140,7 @@ double nearest(const Solid& s, const Vec3& x, Vec3& normal) {
             normal[face] = x[face] < 0 ? -1 : 1;
             return -depth[face];
         }
-        case Solid::cylinder: {
+        case Collider::cylinder: {
             const double r = std::hypot(x[0], x[1]);
             const Vec3 side = r > tiny ? Vec3(x[0] / r, x[1] / r, 0) : Vec3(Vec3::UnitX());
             const double out = r - s.size[0], over = std::abs(x[2]) - s.size[1];
@@ -158,38 +157,39 @@ double nearest(const Solid& s, const Vec3& x, Vec3& normal) {
     }
 }
 
-bool ball_on_solid(const Vec3& centre, double radius, const Solid& b, const Pose& B, double margin, Points& points) {
+bool sphere_on_collider(const Vec3& centre, double radius, const Collider& b, const Pose& B, double margin, Points& points) {
     Vec3 n;
-    const double gap = nearest(b, B.R.transpose() * (centre - B.p), n) - radius;
+    const double gap = signed_distance(b, B.R.transpose() * (centre - B.p), n) - radius;
     if (gap >= margin) return false;
     n = B.R * n;
     points.add(centre - (radius + 0.5 * gap) * n, n, gap);
     return true;
 }
 
-int rods(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
+int capsule_on_capsule(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
     const Vec3 da = A.R.col(2), db = B.R.col(2);
     const double radius = a.size[0];
     double s, t;
-    nearest_on_rods(A.p, da, B.p, db, a.size[1], b.size[1], s, t);
-    ball_on_solid(A.p + s * da, radius, b, B, margin, points);
-    if (std::abs(da.dot(db)) > 0.999)  // side by side: both ends of what they share
+    nearest_on_segments(A.p, da, B.p, db, a.size[1], b.size[1], s, t);
+    sphere_on_collider(A.p + s * da, radius, b, B, margin, points);
+    if (std::abs(da.dot(db)) > 0.999)  // nearly parallel: both ends of the part along which they overlap
         for (double end : {-a.size[1], a.size[1]}) {
             const double other = std::clamp(db.dot(A.p + end * da - B.p), -b.size[1], b.size[1]);
             const double back = std::clamp(da.dot(B.p + other * db - A.p), -a.size[1], a.size[1]);
-            if (std::abs(back - s) > 0.1 * a.size[1]) ball_on_solid(A.p + back * da, radius, b, B, margin, points);
+            if (std::abs(back - s) > 0.1 * a.size[1]) sphere_on_collider(A.p + back * da, radius, b, B, margin, points);
         }
     return points.count;
 }
 
-// The distance to a convex solid is convex along the rod: golden section, and the ends where they are near as well.
-int rod_on_solid(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
+// The distance to a convex collider is convex along the capsule's axis: golden-section search for its minimum. The ends are
+// contact points too where they are nearly as close.
+int capsule_on_collider(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
     Points points{out};
     const Vec3 d = A.R.col(2);
     const double half = a.size[1];
     Vec3 n;
-    auto distance = [&](double s) { return nearest(b, B.R.transpose() * (A.p + s * d - B.p), n); };
+    auto distance = [&](double s) { return signed_distance(b, B.R.transpose() * (A.p + s * d - B.p), n); };
     double low = -half, high = half;
     constexpr double golden = 0.6180339887498949;
     double x1 = high - golden * (high - low), x2 = low + golden * (high - low), f1 = distance(x1), f2 = distance(x2);
@@ -209,58 +209,58 @@ int rod_on_solid(const Solid& a, const Pose& A, const Solid& b, const Pose& B, d
         }
     const double s = 0.5 * (low + high), best = distance(s), ends[2] = {distance(-half), distance(half)};
     for (int i = 0; i < 2; ++i)
-        if (ends[i] < best + 0.05 * half) ball_on_solid(A.p + (i ? half : -half) * d, a.size[0], b, B, margin, points);
-    if (std::min(ends[0], ends[1]) > best + 1e-6 * half) ball_on_solid(A.p + s * d, a.size[0], b, B, margin, points);
+        if (ends[i] < best + 0.05 * half) sphere_on_collider(A.p + (i ? half : -half) * d, a.size[0], b, B, margin, points);
+    if (std::min(ends[0], ends[1]) > best + 1e-6 * half) sphere_on_collider(A.p + s * d, a.size[0], b, B, margin, points);
     return points.count;
 }
 
-bool round(Solid::Kind kind) { return kind == Solid::sphere || kind == Solid::capsule; }
-bool near_known(Solid::Kind kind) { return round(kind) || kind == Solid::box || kind == Solid::cylinder; }
+bool has_round_ends(Collider::Kind kind) { return kind == Collider::sphere || kind == Collider::capsule; }
+bool has_signed_distance(Collider::Kind kind) { return has_round_ends(kind) || kind == Collider::box || kind == Collider::cylinder; }
 
-int ordered(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
-    if (b.kind == Solid::plane) return on_plane(a, A, B, margin, out);
-    if (b.kind == Solid::height_field) return on_field(a, A, b.field, B, margin, out);
-    if (a.kind == Solid::sphere && near_known(b.kind)) {
+int collide_in_order(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+    if (b.kind == Collider::plane) return shape_on_plane(a, A, B, margin, out);
+    if (b.kind == Collider::height_field) return shape_on_field(a, A, b.field, B, margin, out);
+    if (a.kind == Collider::sphere && has_signed_distance(b.kind)) {
         Points points{out};
-        ball_on_solid(A.p, a.size[0], b, B, margin, points);
+        sphere_on_collider(A.p, a.size[0], b, B, margin, points);
         return points.count;
     }
-    if (a.kind == Solid::capsule && b.kind == Solid::capsule) return rods(a, A, b, B, margin, out);
-    if (a.kind == Solid::capsule && near_known(b.kind)) return rod_on_solid(a, A, b, B, margin, out);
-    if (a.kind == Solid::box && b.kind == Solid::box) return boxes(a, A, b, B, margin, out);
+    if (a.kind == Collider::capsule && b.kind == Collider::capsule) return capsule_on_capsule(a, A, b, B, margin, out);
+    if (a.kind == Collider::capsule && has_signed_distance(b.kind)) return capsule_on_collider(a, A, b, B, margin, out);
+    if (a.kind == Collider::box && b.kind == Collider::box) return box_on_box(a, A, b, B, margin, out);
     return -1;
 }
 
-// Whether the pair is known with `a` first.
-bool known(Solid::Kind a, Solid::Kind b) {
-    if (b == Solid::plane || b == Solid::height_field) return a != Solid::plane && a != Solid::height_field;
-    return (a == Solid::sphere && near_known(b)) || (a == Solid::capsule && near_known(b) && b != Solid::sphere) ||
-           (a == Solid::box && b == Solid::box);
+// Whether collide_in_order handles the pair.
+bool handled_in_order(Collider::Kind a, Collider::Kind b) {
+    if (b == Collider::plane || b == Collider::height_field) return a != Collider::plane && a != Collider::height_field;
+    return (a == Collider::sphere && has_signed_distance(b)) || (a == Collider::capsule && has_signed_distance(b) && b != Collider::sphere) ||
+           (a == Collider::box && b == Collider::box);
 }
 
 }  // namespace
 
-void Solid::measure() {
+void Collider::compute_bounding_radius() {
     switch (kind) {
-        case sphere: reach = size[0]; break;
-        case capsule: reach = size[0] + size[1]; break;
-        case cylinder: reach = std::hypot(size[0], size[1]); break;
-        case box: reach = size.norm(); break;
-        case ellipsoid: reach = size.maxCoeff(); break;
+        case sphere: bounding_radius = size[0]; break;
+        case capsule: bounding_radius = size[0] + size[1]; break;
+        case cylinder: bounding_radius = std::hypot(size[0], size[1]); break;
+        case box: bounding_radius = size.norm(); break;
+        case ellipsoid: bounding_radius = size.maxCoeff(); break;
         case mesh:
-            reach = 0;
-            for (const Vec3& v : vertices) reach = std::max(reach, v.norm());
+            bounding_radius = 0;
+            for (const Vec3& v : vertices) bounding_radius = std::max(bounding_radius, v.norm());
             break;
         case plane:
-        case height_field: reach = INFINITY; break;
+        case height_field: bounding_radius = INFINITY; break;
     }
 }
 
-bool compiled(Solid::Kind a, Solid::Kind b) { return known(a, b) || known(b, a); }
+bool has_closed_form(Collider::Kind a, Collider::Kind b) { return handled_in_order(a, b) || handled_in_order(b, a); }
 
-int collide(const Solid& a, const Pose& A, const Solid& b, const Pose& B, double margin, ContactPoint* out) {
-    if (known(a.kind, b.kind)) return ordered(a, A, b, B, margin, out);
-    const int count = ordered(b, B, a, A, margin, out);
+int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+    if (handled_in_order(a.kind, b.kind)) return collide_in_order(a, A, b, B, margin, out);
+    const int count = collide_in_order(b, B, a, A, margin, out);
     for (int i = 0; i < count; ++i) out[i].normal = -out[i].normal;
     return count;
 }

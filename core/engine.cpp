@@ -19,6 +19,7 @@ void bind_engine(nb::module_& module) {
         .def("add_spring", &Engine::add_spring)
         .def("add_row", &Engine::add_row)
         .def("prepare", &Engine::prepare)
+        .def("absorb_gaps", &Engine::absorb_gaps)
         .def("set_loads", &Engine::set_loads)
         .def("set_handles", &Engine::set_handles)
         .def("set_gravity", &Engine::set_gravity)
@@ -47,33 +48,44 @@ void bind_engine(nb::module_& module) {
                  expect(x, e.system.unknowns());
                  return e.system.motion_size(x.data());
              })
-        .def_prop_ro("active", [](const Engine& e) { return e.system.active(); })
-        .def_prop_ro("gap_size", [](const Engine& e) { return e.system.gap_size(); })
-        .def_prop_ro("imbalance", [](const Engine& e) { return e.system.imbalance(); })
+        .def_prop_ro("active", [](const Engine& e) { return e.settled().active(); })
+        .def_prop_ro("gap_size", [](const Engine& e) { return e.settled().gap_size(); })
+        .def_prop_ro("imbalance", [](const Engine& e) { return e.settled().imbalance(); })
         .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
         .def_prop_ro("axis_rows", &Engine::axis_rows)
         .def_prop_ro("lambda_rows", &Engine::lambda_rows)
         .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })
         .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
-        .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->iterations; })
-        .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->factorisations; })
+        .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
+        .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
+        .def_prop_ro("unsettled", [](const Engine& e) {
+            const auto& u = e.stepper->unsettled;
+            return std::make_tuple(u.axis, u.joint, u.row, u.size);
+        })
+        .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
+        .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
+        .def("use_passes", [](Engine& e, bool use) {
+            e.settle();
+            e.stepper->use_passes(use);
+        })
         .def_prop_ro("operations", [](Engine& e) { return e.system.fronts().operations(); })
         .def_prop_ro("storage", [](Engine& e) { return e.system.fronts().storage(); })
-        .def_prop_ro("poses", [](const Engine& e) { return poses(e.system.state.H); },
+        .def_prop_ro("poses", [](const Engine& e) { return poses(e.settled().state.H); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("q", [](const Engine& e) { return numpy(e.system.state.q, {e.system.state.q.size()}); },
+        .def_prop_ro("q", [](const Engine& e) { return numpy(e.settled().state.q, {e.system.state.q.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.system.state.mu, {e.system.state.mu.size()}); },
+        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.settled().state.mu, {e.system.state.mu.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.system.rate, {e.system.rate.size()}); },
+        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.settled().rate, {e.system.rate.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.system.state.lambda); },
+        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.settled().state.lambda); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.system.gaps()); },
+        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.settled().gaps()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.system.velocity); },
+        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.settled().velocity); },
                      nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
+            e.settled();
             return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());
         });
 }

@@ -99,6 +99,12 @@ class Engine {
         system.prepare();
     }
 
+    void absorb_gaps(const Doubles& q, double below) {
+        expect(q, system.axes());
+        system.state.q = doubles(q);
+        system.absorb_gaps(below);
+    }
+
     void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
                    const std::vector<bool>& world) {
         const auto at = vectors<3>(points);
@@ -132,6 +138,7 @@ class Engine {
     }
 
     void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        settle();
         expect(q, system.axes());
         expect(lambda, 6 * system.joints.size());
         expect(mu, system.rows.size());
@@ -142,6 +149,7 @@ class Engine {
 
     // Right-hand side of Newton's step.
     Array evaluate(bool tangent) {
+        settle();
         {
             nb::gil_scoped_release release;
             system.evaluate(tangent);
@@ -222,10 +230,22 @@ class Engine {
         stepper->start(vectors<6>(velocities), doubles(rates));
     }
 
+    // The system as it is after the last step, for whoever looks at it or changes it.
+    const System& settled() const {
+        if (stepper) stepper->sync();
+        return system;
+    }
+    void settle() {
+        if (!stepper) return;
+        stepper->sync();
+        stepper->changed();
+    }
+
     // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
     int step(const std::vector<int>& driven, const Doubles& targets, int n) {
         expect(targets, driven.size() * n);
         nb::gil_scoped_release release;
+        stepper->refresh();
         for (int k = 0; k < n; ++k)
             if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
         return n;
@@ -233,6 +253,7 @@ class Engine {
 
     // Everything the next step depends on, as one flat array, and back.
     Array history() const {
+        settled();
         const History& h = stepper->history;
         std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
         auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
@@ -246,6 +267,7 @@ class Engine {
         for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
             for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
         for (int a : system.active()) flat.push_back(a);
+        stepper->save(flat);
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
     }
@@ -255,8 +277,10 @@ class Engine {
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();
-        if (size != 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod)
+        const std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
+        if (size != own + stepper->saved_size())
             throw std::invalid_argument("array of unexpected size");
+        const double* passes = at + own;
         stepper->time = *at++;
         stepper->fresh = *at++ != 0;
         for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
@@ -287,6 +311,7 @@ class Engine {
         system.momentum = h.momentum;
         system.set_active(active);
         h.H = system.state.H;
+        stepper->restore(passes);
     }
 };
 

@@ -128,7 +128,7 @@ bool Floating::begin() {
     return fresh_.allFinite();
 }
 
-Vec6 Floating::drift(int e) const {
+Vec6 Floating::free_velocity(int e) const {
     const Vec6 all = moved_by(tips[e].link);
     const Vec3 w = all.tail<3>(), at = links[tips[e].link].pose.act(tips[e].fixed.p);
     return stack(base.R * (all.head<3>() + w.cross(at)), base.R * w);

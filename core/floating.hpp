@@ -64,7 +64,7 @@ class Floating : public Participant {
 
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return base * links[tips[i].link].pose * tips[i].fixed; }
-    Vec6 drift(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
     bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;

@@ -1,4 +1,4 @@
-// Python's view of a reduced model on a moving base.
+// Bindings of the time stepping of a reduced model on a moving base.
 #include <nanobind/ndarray.h>
 
 #include "arrays.hpp"
@@ -124,7 +124,6 @@ void bind_floating(nb::module_& module) {
              })
         .def_prop_ro("participant", [](FloatingCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
-        .def_prop_ro("energy", [](const FloatingCore& c) { return c.model.energy(); })
         .def_prop_ro("y", [](const FloatingCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const FloatingCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
         .def_prop_ro("momentum", [](const FloatingCore& c) { return copied(Vector(c.model.momentum)); },

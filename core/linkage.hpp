@@ -19,6 +19,10 @@
 
 namespace supple {
 
+namespace linkage {
+struct Assembly;
+}
+
 class Linkage {
    public:
     enum class Measure { absolute_linkage, relative_linkage, absolute_joint, relative_joint };
@@ -36,7 +40,7 @@ class Linkage {
     };
     struct Outcome {
         int computed = 0;  // joints whose acceleration was computed
-        double bound = 0;  // of the error, by the measure asked for
+        double bound = 0;  // of the error, by the measure asked for, rounding included
     };
 
     // the description, to be filled in before prepare()
@@ -59,7 +63,8 @@ class Linkage {
 
     // Accelerations of those joints that matter (algorithm of 4.3), then if dt > 0 a step from rest,
     // q += 1/2 qdd dt^2. Stops when the bound is at most `error`, or after `seconds`, or after `most` joints.
-    // `complete`: all joints, without total accelerations (the divide-and-conquer algorithm alone).
+    // `complete`: a full pass over all joints, without total accelerations (the divide-and-conquer algorithm alone). A
+    // full pass also replaces an adaptive one that would take more operations, unless seconds or joints are limited.
     Outcome advance(double dt, double error, Measure measure, bool complete,
                     double seconds = std::numeric_limits<double>::infinity(), int most = -1);
     // The joint accelerations for given joint forces alone, without loads and gravity: M^-1 tau.
@@ -69,6 +74,11 @@ class Linkage {
     Pose pose(int body) const;              // in O(depth)
     void write_poses(std::vector<Pose>& poses) const;
     bool rebuild(bool totals);              // all coefficients anew
+
+    // Operations (multiplications, roughly) of the last pass and of a full pass, estimated from the sizes of the blocks.
+    double operations() const { return operations_; }
+    double full_operations() const { return full_operations_; }
+    void set_switching(bool on) { switching_ = on; }  // whether a full pass may replace an adaptive one
 
     const std::vector<int>& moved() const { return moved_; }
     const std::vector<double>& accelerations() const { return acceleration_; }
@@ -88,6 +98,9 @@ class Linkage {
         std::int8_t left_handles = 1;
         std::int8_t right_keeps = 0;  // 0: its handle is used up; 1: it stays; 2: another one stays
         bool top_first = false;
+        int columns = 0;  // of the elimination: joint axes, and the rank of the left part's compliance
+        int rank = 0;     // of the compliance of its bottom
+        int stacked = 0;  // columns of that compliance before compression; 0 where none is needed
         int slot = 0;  // of its coefficients during a sweep
         std::size_t motion = 0, descent = 0, total = 0;
     };
@@ -108,14 +121,15 @@ class Linkage {
     std::vector<Node> nodes_;  // children before parents
     std::vector<Leaf> leaves_;
     std::vector<int> main_leaf_, joint_node_;
-    std::vector<Mat6> leaf_inverse_;
+    std::vector<Mat6> leaf_inertia_;
     std::vector<Vec6> leaf_bias_, body_wrench_;
     std::vector<double> motion_, descent_, total_, slots_;
+    std::vector<double> magnification_;  // of a node: largest magnification of rounding errors in its eliminations
     bool fleeting_ = false;  // coefficients of parts live in slots_
-    static constexpr std::size_t slot_size = 240;
+    static constexpr std::size_t slot_size = 600;
     double* assembly(const Node& n) { return fleeting_ ? slots_.data() + slot_size * n.slot : motion_.data() + n.motion; }
     std::vector<Pose> across_, offset_, bottom_;  // of a joint: T; of a node: right top and bottom, in its top
-    std::vector<Vec6> subspace_;                  // of an axis, in the parent's frame
+    std::vector<Vec6> subspace_;                  // of an axis, in the body's frame
     std::vector<double> force_, drive_;           // of an axis: applied; applied and spring
     std::vector<Load> loads_;
     std::vector<char> load_active_;  // 0 no, 1 yes, 2 to be taken off
@@ -123,7 +137,7 @@ class Linkage {
     // scratch
     std::vector<std::uint8_t> mark_;
     std::vector<std::vector<int>> dirty_;  // by height
-    std::vector<Vec6> handle_force_;       // two a node
+    std::vector<Vec6> handle_input_;       // two a node
     std::vector<double> node_total_;
     std::vector<std::pair<double, int>> queue_;
     std::vector<int> moved_, visited_;
@@ -134,21 +148,40 @@ class Linkage {
     int now_ = 0, singular_ = -1;
     bool all_dirty_ = true, totals_current_ = false;
 
+    // choosing between an adaptive and a full pass
+    static constexpr double bias_share = 0.25;  // operations of an update of the forces alone, of those of the whole
+    std::vector<float> update_operations_;      // of a node: coefficients and total acceleration
+    double full_operations_ = 0, all_update_operations_ = 0, visit_operations_ = 0, operations_ = 0, last_visits_ = 0;
+    int full_passes_ = 0;       // since the last adaptive one
+    bool switching_ = true;
+    bool full_mode_ = false;    // adaptive passes are being replaced by full ones
+    bool return_pays_ = false;  // adaptive passes look cheaper again
+    void count_operations();
+    bool full_pass_is_cheaper();
+    double pending_operations() const;
+    void consider_return(double error, Measure measure);
+
     // the tree
     struct Builder;
     void lay_out();
 
     // coefficients
-    struct Half {  // a child: its blocks, or a leaf's
-        const double *ff, *fs, *ss, *bf, *bs, *R, *r, *rho;
+    struct Part {  // coefficients of a child, a node or a leaf; see Assembly and Total
+        const double *I, *Y, *F, *p, *s, *R, *r, *rho;
+        int rank;       // columns of F
+        bool triangle;  // F' is upper triangular
     };
-    Half half(int child) const;
+    Part part(int child) const;
     bool update(int node, bool moved, bool totals);
     template <int A, int B>
     bool join(const Node& n, bool moved, bool totals);
     bool attach(const Node& n, bool moved, bool totals);
     template <int A, int B>
-    void join_total(const Node& n, const Half& a, const Half& b, bool moved);
+    void join_total(const Node& n, const Part& a, const Part& b, bool moved);
+    void constants(const Node& n, const linkage::Assembly& whole, const Part& b, const double* s, double* t,
+                   double* sizes) const;
+    void write_constants(const Node& n, const linkage::Assembly& whole, const double* t, const double* sizes,
+                         double* s_0, double* a_0, double* q_0, double* size) const;
     void place_joint(int body);
     void drive(int joint);
     void redrive(int axis);
@@ -159,7 +192,7 @@ class Linkage {
     void take_loads();
 
     // accelerations
-    void descend(int node);
+    double descend(int node);
     double total(int node) const;
     void integrate(double dt, bool all);
 };

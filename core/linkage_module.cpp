@@ -170,6 +170,9 @@ void bind_linkage(nb::module_& module) {
         .def("moved", [](const LinkageCore& c) { return numbers(c.linkage.moved()); })
         .def("accelerations", [copy](const LinkageCore& c) { return copy(c.linkage.accelerations()); })
         .def("q", [copy](const LinkageCore& c) { return copy(c.linkage.q); })
+        .def("set_switching", [](LinkageCore& c, bool on) { c.linkage.set_switching(on); })
+        .def_prop_ro("operations", [](const LinkageCore& c) { return c.linkage.operations(); })
+        .def_prop_ro("full_operations", [](const LinkageCore& c) { return c.linkage.full_operations(); })
         .def_prop_ro("depth", [](const LinkageCore& c) { return c.linkage.depth(); })
         .def_prop_ro("bytes", [](const LinkageCore& c) { return c.linkage.bytes(); });
 }

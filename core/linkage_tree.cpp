@@ -9,7 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "linkage.hpp"
+#include "linkage_blocks.hpp"
 
 namespace supple {
 
@@ -145,12 +145,11 @@ void Linkage::prepare() {
     const int bodies = static_cast<int>(parent.size());
     main_leaf_.assign(bodies, -1);
     joint_node_.assign(bodies, -1);
-    leaf_inverse_.resize(leaves_.size());
+    leaf_inertia_.resize(leaves_.size());
     for (std::size_t l = 0; l < leaves_.size(); ++l) {
         const int body = leaves_[l].body;
         if (leaves_[l].main) main_leaf_[body] = static_cast<int>(l);
-        leaf_inverse_[l] = builder.shares[body] * inertia[body].inverse();
-        leaf_inverse_[l] = (leaf_inverse_[l] + leaf_inverse_[l].transpose().eval()) / 2;
+        leaf_inertia_[l] = (inertia[body] + inertia[body].transpose()) / (2.0 * builder.shares[body]);
     }
     lay_out();
 }
@@ -176,7 +175,7 @@ void Linkage::lay_out() {
                 nodes_[child].up = static_cast<int>(i);
                 nodes_[child].top_first = nodes_[child].handles == 1 || child == n.right;
                 n.height = std::max(n.height, nodes_[child].height + 1);
-                n.rows += 6;
+                if (child == n.right || n.left_handles == 2) n.rows += 6;
             }
         }
         if (idle.empty()) idle.push_back(slots++);
@@ -189,15 +188,24 @@ void Linkage::lay_out() {
         n.descent = descent;
         n.total = total;
         if (n.kind != united) {
-            motion += rounded((h == 2 ? 108 : 36 * h) + 6 * h + 36 + 6 * k + k * k);
-            descent += rounded(36 * h + 6 + 6 * h * k + k);
+            const bool left_bottom = n.left_handles == 2, right_bottom = n.right_keeps == 2;
+            n.columns = static_cast<int>(k) + (left_bottom ? nodes_[n.left].rank : 0);
+            if (h == 2) {
+                const int columns = n.columns + (right_bottom ? nodes_[n.right].rank : 0);
+                n.rank = std::min(6, columns);
+                n.stacked = columns > 6 ? columns : 0;
+                if (n.stacked && right_bottom && !nodes_[n.right].stacked) n.rows += 6;
+            }
+            motion += rounded(linkage::Assembly::size(h, n.columns, n.stacked));
+            descent += rounded(linkage::Descent::size_of(h, k, left_bottom, n.right >= 0, right_bottom));
         }
-        total += n.kind == joined ? rounded(36 * h * h + 6 * h + 1 + 6 * h + 6 * h * ((n.rows + 3) / 4 * 4)) : 1;
+        total += n.kind == joined ? rounded(linkage::Total::size(6 * h, n.rows)) : 1;
     }
     motion_.assign(motion, 0.0);
     descent_.assign(descent, 0.0);
     slots_.assign(slot_size * slots, 0.0);
     total_.assign(total, 0.0);
+    magnification_.assign(count, 1.0);
     leaf_bias_.assign(leaves_.size(), Vec6::Zero());
     const std::size_t bodies = parent.size();
     body_wrench_.assign(bodies, Vec6::Zero());
@@ -211,7 +219,7 @@ void Linkage::lay_out() {
     world_.resize(count);
     mark_.assign(count, clean);
     stamp_.assign(count, 0);
-    handle_force_.assign(2 * count, Vec6::Zero());
+    handle_input_.assign(2 * count, Vec6::Zero());
     node_total_.assign(count, 0.0);
     dirty_.resize(nodes_.back().height + 1);
     wanted_.resize(nodes_.back().height + 1);
@@ -223,6 +231,31 @@ void Linkage::lay_out() {
         drive(static_cast<int>(b));
     }
     for (std::size_t i = 0; i < count; ++i) place_node(static_cast<int>(i));
+    count_operations();
+}
+
+// Multiplications, from the sizes of the blocks; `indirect` stands for the slower memory accesses of an adaptive pass.
+void Linkage::count_operations() {
+    constexpr double indirect = 1.5, kinematics = 150;
+    double visits = 0;
+    full_operations_ = all_update_operations_ = 0;
+    update_operations_.assign(nodes_.size(), 0.0f);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        const Node& n = nodes_[i];
+        if (n.kind == united) continue;
+        const double m = n.columns, k = n.joint < 0 ? 0 : joints[n.joint].count, h = n.handles, N = 6 * h;
+        const bool left_bottom = n.left_handles == 2, right_node = n.right >= 0, right_bottom = n.right_keeps == 2;
+        double join = kinematics + m * (48 + 12 * m) + m * m * m / 6;
+        if (h > 0) join += 432 + 72 * m + (left_bottom ? 216 : 0) + 6 * h * m * m / 2;
+        if (h == 2) join += 36 * m + (right_bottom ? 36 * m + 216 : 0) + (right_node ? 36 * m : 0) + 24.0 * 6 * n.stacked;
+        const double descend = 36 * h * (left_bottom + right_node) + 6 * h * k + (right_bottom ? 36 : 0);
+        const double total = n.kind == joined ? 2 * N * N * n.rows + 216 * h * (left_bottom + 2 * right_node) : 40;
+        update_operations_[i] = static_cast<float>(indirect * (join + total));
+        all_update_operations_ += update_operations_[i];
+        full_operations_ += join + descend;
+        visits += indirect * (descend + N * N + 60);
+    }
+    visit_operations_ = visits / static_cast<double>(nodes_.size());
 }
 
 int Linkage::depth() const { return nodes_.back().height; }
@@ -235,8 +268,9 @@ std::vector<int> Linkage::leaf_bodies() const {
 
 std::size_t Linkage::bytes() const {
     const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-    return of(nodes_) + of(leaves_) + of(leaf_inverse_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(descent_) + of(total_) +
-           of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_force_) + of(node_total_) +
+    return of(nodes_) + of(leaves_) + of(leaf_inertia_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(descent_) + of(total_) +
+           of(magnification_) + of(update_operations_) +
+           of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_input_) + of(node_total_) +
            of(joints) + of(axes) + of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
 }
 

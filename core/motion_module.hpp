@@ -1,4 +1,4 @@
-// What every model in motion offers to Python.
+// Bindings that the cores of all simulated models share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,15 +24,18 @@ inline void hold(Pulled& what, bool held, const Doubles& point, const Doubles& t
     what.damping = damping;
 }
 
-// Core has `model`, `tip(i)` and, if it shows links, `update()` and their `poses` (links, 4, 4).
+// Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4).
 template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
-    core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) { pull(c.tip(tip), wrench, world); });
+    core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) {
+        pull(c.tip(tip), wrench, world);
+        if constexpr (requires { c.model.loads_changed(); }) c.model.loads_changed();
+    });
     core.def("set_handle", [](Core& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
                               double damping) { hold(c.tip(tip), held, point, target, stiffness, damping); });
     core.def_prop_ro("time", [](const Core& c) { return c.model.time; });
-    // n steps, each followed by an update of all links if asked for; returns how many succeeded
+    // n time steps, each followed by an update of all links if `show`; returns the number of successful steps
     core.def("step", [](Core& c, int n, bool show) {
         nb::gil_scoped_release release;
         for (int k = 0; k < n; ++k) {
@@ -44,7 +47,7 @@ void bind_motion(nanobind::class_<Core>& core) {
     });
     if constexpr (requires(Core& c) { c.update(); }) {
         core.def("update", &Core::update);
-        // the links' poses as of the last update: a view that later updates change
+        // the links' poses as of the last update: a view of memory that later updates overwrite
         core.def_prop_ro("poses", [](Core& c) {
             return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
         }, nb::rv_policy::automatic);

@@ -98,6 +98,7 @@ void Links::run(const Block& block, int index) {
 
 // --- tree -----------------------------------------------------------------------------------------------------------
 
+typedef long long FourPlaces __attribute__((vector_size(32)));
 constexpr Tree::Frame unit = {{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {}}};
 
 Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
@@ -106,12 +107,12 @@ Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
     return result;
 }
 
-Tree::Shown Tree::add(Step step) {
+Tree::FixedFrame Tree::add(AxisTransform step) {
     Pose on_axis;
     if (step.size == 1) {
         const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
         const bool turns = !w.isZero(0);
-        on_axis.R = Eigen::Quaterniond::FromTwoVectors(Vec3::UnitZ(), turns ? w : v).toRotationMatrix();
+        on_axis.R = rotation_from_z(turns ? w : v);
         on_axis.p = w.cross(v);
         step.fixed = step.fixed * on_axis;
         step.twist[0] << 0, 0, (turns ? w.dot(v) : v.norm()), 0, 0, (turns ? 1.0 : 0.0);
@@ -121,7 +122,7 @@ Tree::Shown Tree::add(Step step) {
 }
 
 void Tree::prepare() {
-    for (const Step& step : steps) {
+    for (const AxisTransform& step : steps) {
         const bool single = step.size == 1;
         motions_.push_back({rows(step.fixed.R, step.fixed.p), step.twist[0][2], step.before, step.axis, single});
         if (!single) continue;
@@ -161,7 +162,7 @@ void Tree::move(const double* q) {
                 const Four keeps = {*cosine, *cosine, 1, 1}, swaps = {*sine, -*sine, 0, 0};
                 for (int r = 0; r < 3; ++r) {
                     const Four row = motion.fixed.row[r];
-                    local.row[r] = keeps * row + swaps * __builtin_shufflevector(row, row, 1, 0, 3, 2);
+                    local.row[r] = keeps * row + swaps * SUPPLE_SHUFFLE(FourPlaces, row, row, 1, 0, 3, 2);
                 }
                 ++sine, ++cosine;
                 if (motion.slide != 0)
@@ -189,7 +190,7 @@ void Tree::move(const double* q) {
     }
 }
 
-Pose Tree::frame(const Shown& shown) const {
+Pose Tree::frame(const FixedFrame& shown) const {
     if (shown.step < 0) return shown.fixed;
     const Frame& frame = frames_[shown.step];
     Pose base;
@@ -212,9 +213,71 @@ void Tree::write(int step, const Rows& fixed, double* out) const {
 
 // --- the model ------------------------------------------------------------------------------------------------------
 
-void Reduced::prepare() {
+// Whether a symmetric matrix is positive definite (its Cholesky factorisation exists).
+static bool positive_definite(Matrix a) {
+    const Eigen::Index n = a.rows();
+    for (Eigen::Index k = 0; k < n; ++k) {
+        if (!(a(k, k) > 0)) return false;
+        for (Eigen::Index i = k + 1; i < n; ++i) {
+            const double factor = a(i, k) / a(k, k);
+            for (Eigen::Index j = k + 1; j <= i; ++j) a(i, j) -= factor * a(j, k);
+        }
+    }
+    return true;
+}
+
+// -dg/dxi of g = Jr(xi)^T w at xi = 0, for a wrench w = (f, tau) at the origin of a tip, in its axes, that is fixed in the
+// world or in the tip. Jr^T contributes -1/2 ad(xi)^T w, and a wrench fixed in the world changes by ([f], [tau]) times
+// the rotation.
+static Mat6 wrench_geometric_stiffness(const Vec6& wrench, bool world) {
+    const Mat3 f = skew(Vec3(wrench.head<3>())), tau = skew(Vec3(wrench.tail<3>()));
+    Mat6 K = Mat6::Zero();
+    K.topRightCorner<3, 3>() = 0.5 * f;
+    K.bottomLeftCorner<3, 3>() = 0.5 * f;
+    K.bottomRightCorner<3, 3>() = 0.5 * tau;
+    if (world) {
+        K.topRightCorner<3, 3>() -= f;
+        K.bottomRightCorner<3, 3>() -= tau;
+    }
+    return K;
+}
+
+// The same for a force fixed in the world that acts at a point of the tip; both in the tip's axes.
+static Mat6 force_geometric_stiffness(const Vec3& force, const Vec3& point) {
+    Mat6 K = wrench_geometric_stiffness(stack(force, point.cross(force)), false);
+    K.topRightCorner<3, 3>() -= skew(force);
+    K.bottomRightCorner<3, 3>() -= skew(point) * skew(force);
+    return K;
+}
+
+Matrix Reduced::geometric_stiffness() const {
+    Matrix K = Matrix::Zero(mass.rows(), mass.rows());
+    for (const Tip& tip : tips) {
+        if (tip.wrench.isZero(0)) continue;
+        const Vec6 xi = tip.map * target + tip.offset;
+        const Matrix by_twist = right_jacobian(xi) * tip.map;
+        K += by_twist.transpose() * wrench_geometric_stiffness(tip.own(tip.rest.R * so3_exp(xi.tail<3>())), tip.world) *
+             by_twist;
+    }
+    return K;
+}
+
+// A = M + h D + h^2 (K + K_g). K_g is left out, and its force explicit, where it would turn a positive K indefinite:
+// the model then moves away from where K_g was taken, and A must stay positive on the way.
+void Reduced::update_system() {
+    loads_changed_ = false;
+    const Matrix K_g = geometric_stiffness();
+    const Matrix both = stiffness + 0.5 * (K_g + K_g.transpose());
+    const bool implicit = !stiffness_positive_ || positive_definite(both);
     system_ = mass + h * damping + h * h * stiffness;
+    if (implicit) system_ += h * h * K_g;
+    symmetric_ = !implicit || K_g.isApprox(K_g.transpose(), 1e-12) || K_g.isZero(0);
     inverse_ = system_.inverse();
+}
+
+void Reduced::prepare() {
+    stiffness_positive_ = positive_definite(stiffness);
+    loads_changed_ = true;
     if (y.size() != mass.rows()) {
         y.setZero(mass.rows());
         v.setZero(mass.rows());
@@ -227,7 +290,7 @@ Pose Reduced::tip_pose(int e) const {
     return tips[e].rest * exp(xi);
 }
 
-// Adds h E^T Jr^T w of every applied wrench: what it does on the coordinates.
+// Adds h E^T Jr^T w of every applied wrench: its impulse on the coordinates.
 void Reduced::add_loads() {
     for (const Tip& tip : tips) {
         if (tip.wrench.isZero(0)) continue;
@@ -240,7 +303,7 @@ void Reduced::add_loads() {
     }
 }
 
-// Handles are springs on points of the tips, taken at the end of the step.
+// Handles are springs on points of the tips, implicit: at the end of the step.
 void Reduced::solve_with_handles() {
     Matrix system = system_;
     for (const Tip& tip : tips) {
@@ -251,14 +314,21 @@ void Reduced::solve_with_handles() {
         point.leftCols<3>() = pose.R;
         point.rightCols<3>() = -pose.R * skew(tip.point);
         const Matrix J = point * (right_jacobian(xi) * tip.map);
-        right_ += h * tip.stiffness * (J.transpose() * (tip.target - pose.act(tip.point)));
+        const Vec3 force = tip.stiffness * (tip.target - pose.act(tip.point));
+        right_ += h * (J.transpose() * force);
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
+        if (!stiffness_positive_) {  // as with applied wrenches: the handle may be what makes the model stable
+            const Matrix by_twist = right_jacobian(xi) * tip.map;
+            const Mat6 K_g = force_geometric_stiffness(pose.R.transpose() * force, tip.point);
+            system += h * h * (by_twist.transpose() * K_g * by_twist);
+        }
     }
     handled_ = system.inverse();
     fresh_.noalias() = handled_ * right_;
 }
 
 bool Reduced::begin() {
+    if (loads_changed_) update_system();
     kept_y_ = y;
     kept_v_ = v;
     kept_time_ = time;
@@ -287,7 +357,7 @@ void Reduced::abandon() {
     time = kept_time_;
 }
 
-Vec6 Reduced::drift(int e) const {
+Vec6 Reduced::free_velocity(int e) const {
     const Vec6 xi = tips[e].map * y + tips[e].offset, twist = right_jacobian(xi) * (tips[e].map * fresh_);
     const Mat3 R = tips[e].rest.R * so3_exp(xi.tail<3>());
     return stack(R * twist.head<3>(), R * twist.tail<3>());
@@ -306,7 +376,7 @@ void Reduced::respond(const std::vector<Touch>& touches, const std::vector<Limit
                       double* response) {
     const int m = static_cast<int>(y.size()), k = static_cast<int>(touches.size());
     const int n = 3 * k + static_cast<int>(limits.size());
-    rows_.resize(m, n);  // G, column by column: what an impulse on each row is on the coordinates
+    rows_.resize(m, n);  // G: its columns are generalised impulses per unit impulse on each row
     for (int i = 0; i < k; ++i) {
         const Tip& tip = tips[touches[i].frame];
         const Vec6 xi = tip.map * y + tip.offset;
@@ -335,7 +405,7 @@ bool Reduced::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return y.allFinite();
 }
 
-// Of the model: kinetic, of its springs about where they are relaxed, and of the wrenches that it was made with.
+// Kinetic energy, elastic energy about the target, and the linear term of the loads that the model was made with.
 double Reduced::energy() const {
     const Vector off = y - target;
     return 0.5 * v.dot(mass * v) + 0.5 * off.dot(stiffness * off) + bias.dot(y);
@@ -350,7 +420,7 @@ void Joints::move_by() {
     }
     const Vector before = q;
     q += increments_;
-    for (const Tree::Step& step : turns_) {  // log(exp(q) exp(increment))
+    for (const Tree::AxisTransform& step : turns_) {  // log(exp(q) exp(increment))
         const Vec3 now(before.data() + step.axis), by(increments_.data() + step.axis);
         Eigen::Map<Vec3>(q.data() + step.axis) = so3_log(so3_exp(now) * so3_exp(by));
     }
@@ -373,7 +443,7 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
             last_.noalias() = by_tips * error_;
             if (loops.size()) last_.noalias() -= by_loops * gap_;
             damping = 1;
-        } else {  // the chord leads away: back, and half as far
+        } else {  // the error grew: return to the best iterate and halve the correction
             q = best_;
             if (k == corrections) break;
             damping /= 2;
@@ -404,7 +474,7 @@ double Joints::measure(const std::vector<Pose>& tips, bool exact) {
 // Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
 Vec6 Joints::gap(const Loop& loop, bool exact) const {
     Pose from = tree.frame(loop.parent);
-    for (const Tree::Step& step : loop.steps) {
+    for (const Tree::AxisTransform& step : loop.steps) {
         Vec6 xi = Vec6::Zero();
         for (int k = 0; k < step.size; ++k) xi += q[step.axis + k] * step.twist[k];
         from = from * exp(xi);
@@ -417,10 +487,10 @@ Vec6 Joints::gap(const Loop& loop, bool exact) const {
 
 void Joints::prepare(int tips) {
     tree.prepare();
-    for (const Tree::Step& step : tree.steps)
+    for (const Tree::AxisTransform& step : tree.steps)
         if (step.size == 3) turns_.push_back(step);
     for (const Loop& loop : loops)
-        for (const Tree::Step& step : loop.steps)
+        for (const Tree::AxisTransform& step : loop.steps)
             if (step.size == 3) turns_.push_back(step);
     q = rest;
     increments_.resize(rest.size());

@@ -1,4 +1,4 @@
-// Python's view of a reduced model in motion.
+// Bindings of the time stepping of a reduced model.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
@@ -56,7 +56,7 @@ class ReducedCore {
     }
 
     std::pair<int, NumpyArray> add_step(int before, int axis, const Doubles& fixed, const Doubles& twists) {
-        const Tree::Shown at = joints.tree.add(step_of(before, axis, fixed, twists));
+        const Tree::FixedFrame at = joints.tree.add(step_of(before, axis, fixed, twists));
         std::vector<double> rows(16);
         rows.back() = 1;
         write(at.fixed, rows.data());
@@ -69,7 +69,7 @@ class ReducedCore {
         joints.loops.push_back({shown(parent), shown(child), {}});
     }
     void add_loop_step(int axis, const Doubles& twists) {
-        Tree::Step step;
+        Tree::AxisTransform step;
         fill(step, axis, twists);
         joints.loops.back().steps.push_back(step);
     }
@@ -100,21 +100,21 @@ class ReducedCore {
    private:
     std::vector<Pose> tips_;
 
-    static void fill(Tree::Step& step, int axis, const Doubles& twists) {
+    static void fill(Tree::AxisTransform& step, int axis, const Doubles& twists) {
         step.axis = axis;
         step.size = static_cast<int>(twists.size() / 6);
         if (step.size > 3) throw std::invalid_argument("at most three coordinates share an exponential");
         for (int k = 0; k < step.size; ++k) step.twist[k] = Eigen::Map<const Vec6>(twists.data() + 6 * k);
     }
-    static Tree::Step step_of(int before, int axis, const Doubles& fixed, const Doubles& twists) {
+    static Tree::AxisTransform step_of(int before, int axis, const Doubles& fixed, const Doubles& twists) {
         expect(fixed, 16);
-        Tree::Step step;
+        Tree::AxisTransform step;
         step.before = before;
         step.fixed = pose(fixed.data());
         fill(step, axis, twists);
         return step;
     }
-    static Tree::Shown shown(const std::pair<int, Doubles>& of) {
+    static Tree::FixedFrame shown(const std::pair<int, Doubles>& of) {
         expect(of.second, 16);
         return {of.first, pose(of.second.data())};
     }
@@ -139,12 +139,14 @@ void bind_reduced(nb::module_& module) {
                  expect(target, c.model.bias.size());
                  c.links->set_offsets(twists.data());
                  c.model.target = vector(target);
+                 c.model.loads_changed();
                  if (increments.size()) c.joints.offset = vector(increments);
              })
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
                  expect(twist, 6);
                  c.model.tips.at(tip).offset = Eigen::Map<const Vec6>(twist.data());
+                 c.model.loads_changed();
              })
         .def("add_bound",
              [](ReducedCore& c, const Doubles& map, double at, double lower, double upper) {
@@ -152,6 +154,8 @@ void bind_reduced(nb::module_& module) {
                  c.model.bounds.push_back({vector(map), at, lower, upper});
              })
         .def("set_bound_at", [](ReducedCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
+        .def("geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
+             nb::rv_policy::automatic)
         .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("follow_joints",

@@ -1,4 +1,6 @@
-// Batches of spatial.hpp's functions on arrays (n, ...), mainly for comparing them with supple.spatial.
+// Binds the functions of spatial.hpp for batches (n, ...). supple itself does not call these bindings: they exist for
+// tests/parity/test_spatial.py, which compares each function that the compiled code uses with its NumPy twin. The code
+// above them (engine, reduced, contact) could not tell which of its terms differs.
 #include "spatial.hpp"
 
 #include <nanobind/nanobind.h>
@@ -17,7 +19,7 @@ namespace {
 
 using namespace supple;
 
-// How an element of a batch lies in a C-contiguous array: trailing shape, reading and writing.
+// Storage of an element of a batch in a C-contiguous array: trailing shape, reading and writing.
 template <class T>
 struct Layout;
 
@@ -105,23 +107,16 @@ void bind(nb::module_& module, const char* name, Result (*function)(const First&
 void bind_spatial(nb::module_& module) {
     bind(module, "so3_exp", so3_exp);
     bind(module, "so3_log", so3_log);
-    bind(module, "so3_left_jacobian", so3_left_jacobian);
     bind(module, "so3_right_jacobian", so3_right_jacobian);
-    bind(module, "so3_left_jacobian_inverse", so3_left_jacobian_inverse);
     bind(module, "so3_right_jacobian_inverse", so3_right_jacobian_inverse);
-    bind(module, "so3_right_jacobian_directional", so3_right_jacobian_directional);
     bind(module, "so3_right_jacobian_inverse_directional", so3_right_jacobian_inverse_directional);
     bind(module, "spatial_exp", supple::exp);
     bind(module, "spatial_log", supple::log);
     bind(module, "spatial_inverse", inverse);
     bind(module, "spatial_adjoint", adjoint);
     bind(module, "spatial_ad", ad);
-    bind(module, "spatial_left_jacobian", left_jacobian);
     bind(module, "spatial_right_jacobian", right_jacobian);
-    bind(module, "spatial_left_jacobian_inverse", left_jacobian_inverse);
     bind(module, "spatial_right_jacobian_inverse", right_jacobian_inverse);
-    bind(module, "spatial_right_jacobian_directional", right_jacobian_directional);
-    bind(module, "spatial_right_jacobian_inverse_directional", right_jacobian_inverse_directional);
     bind(module, "spatial_transform_twist", transform_twist);
     bind(module, "spatial_transform_wrench", transform_wrench);
     bind(module, "spatial_inertia", spatial_inertia);

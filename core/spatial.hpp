@@ -1,6 +1,6 @@
-// Rotations, rigid motions, twists, wrenches and inertias on fixed-size Eigen types: the compiled twin of
-// supple.spatial, with the same names and conventions. A twist is (v, w), linear part first, in the body's frame;
-// a pose leads from body to world; a body moves by H <- H exp(xi).
+// Rotations, rigid motions, twists, wrenches and inertias on fixed-size Eigen types: the compiled twin of supple.spatial,
+// with the same names and conventions. A twist is (v, w), linear part first, in the body's frame; a pose maps from body to
+// world; a body moves by H <- H exp(xi).
 #pragma once
 
 #include <Eigen/Core>
@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 
-// small functions that return matrices by value: a call would cost more than they do
+// For small functions that return matrices by value: the call would cost more than the computation.
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 
 namespace supple {
@@ -24,7 +24,7 @@ struct Pose {
 
     Pose inverse() const { return {R.transpose(), -(R.transpose() * p)}; }
     Vec3 act(const Vec3& point) const { return R * point + p; }
-    // This pose as seen from `base`: base^-1 this.
+    // This pose relative to `base`: base^-1 this.
     Pose seen_from(const Pose& base) const {
         return {base.R.transpose() * R, base.R.transpose() * (p - base.p)};
     }
@@ -84,7 +84,7 @@ inline constexpr std::array<double, 7> reciprocal_factorials = [] {
     return values;
 }();
 
-// From the series of g_7 and g_8 up; up to s = 10, a bit beyond t = pi, no digits are lost.
+// From the series of g_7 and g_8 to g_0 by the recurrence; exact to rounding for s <= 10 (t slightly above pi).
 inline Stumpff stumpff_near(double s) {
     static constexpr auto series7 = stumpff_series(7), series8 = stumpff_series(8);
     Stumpff g;
@@ -98,7 +98,7 @@ inline Stumpff stumpff_near(double s) {
     return g;
 }
 
-// From cosine and sine down; the half angle keeps g_2 accurate near t = 2 pi, where it vanishes.
+// From cosine and sine to g_8 by the recurrence; the half angle keeps g_2 accurate near t = 2 pi, where it vanishes.
 inline Stumpff stumpff_far(double s) {
     const double t = std::sqrt(s), half = std::sin(t / 2);
     Stumpff g;
@@ -113,33 +113,30 @@ inline Stumpff stumpff_far(double s) {
 
 inline Stumpff stumpff(double s) { return s <= 10.0 ? detail::stumpff_near(s) : detail::stumpff_far(s); }
 
-// Of M(w) = I + linear(s) [w] + quadratic(s) [w]^2: value, first and second derivative in s.
+// Coefficients of M(w) = I + linear(s) [w] + quadratic(s) [w]^2: value and derivative in s.
 struct Coefficients {
-    std::array<double, 3> linear, quadratic;
+    std::array<double, 2> linear, quadratic;
 };
 
 // Left Jacobian of SO(3): b = (1 - cos t) / t^2 and c = (t - sin t) / t^3.
 inline Coefficients jacobian_coefficients(double s) {
     const Stumpff g = stumpff(s);
-    return {{g[2], g[4] - g[3] / 2, 2 * g[6] - 1.25 * g[5] + g[4] / 4},
-            {g[3], (3 * g[5] - g[4]) / 2, (15 * g[7] - 7 * g[6] + g[5]) / 4}};
+    return {{g[2], g[4] - g[3] / 2}, {g[3], (3 * g[5] - g[4]) / 2}};
 }
 
 // Inverse left Jacobian of SO(3): -1/2 and d = (1 - (t/2) cot(t/2)) / t^2. With b = g_2, d = -b'/b, hence
-// d' = d^2 - b''/b and d'' = 2 d d' - (b''' + d b'')/b. Infinite at t = 2 pi.
+// d' = d^2 - b''/b. Infinite at t = 2 pi.
 inline Coefficients jacobian_inverse_coefficients(double s) {
     const Stumpff g = stumpff(s);
     const double b = g[2];
     const double b2 = 2 * g[6] - 1.25 * g[5] + g[4] / 4;
-    const double b3 = 6 * g[8] - 4.125 * g[7] + 1.125 * g[6] - g[5] / 8;
     const double d = (g[3] / 2 - g[4]) / b;
-    const double d1 = d * d - b2 / b;
-    return {{-0.5, 0, 0}, {d, d1, 2 * d * d1 - (b3 + d * b2) / b}};
+    return {{-0.5, 0}, {d, d * d - b2 / b}};
 }
 
 // --- M(w) and its derivatives ---------------------------------------------------------------------------------------
-// A twist (v, w) is the dual number w + eps v: what M is to SO(3), [[M, dM], [0, M]] is to SE(3), where dM is the
-// derivative of M along v. So SE(3) needs no formulas of its own, only derivatives of these.
+// A twist (v, w) is the dual number w + eps v, so the matrix for SE(3) that corresponds to M is [[M, dM], [0, M]], where
+// dM is the derivative of M along v.
 
 namespace detail {
 
@@ -154,53 +151,31 @@ inline Mat3 polynomial(const Vec3& w, double linear, double quadratic) {
     return Mat3::Identity() + without_identity(w, linear, quadratic);
 }
 
-inline Mat3 polynomial(const Vec3& w, const Coefficients& of) { return polynomial(w, of.linear[0], of.quadratic[0]); }
+inline Mat3 polynomial(const Vec3& w, const Coefficients& c) { return polynomial(w, c.linear[0], c.quadratic[0]); }
 
+// Derivative of M(w) along v:
 // dM = linear [v] + quadratic ([w][v] + [v][w]) + 2 (w.v) (linear' [w] + quadratic' [w]^2)
-inline Mat3 polynomial_along(const Vec3& w, const Vec3& v, const Coefficients& of) {
+inline Mat3 directional_derivative(const Vec3& w, const Vec3& v, const Coefficients& c) {
     const double change = 2 * w.dot(v);
     Mat3 mixed = w * v.transpose() + v * w.transpose();
     mixed.diagonal().array() -= change;
-    return of.linear[0] * skew(v) + of.quadratic[0] * mixed +
-           change * without_identity(w, of.linear[1], of.quadratic[1]);
-}
-
-// The n-th derivative in s of M(w) y, the identity left out.
-inline Vec3 turned(const Vec3& w, const Vec3& y, const Coefficients& of, int order) {
-    const Vec3 once = w.cross(y);
-    return of.linear[order] * once + of.quadratic[order] * w.cross(once);
+    return c.linear[0] * skew(v) + c.quadratic[0] * mixed + change * without_identity(w, c.linear[1], c.quadratic[1]);
 }
 
 // d/dw [M(w) y] = 2 (linear' w x y + quadratic' w x (w x y)) w^T - linear [y] + quadratic ((w.y) I + w y^T - 2 y w^T)
-// `order` n takes the n-th derivatives in s for the coefficients.
-inline Mat3 product_derivative(const Vec3& w, const Vec3& y, const Coefficients& of, int order = 0) {
+inline Mat3 product_derivative(const Vec3& w, const Vec3& y, const Coefficients& c) {
     Mat3 mixed = w * y.transpose() - 2 * y * w.transpose();
     mixed.diagonal().array() += w.dot(y);
-    return 2 * turned(w, y, of, order + 1) * w.transpose() - of.linear[order] * skew(y) + of.quadratic[order] * mixed;
+    const Vec3 cross = w.cross(y);
+    const Vec3 through_s = c.linear[1] * cross + c.quadratic[1] * w.cross(cross);
+    return 2 * through_s * w.transpose() - c.linear[0] * skew(y) + c.quadratic[0] * mixed;
 }
 
-// d/dw of (d/dw [M(w) y] v) with v held
-inline Mat3 product_second_derivative(const Vec3& w, const Vec3& v, const Vec3& y, const Coefficients& of) {
-    const Vec3 mixed = v * w.dot(y) + w * v.dot(y) - 2 * w.dot(v) * y;
-    Mat3 mixed_derivative = v * y.transpose() - 2 * y * v.transpose();
-    mixed_derivative.diagonal().array() += v.dot(y);
-    return 2 * turned(w, y, of, 1) * v.transpose() + 2 * w.dot(v) * product_derivative(w, y, of, 1) +
-           2 * (of.linear[1] * v.cross(y) + of.quadratic[1] * mixed) * w.transpose() +
-           of.quadratic[0] * mixed_derivative;
-}
-
-inline Mat6 dual(const Vec6& xi, const Coefficients& of) {
+// [[M, dM], [0, M]] for the twist xi = (v, w)
+inline Mat6 dual_matrix(const Vec6& xi, const Coefficients& c) {
     const Vec3 v = xi.head<3>(), w = xi.tail<3>();
-    const Mat3 diagonal = polynomial(w, of);
-    return blocks(diagonal, polynomial_along(w, v, of), Mat3::Zero(), diagonal);
-}
-
-// d/d(v, w) of [[M, 0], [dM, M]] (f, m) for y = (f, m): the upper rows are F = M(w) f, the lower F' v + M(w) m.
-inline Mat6 transpose_derivative(const Vec6& xi, const Vec6& y, const Coefficients& of) {
-    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), f = y.head<3>(), m = y.tail<3>();
-    const Mat3 first = product_derivative(w, f, of);
-    const Mat3 lower = product_second_derivative(w, v, f, of) + product_derivative(w, m, of);
-    return blocks(Mat3::Zero(), first, first, lower);
+    const Mat3 diagonal = polynomial(w, c);
+    return blocks(diagonal, directional_derivative(w, v, c), Mat3::Zero(), diagonal);
 }
 
 }  // namespace detail
@@ -226,8 +201,8 @@ inline double arcsine_ratio(double s) {
 
 }  // namespace detail
 
-// Rotation vector of length at most pi: for the small steps of a simulation from the antisymmetric part, n sin t, else
-// through the quaternion (cos(t/2), n sin(t/2)), accurate at every angle.
+// Rotation vector of length at most pi. Small rotations, the usual case in a time step, are computed from the
+// antisymmetric part, n sin t; others from the quaternion (cos(t/2), n sin(t/2)), which is accurate at every angle.
 inline Vec3 so3_log(const Mat3& rotation) {
     if (rotation.trace() > 2.98) {
         const Vec3 sine = 0.5 * Vec3(rotation(2, 1) - rotation(1, 2), rotation(0, 2) - rotation(2, 0),
@@ -238,6 +213,17 @@ inline Vec3 so3_log(const Mat3& rotation) {
     if (quat.w() < 0) quat.coeffs() *= -1;
     const double sine = quat.vec().norm();
     return 2 * std::atan2(sine, quat.w()) / sine * quat.vec();
+}
+
+// A rotation that takes the z axis to the direction of a vector: the one about the normal of both, by the quaternion
+// (1 + z.d, z x d). Against the z axis, half a turn about x.
+inline Mat3 rotation_from_z(const Vec3& direction) {
+    const Vec3 d = direction.normalized();
+    const double c = d.z();
+    if (c < -1 + 1e-12) return Vec3(1, -1, -1).asDiagonal();
+    const Vec3 axis(-d.y(), d.x(), 0);
+    const double s = std::sqrt((1 + c) * 2), inverse = 1 / s;
+    return Eigen::Quaterniond(s * 0.5, axis.x() * inverse, axis.y() * inverse, 0).toRotationMatrix();
 }
 
 // J with exp(w + d) ~ exp(J d) exp(w). Singular at t = 2 pi.
@@ -256,12 +242,7 @@ inline Mat3 so3_left_jacobian_inverse(const Vec3& w) {
 
 inline Mat3 so3_right_jacobian_inverse(const Vec3& w) { return so3_left_jacobian_inverse(-w); }
 
-// d/dw [Jr(w)^T y]; Jr^T = Jl on SO(3)
-inline Mat3 so3_right_jacobian_directional(const Vec3& w, const Vec3& y) {
-    return detail::product_derivative(w, y, jacobian_coefficients(w.squaredNorm()));
-}
-
-// d/dw [Jr(w)^-T y]
+// d/dw [Jr(w)^-T y] for constant y
 inline Mat3 so3_right_jacobian_inverse_directional(const Vec3& w, const Vec3& y) {
     return detail::product_derivative(w, y, jacobian_inverse_coefficients(w.squaredNorm()));
 }
@@ -286,18 +267,18 @@ inline Vec6 log(const Pose& h) {
     return stack(h.p - turned / 2 + d * w.cross(turned), w);
 }
 
-// Ad of pose_ba takes twists seen in frame a to frame b: [[R, [p] R], [0, R]]
+// Ad of pose_ba maps twists in frame a to twists in frame b: [[R, [p] R], [0, R]]
 inline Mat6 adjoint(const Pose& h) { return blocks(h.R, skew(h.p) * h.R, Mat3::Zero(), h.R); }
 
 // ad(xi) eta = [xi, eta]: [[[w], [v]], [0, [w]]]
 SUPPLE_INLINE Mat6 ad(const Vec6& xi) {
-    const Mat3 turn = skew(xi.tail<3>());
-    return blocks(turn, skew(xi.head<3>()), Mat3::Zero(), turn);
+    const Mat3 cross_w = skew(xi.tail<3>());
+    return blocks(cross_w, skew(xi.head<3>()), Mat3::Zero(), cross_w);
 }
 
 // J with exp(xi + d) ~ exp(J d) exp(xi). Singular at |w| = 2 pi.
 inline Mat6 left_jacobian(const Vec6& xi) {
-    return detail::dual(xi, jacobian_coefficients(xi.tail<3>().squaredNorm()));
+    return detail::dual_matrix(xi, jacobian_coefficients(xi.tail<3>().squaredNorm()));
 }
 
 // J with exp(xi + d) ~ exp(xi) exp(J d)
@@ -305,20 +286,11 @@ inline Mat6 right_jacobian(const Vec6& xi) { return left_jacobian(-xi); }
 
 // Grows without bound towards |w| = 2 pi.
 inline Mat6 left_jacobian_inverse(const Vec6& xi) {
-    return detail::dual(xi, jacobian_inverse_coefficients(xi.tail<3>().squaredNorm()));
+    return detail::dual_matrix(xi, jacobian_inverse_coefficients(xi.tail<3>().squaredNorm()));
 }
 
 inline Mat6 right_jacobian_inverse(const Vec6& xi) { return left_jacobian_inverse(-xi); }
 
-// d/dxi [Jr(xi)^T y]
-inline Mat6 right_jacobian_directional(const Vec6& xi, const Vec6& y) {
-    return detail::transpose_derivative(xi, y, jacobian_coefficients(xi.tail<3>().squaredNorm()));
-}
-
-// d/dxi [Jr(xi)^-T y]
-inline Mat6 right_jacobian_inverse_directional(const Vec6& xi, const Vec6& y) {
-    return detail::transpose_derivative(xi, y, jacobian_inverse_coefficients(xi.tail<3>().squaredNorm()));
-}
 
 // Ad_ba twist_a, without the 6x6 matrix
 inline Vec6 transform_twist(const Pose& pose_ba, const Vec6& twist_a) {

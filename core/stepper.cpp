@@ -14,6 +14,52 @@ constexpr double closed = 1e-11;      // gaps of loops and errors of rows
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 }  // namespace
 
+Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
+    auto passes = std::make_unique<Articulated>(system);
+    uncovered_ = passes->uncovered();
+    if (!*uncovered_) passes_ = std::move(passes);
+}
+
+void Stepper::sync() {
+    if (!ahead_) return;
+    ahead_ = false;
+    passes_->write(system_, history);
+}
+
+void Stepper::save(std::vector<double>& flat) const {
+    if (!passes_) return;
+    for (double value : {double(current_), double(refusals_), double(pause_)}) flat.push_back(value);
+    passes_->save(flat);
+}
+
+void Stepper::restore(const double* flat) {
+    ahead_ = refreshed_ = false;
+    if (!passes_) return;
+    current_ = flat[0] != 0;
+    refusals_ = static_cast<int>(flat[1]);
+    pause_ = static_cast<int>(flat[2]);
+    passes_->restore(flat + 3);
+}
+
+// False: the step is left to the fronts.
+bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+    if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
+    if (!current_) passes_->read(system_, history, h_, fresh);
+    current_ = true;
+    set_targets(driven, targets);
+    if (!refreshed_ || !driven.empty()) passes_->refresh(system_);
+    refreshed_ = true;
+    if (!passes_->step(h_, fresh ? 1 : order_)) {
+        pause_ = std::min(1 << std::min(refusals_++, 10), 1000);
+        return false;
+    }
+    refusals_ = 0;
+    ahead_ = true;
+    fresh = passes_->limit_changed();
+    time += h_;
+    return true;
+}
+
 void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<double>& rates) {
     const int nb = system_.bodies();
     system_.evaluate(false);
@@ -47,15 +93,25 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
+    const int refusals = refusals_, pause = pause_;
+    if (step_by_passes(driven, targets)) return true;
+    sync();
     set_targets(driven, targets);
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
+        changed();
         fresh = hit_;  // a second difference across an impact would make energy
         return true;
     }
     const double before = time;
     const bool done = divide(h_, driven, from.data(), targets, 1);
-    if (time != before) fresh = true;  // substeps leave no even history
+    if (time != before) {
+        changed();
+        fresh = true;  // substeps leave no even history
+    } else {  // the passes are where they were, too
+        refusals_ = refusals;
+        pause_ = pause;
+    }
     return done;
 }
 
@@ -115,6 +171,7 @@ bool Stepper::solve(double h, int order, bool from_here) {
     }
 
     double last = INFINITY;
+    unsettled = {};
     for (int k = 0; k < newton_limit; ++k) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
@@ -146,8 +203,22 @@ bool Stepper::solve(double h, int order, bool from_here) {
         if (hit_ && order > 1) break;  // an impact: with one difference
         return true;
     }
+    find_unsettled(last);
     put_back();
     return false;
+}
+
+void Stepper::find_unsettled(double motion) {
+    if (motion < last_motion) {  // coordinates settled, but an error stays
+        unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
+        return;
+    }
+    for (int axis = 0; axis < system_.axes(); ++axis) {
+        const double moved = std::abs(x_[system_.axis_row(axis)]);
+        if (moved <= unsettled.size && unsettled.axis >= 0) continue;
+        unsettled.axis = axis;
+        unsettled.size = moved;
+    }
 }
 
 double Stepper::turned() const {
@@ -194,6 +265,8 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 }
 
 bool Stepper::begin() {
+    sync();
+    changed();
     keep();
     kept_.finished = false;
     kept_.targets.clear();
@@ -205,7 +278,12 @@ bool Stepper::begin() {
     return false;
 }
 
-Vec6 Stepper::drift(int b) const {
+Pose Stepper::frame(int i) const {
+    if (ahead_) const_cast<Stepper*>(this)->sync();
+    return history.H[i];
+}
+
+Vec6 Stepper::free_velocity(int b) const {
     const Pose &from = history.H[b], &to = system_.state.H[b];
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
@@ -314,6 +392,7 @@ void Stepper::abandon() {
 }
 
 double Stepper::energy() const {
+    if (ahead_) const_cast<Stepper*>(this)->sync();
     return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
 }
 

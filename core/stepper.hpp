@@ -1,6 +1,7 @@
 // Implicit time stepping of a System: backward Euler or BDF2, Newton's method in every step.
 #pragma once
 
+#include "articulated.hpp"
 #include "contact.hpp"
 #include "system.hpp"
 
@@ -8,7 +9,7 @@ namespace supple {
 
 class Stepper : public Participant {
    public:
-    Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {}
+    Stepper(System& system, double h, int order);
 
     // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
     void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
@@ -19,16 +20,39 @@ class Stepper : public Participant {
 
     void accept(double h);  // the system's state as the end of a step of h
 
+    // The passes step by themselves; `sync` brings the system and the history up to where they are, `changed` tells that
+    // somebody else has moved the system, `refresh` that loads, handles or set-points may have changed.
+    void sync();
+    void changed() { current_ = false; }
+    void refresh() { refreshed_ = false; }
+    // What the passes keep beside the system and the history, to the bit.
+    std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
+    void use_passes(bool use) { wanted_ = use; }
+    const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
+    const char* uncovered() const { return uncovered_; }  // why there are no passes
+
+    // What kept the last failed step from converging: the coordinate that Newton's method moved most, or, where coordinates
+    // settled, the loop joint or the row with the largest error. -1: none.
+    struct Unsettled {
+        int axis = -1, joint = -1, row = -1;
+        double size = 0;  // rad or m; of a loop, lengths over the length scale
+    };
+    Unsettled unsettled;
+
     double time = 0;
     bool fresh = true;  // the next step looks back one step only
     History history;
     long long iterations = 0, factorisations = 0;
+    long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
+    long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
     // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, since what
     // touches may press a coordinate onto one or off it; the step itself keeps them by the system's own rows.
     int frames() const override { return system_.bodies(); }
-    Pose frame(int i) const override { return history.H[i]; }
-    Vec6 drift(int i) const override;
+    Pose frame(int i) const override;
+    Vec6 free_velocity(int i) const override;
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -40,6 +64,7 @@ class Stepper : public Participant {
     void schedule(const std::vector<int>& driven, std::vector<double> targets);
 
    private:
+    bool step_by_passes(const std::vector<int>& driven, const double* targets);
     bool advance(double h, int order);
     // Newton's iteration from the present state, or from where the rates lead; false: the state is put back.
     bool solve(double h, int order, bool from_here);
@@ -48,6 +73,7 @@ class Stepper : public Participant {
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // most that a coordinate turned in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
+    void find_unsettled(double motion);
 
     System& system_;
     double h_;
@@ -68,6 +94,12 @@ class Stepper : public Participant {
     std::size_t next_ = 0;                 // of the scheduled steps
     std::vector<double> right_;
     std::vector<int> assumed_;             // rows taken as active by the step that is being solved
+    std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
+    const char* uncovered_ = "";
+    bool wanted_ = true;
+    bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
+    bool ahead_ = false;                   // the system does not have the passes' state yet
+    int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
     bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent still serves
 };
 

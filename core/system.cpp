@@ -119,6 +119,20 @@ void System::prepare() {
     state.H.resize(nb);
 }
 
+void System::absorb_gaps(double below) {
+    move();
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        Joint& joint = joints[j];
+        const double size = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        if (joint.outer >= 0 || size < 1e-12 || size > below) continue;
+        const Pose child = joint.child < 0 ? joint.pose_child : state.H[joint.child] * joint.pose_child;
+        const Pose closed = child * displacement_[j].inverse();
+        joint.pose_parent = joint.parent < 0 ? closed : closed.seen_from(state.H[joint.parent]);
+        joint.Ad_parent = adjoint_inverse(joint.pose_parent);
+    }
+    move();
+}
+
 // X(q) = product of the blocks' exponentials, and its twists S in the frame at its end.
 void System::joint_kinematics(int j) {
     const Joint& joint = joints[j];
@@ -212,13 +226,23 @@ void System::evaluate(bool tangent, const Step* step, const History* history) {
     for (std::size_t r = 0; r < rows.size(); ++r) fill_row(static_cast<int>(r), tangent);
 }
 
-double System::gap_size() const {
+double System::largest_error(int& joint, int& row) const {
     double size = 0;
-    for (std::size_t j = 0; j < joints.size(); ++j)
-        if (joints[j].outer < 0)
-            size = std::max({size, gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale,
-                             gap_[j].tail<3>().cwiseAbs().maxCoeff()});
-    for (std::size_t r = 0; r < rows.size(); ++r) size = std::max(size, std::abs(row_error_[r]));
+    joint = row = -1;
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        if (joints[j].outer >= 0) continue;
+        const double gap = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        if (gap > size) {
+            size = gap;
+            joint = static_cast<int>(j);
+        }
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r)
+        if (std::abs(row_error_[r]) > size) {
+            size = std::abs(row_error_[r]);
+            joint = -1;
+            row = static_cast<int>(r);
+        }
     return size;
 }
 

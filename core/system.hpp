@@ -123,6 +123,11 @@ class System {
 
     void prepare();  // after the description is complete: analyses the pattern
 
+    // Moves the frames of loop joints that gape by less than `below` (lengths over the length scale) at the present
+    // coordinates, so that they are closed there. Files round their numbers, and redundant loops (the two points that
+    // hold a planar linkage in its plane) cannot both be closed then, wherever the mechanism moves.
+    void absorb_gaps(double below);
+
     int bodies() const { return static_cast<int>(mass.size()); }
     int axes() const { return static_cast<int>(twists.size()); }
     int unknowns() const { return fronts_->size(); }
@@ -139,7 +144,12 @@ class System {
     // Right-hand side of Newton's step: minus the residual, for every unknown.
     const std::vector<double>& residual() const { return residual_; }
     // Largest gap of loops (lengths over the length scale) and error of active rows.
-    double gap_size() const;
+    double gap_size() const {
+        int joint, row;
+        return largest_error(joint, row);
+    }
+    // The same, and which loop joint or row has it; the other is -1.
+    double largest_error(int& joint, int& row) const;
     // Largest unbalanced torque of a coordinate, over what its joint carries.
     double imbalance() const;
     // Largest increment of a coordinate in a step x, rad, or lengths over the length scale: independent of how stiff

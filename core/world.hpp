@@ -1,6 +1,7 @@
-// Mechanisms, free bodies and still geometry stepped together.
+// Mechanisms, rigid objects and fixed geometry, advanced together in time steps with contact and friction.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "contact.hpp"
@@ -10,71 +11,72 @@ namespace supple {
 
 class World {
    public:
-    struct Carried {  // a solid and what carries it
-        Solid solid;
-        int participant = -1, frame = -1;  // -1: fixed to the world
-        unsigned type = 1, affinity = 1;
+    struct MountedCollider {
+        Collider collider;
+        int participant = -1, frame = -1;  // that the collider is fixed to; -1: the world
+        unsigned type = 1, affinity = 1;   // bit masks, as MuJoCo's contype and conaffinity
     };
     struct Contact {
-        int first, second;  // solids; the normal leads from the second to the first
+        int first, second;  // colliders; the normal points from the second to the first
         ContactPoint at;
         Vec3 impulse;       // on the first, world axes
-        Vec3 local;         // the point in the first solid's frame, to know it again in the next step
+        Vec3 local;         // the point in the first collider's frame: identifies the contact in the next step
     };
     enum Outcome { done, no_solution, not_finite, too_many };
-    // Contact points of a pair that no compiled path knows: (first, second, margin, out) -> count
-    using Narrow = std::function<int(int, int, double, ContactPoint*)>;
+    // Contact points of a pair without a closed form: (first, second, margin, out) -> count
+    using GeneralCollide = std::function<int(int, int, double, ContactPoint*)>;
 
     static constexpr int most_contacts = 1000;
 
     double h = 1e-3, time = 0;
-    double compliance = 0;        // of every contact along its normal, m/N
-    double correction = 0.1;      // m/s at most, at which shapes that overlap are taken apart
+    double compliance = 0;    // of every contact along its normal, m/N
+    double correction = 0.1;  // m/s: largest speed at which overlapping shapes are separated
     std::vector<Participant*> participants;
-    std::vector<Carried> solids;
-    Narrow narrow;
+    std::vector<MountedCollider> colliders;
+    GeneralCollide general_collide;
 
     Outcome step();
-    void detect(double horizon);  // contacts of the present poses, with `horizon` seconds to look ahead
-    void prepare();               // after solids or participants were added
+    void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow
+    void prepare();               // to be called after colliders or participants were added
 
     const std::vector<Contact>& contacts() const { return contacts_; }
     const FrictionSolver& solver() const { return solver_; }
-    int culprit() const { return culprit_; }  // participant that had no solution
+    int failed_participant() const { return failed_participant_; }  // whose step had no solution; -1: none
     double energy() const;
-    Pose pose(int solid) const;
-    std::vector<double> memory() const;              // impulses of the last step, to go on to the same bits
-    void remember(const std::vector<double>& flat);
+    Pose pose(int collider) const;
+    // The contacts of the last step, from which the next step starts: part of the state.
+    const std::vector<Contact>& previous_contacts() const { return previous_; }
+    void set_previous_contacts(std::vector<Contact> contacts);
 
    private:
-    void pairs();
+    void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
     void assemble();
-    void guess();
-    void soften();
-    bool too_soft() const;
+    void warm_start();
+    void regularise();
+    bool regularised_too_much() const;
 
-    std::vector<Contact> contacts_, before_;
+    std::vector<Contact> contacts_, previous_;
     FrictionSolver solver_;
-    int culprit_ = -1;
-    double softened_ = 0;        // added to every contact's W along its normal
-    bool symmetric_ = true;      // the response of all that touches
+    int failed_participant_ = -1;
+    double regularisation_ = 0;  // added to every contact's W_nn
+    bool symmetric_ = true;      // W is, up to rounding
 
     std::vector<Pose> poses_;
-    std::vector<double> speed_;  // bound on the speed of each solid's points
-    std::vector<double> reach_;  // how far a bounded solid gets in this step from its middle
-    std::vector<int> sorted_;    // bounded solids along x
-    std::vector<int> endless_;
-    std::vector<std::pair<int, int>> near_;
-    struct Share {  // what one participant has in the contacts of a step
+    std::vector<double> speed_;         // bound on the speed of each collider's points, m/s
+    std::vector<double> swept_radius_;  // bounding radius plus the largest motion in this step, m
+    std::vector<int> bounded_;          // colliders of finite size, sorted along x
+    std::vector<int> unbounded_;        // planes and height fields
+    std::vector<std::pair<int, int>> candidate_pairs_;
+    struct ParticipantRows {  // the rows of the contact problem that act on one participant
         std::vector<Touch> touches;
         std::vector<int> contacts;  // of each touch
         std::vector<Limit> limits;
         int first_limit = 0;  // row of the solver
         Numbers free, response, impulses;
-        void gather(const Numbers& p);  // impulses
+        void gather_impulses(const Numbers& p);
     };
-    std::vector<Share> shares_;
+    std::vector<ParticipantRows> rows_;  // by participant
     std::vector<Mat3> frames_;
 };
 

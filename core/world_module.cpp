@@ -1,10 +1,15 @@
-// Python's view of a World, its free bodies and the friction solver.
+// Python bindings of World, FreeBody and Collider.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <stdexcept>
+#include <tuple>
 
 #include "arrays.hpp"
 #include "contact_body.hpp"
@@ -22,43 +27,113 @@ NumpyArray array_of(const Values& values) {
     return numpy({values.begin(), values.end()}, {values.size()});
 }
 
-Solid solid(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& vertices, int rows) {
+Collider make_collider(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& points, int rows) {
     expect(local, 16);
-    Solid result;
-    result.kind = static_cast<Solid::Kind>(kind);
+    Collider result;
+    result.kind = static_cast<Collider::Kind>(kind);
     for (std::size_t i = 0; i < std::min<std::size_t>(3, size.size()); ++i) result.size[i] = size.data()[i];
     result.local = pose(local.data());
     result.friction = friction;
-    if (result.kind == Solid::height_field) {
+    if (result.kind == Collider::height_field) {
         HeightField& field = result.field;
         field.rows = rows;
-        field.columns = static_cast<int>(vertices.size()) / rows;
+        field.columns = static_cast<int>(points.size()) / rows;
         field.half_x = result.size[0];
         field.half_y = result.size[1];
-        field.heights = doubles(vertices);
+        field.heights = doubles(points);
         field.lowest = *std::min_element(field.heights.begin(), field.heights.end());
         field.highest = *std::max_element(field.heights.begin(), field.heights.end());
     } else {
-        result.vertices = vectors<3>(vertices);
+        result.vertices = vectors<3>(points);
     }
-    result.measure();
+    result.compute_bounding_radius();
     return result;
 }
 
-NumpyArray points_of(const ContactPoint* points, int count) {  // (n, 7): point, normal, gap
-    std::vector<double> flat;
-    for (int i = 0; i < count; ++i) {
-        flat.insert(flat.end(), points[i].point.data(), points[i].point.data() + 3);
-        flat.insert(flat.end(), points[i].normal.data(), points[i].normal.data() + 3);
-        flat.push_back(points[i].gap);
+// Records that Python sees as NumPy structured arrays: bytes, viewed with the dtype of the same layout.
+
+struct PointRecord {
+    double position[3], normal[3], gap;
+};
+
+struct ContactRecord {
+    std::int64_t first, second;
+    double position[3], normal[3], gap, impulse[3], position_first[3];
+};
+
+nb::dict layout(std::initializer_list<std::tuple<const char*, const char*, std::size_t>> fields, std::size_t size) {
+    nb::list names, formats, offsets;
+    for (const auto& [name, format, offset] : fields) {
+        names.append(name);
+        formats.append(format);
+        offsets.append(offset);
     }
-    return numpy(std::move(flat), {static_cast<std::size_t>(count), 7});
+    nb::dict result;
+    result["names"] = names;
+    result["formats"] = formats;
+    result["offsets"] = offsets;
+    result["itemsize"] = size;
+    return result;
+}
+
+using NumpyBytes = nb::ndarray<nb::numpy, std::uint8_t>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu>;
+
+template <class Record>
+NumpyBytes to_bytes(std::vector<Record> records) {
+    auto* kept = new std::vector<Record>(std::move(records));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Record>*>(p); });
+    return NumpyBytes(kept->data(), {kept->size() * sizeof(Record)}, owner);
+}
+
+template <class Record>
+std::vector<Record> from_bytes(const Bytes& bytes) {
+    if (bytes.size() % sizeof(Record)) throw std::invalid_argument("records of unexpected size");
+    std::vector<Record> records(bytes.size() / sizeof(Record));
+    if (!records.empty()) std::memcpy(records.data(), bytes.data(), bytes.size());
+    return records;
+}
+
+void copy(const Vec3& from, double* to) { std::copy_n(from.data(), 3, to); }
+
+NumpyBytes point_records(const ContactPoint* points, int count) {
+    std::vector<PointRecord> records(count);
+    for (int i = 0; i < count; ++i) {
+        copy(points[i].point, records[i].position);
+        copy(points[i].normal, records[i].normal);
+        records[i].gap = points[i].gap;
+    }
+    return to_bytes(std::move(records));
+}
+
+NumpyBytes contact_records(const std::vector<World::Contact>& contacts) {
+    std::vector<ContactRecord> records(contacts.size());
+    for (std::size_t i = 0; i < contacts.size(); ++i) {
+        const World::Contact& contact = contacts[i];
+        ContactRecord& record = records[i];
+        record.first = contact.first;
+        record.second = contact.second;
+        copy(contact.at.point, record.position);
+        copy(contact.at.normal, record.normal);
+        record.gap = contact.at.gap;
+        copy(contact.impulse, record.impulse);
+        copy(contact.local, record.position_first);
+    }
+    return to_bytes(std::move(records));
+}
+
+std::vector<World::Contact> contacts_of(const Bytes& bytes) {
+    std::vector<World::Contact> contacts;
+    for (const ContactRecord& r : from_bytes<ContactRecord>(bytes))
+        contacts.push_back({static_cast<int>(r.first), static_cast<int>(r.second),
+                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.position_first)});
+    return contacts;
 }
 
 class WorldCore {
    public:
     World world;
-    nb::object narrow;  // a Python function for pairs without a compiled path
+    nb::object general_collide;  // a Python function for pairs without a closed form
 
     int add_participant(Participant* participant) {
         world.participants.push_back(participant);
@@ -66,33 +141,31 @@ class WorldCore {
         return static_cast<int>(world.participants.size()) - 1;
     }
 
-    int add_solid(int participant, int frame, int kind, const Doubles& size, const Doubles& local, double friction,
-                  const Doubles& vertices, int rows, unsigned type, unsigned affinity) {
-        world.solids.push_back({solid(kind, size, local, friction, vertices, rows), participant, frame, type, affinity});
+    int add_collider(const Collider& collider, int participant, int frame, unsigned type, unsigned affinity) {
+        world.colliders.push_back({collider, participant, frame, type, affinity});
         world.prepare();
-        return static_cast<int>(world.solids.size()) - 1;
+        return static_cast<int>(world.colliders.size()) - 1;
     }
 
-    void set_narrow(nb::object function) {
-        narrow = std::move(function);
-        // (first, second, poses (2, 4, 4), margin) -> (n, 7)
-        world.narrow = [this](int i, int j, double margin, ContactPoint* out) {
-            nb::gil_scoped_acquire held;
+    // function: (first, second, poses (2, 4, 4), margin) -> point records
+    void set_general_collide(nb::object function) {
+        general_collide = std::move(function);
+        world.general_collide = [this](int i, int j, double margin, ContactPoint* out) {
+            nb::gil_scoped_acquire python;
             std::vector<double> flat(32, 0.0);
             write(world.pose(i), flat.data());
             write(world.pose(j), flat.data() + 16);
             flat[15] = flat[31] = 1;
-            const auto found = nb::cast<Doubles>(narrow(i, j, numpy(std::move(flat), {2, 4, 4}), margin));
-            const int count = std::min<int>(most_points, static_cast<int>(found.size() / 7));
-            for (int k = 0; k < count; ++k) {
-                const double* at = found.data() + 7 * k;
-                out[k] = {Vec3(at), Vec3(at + 3), at[6]};
-            }
+            const auto bytes = nb::cast<Bytes>(general_collide(i, j, numpy(std::move(flat), {2, 4, 4}), margin));
+            const std::vector<PointRecord> records = from_bytes<PointRecord>(bytes);
+            const int count = std::min<int>(most_points, static_cast<int>(records.size()));
+            for (int k = 0; k < count; ++k)
+                out[k] = {Vec3(records[k].position), Vec3(records[k].normal), records[k].gap};
             return count;
         };
     }
 
-    // n steps; how many succeeded, and why it ended.
+    // Makes up to n steps; returns the number that succeeded, and the outcome of the last one.
     std::pair<int, int> step(int n) {
         nb::gil_scoped_release release;
         for (int k = 0; k < n; ++k) {
@@ -101,20 +174,38 @@ class WorldCore {
         }
         return {n, World::done};
     }
-
-    NumpyArray contacts() const {  // (n, 12): first, second, point, normal, gap, force on the first
-        std::vector<double> flat;
-        for (const World::Contact& c : world.contacts()) {
-            flat.push_back(c.first);
-            flat.push_back(c.second);
-            flat.insert(flat.end(), c.at.point.data(), c.at.point.data() + 3);
-            flat.insert(flat.end(), c.at.normal.data(), c.at.normal.data() + 3);
-            flat.push_back(c.at.gap);
-            for (int k = 0; k < 3; ++k) flat.push_back(c.impulse[k] / world.h);
-        }
-        return numpy(std::move(flat), {world.contacts().size(), 12});
-    }
 };
+
+// Parts of the solver that only tests call.
+void bind_testing(nb::module_ module) {
+    // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
+    module.def("friction_problem", [](const WorldCore& c) {
+        const FrictionSolver& solver = c.world.solver();
+        const std::size_t n = solver.rows();
+        std::vector<double> W(n * n);
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t j = 0; j < n; ++j) W[i * n + j] = solver.W(i, j);
+        return std::make_tuple(numpy(std::move(W), {n, n}), array_of(solver.b), array_of(solver.friction), array_of(solver.p));
+    });
+    // solves such a problem from an initial guess: impulses (n,) and residual
+    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
+        FrictionSolver solver;
+        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
+        expect(W, static_cast<std::size_t>(n) * n);
+        expect(guess, n);
+        if (n < 3 * contacts) throw std::invalid_argument("three rows a contact");
+        solver.resize(contacts, n - 3 * contacts);
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
+        solver.b.assign(b.data(), b.data() + n);
+        solver.friction = doubles(friction);
+        for (int i = 0; i < n; ++i)
+            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
+        solver.p.assign(guess.data(), guess.data() + n);
+        solver.solve();
+        return std::make_pair(array_of(solver.p), solver.residual());
+    });
+}
 
 }  // namespace
 
@@ -163,53 +254,41 @@ void bind_world(nb::module_& module) {
                  self->world.correction = correction;
              })
         .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
-        .def("add_solid", &WorldCore::add_solid)
-        .def("set_narrow", &WorldCore::set_narrow)
+        .def("add_collider", &WorldCore::add_collider)
+        .def("set_general_collide", &WorldCore::set_general_collide)
         .def("step", &WorldCore::step)
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
-        .def("contacts", &WorldCore::contacts)
-        // of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
-        .def("problem",
-             [](WorldCore& c) {
-                 const FrictionSolver& solver = c.world.solver();
-                 const std::size_t n = solver.rows();
-                 std::vector<double> W(n * n);
-                 for (std::size_t i = 0; i < n; ++i)
-                     for (std::size_t j = 0; j < n; ++j) W[i * n + j] = solver.W(i, j);
-                 return std::make_tuple(numpy(std::move(W), {n, n}), array_of(solver.b), array_of(solver.friction), array_of(solver.p));
-             })
+        .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
-        .def_prop_ro("sweeps", [](const WorldCore& c) { return c.world.solver().sweeps(); })
-        .def_prop_ro("culprit", [](const WorldCore& c) { return c.world.culprit(); })
+        .def_prop_ro("failed_participant", [](const WorldCore& c) { return c.world.failed_participant(); })
         .def_prop_ro("energy", [](const WorldCore& c) { return c.world.energy(); })
-        .def_prop_rw("memory", [](const WorldCore& c) { return array_of(c.world.memory()); },
-                     [](WorldCore& c, const Doubles& flat) { c.world.remember(doubles(flat)); }, nb::rv_policy::automatic)
+        .def_prop_rw("previous_contacts", [](const WorldCore& c) { return contact_records(c.world.previous_contacts()); },
+                     [](WorldCore& c, const Bytes& bytes) { c.world.set_previous_contacts(contacts_of(bytes)); },
+                     nb::rv_policy::automatic)
         .def_prop_rw("time", [](const WorldCore& c) { return c.world.time; }, [](WorldCore& c, double t) { c.world.time = t; });
 
-    // for tests and other callers: one pair, one solve
-    module.def("collide", [](int kind_a, const Doubles& size_a, const Doubles& pose_a, const Doubles& vertices_a, int kind_b,
-                             const Doubles& size_b, const Doubles& pose_b, const Doubles& vertices_b, int rows, double margin) {
-        const Solid a = solid(kind_a, size_a, pose_a, 0, vertices_a, rows), b = solid(kind_b, size_b, pose_b, 0, vertices_b, rows);
-        if (!compiled(a.kind, b.kind)) throw std::invalid_argument("no compiled path for this pair");
+    nb::class_<Collider>(module, "Collider")
+        .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, double friction,
+                            const Doubles& points, int rows) {
+            new (self) Collider(make_collider(kind, size, local, friction, points, rows));
+        });
+    module.def("has_closed_form", [](const Collider& a, const Collider& b) { return has_closed_form(a.kind, b.kind); });
+    module.def("collide", [](const Collider& a, const Collider& b, double margin) {
+        if (!has_closed_form(a.kind, b.kind)) throw std::invalid_argument("this pair of shapes has no closed form");
         ContactPoint points[most_points];
-        return points_of(points, collide(a, a.local, b, b.local, margin, points));
+        return point_records(points, collide(a, a.local, b, b.local, margin, points));
     });
-    module.def("compiled_pair", [](int a, int b) { return compiled(static_cast<Solid::Kind>(a), static_cast<Solid::Kind>(b)); });
-    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
-        FrictionSolver solver;
-        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
-        expect(W, static_cast<std::size_t>(n) * n);
-        expect(guess, n);
-        if (n < 3 * contacts) throw std::invalid_argument("three rows a contact");
-        solver.resize(contacts, n - 3 * contacts);
-        for (int i = 0; i < n; ++i)
-            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
-        solver.b.assign(b.data(), b.data() + n);
-        solver.friction = doubles(friction);
-        for (int i = 0; i < n; ++i)
-            for (double& most : solver.loose) most = std::max(most, solver.W(i, i));
-        solver.p.assign(guess.data(), guess.data() + n);
-        solver.solve();
-        return std::make_pair(array_of(solver.p), solver.residual());
-    });
+    module.attr("point_layout") = layout({{"position", "3f8", offsetof(PointRecord, position)},
+                                          {"normal", "3f8", offsetof(PointRecord, normal)},
+                                          {"gap", "f8", offsetof(PointRecord, gap)}},
+                                         sizeof(PointRecord));
+    module.attr("contact_layout") = layout({{"first", "i8", offsetof(ContactRecord, first)},
+                                            {"second", "i8", offsetof(ContactRecord, second)},
+                                            {"position", "3f8", offsetof(ContactRecord, position)},
+                                            {"normal", "3f8", offsetof(ContactRecord, normal)},
+                                            {"gap", "f8", offsetof(ContactRecord, gap)},
+                                            {"impulse", "3f8", offsetof(ContactRecord, impulse)},
+                                            {"position_first", "3f8", offsetof(ContactRecord, position_first)}},
+                                           sizeof(ContactRecord));
+    bind_testing(module.def_submodule("contact_testing"));
 }

@@ -1,4 +1,4 @@
-"""A sprung four-bar linkage, built like prose, looked at, moved and saved."""
+"""Builds a four-bar linkage with a spring; prints its kinematics, moves it, saves and draws it."""
 
 import numpy as np
 
@@ -24,10 +24,10 @@ print(np.round(supple.jacobian(mech, "pen"), 3))
 print("mass matrix of the spanning tree, kg m^2:")
 print(np.round(supple.mass_matrix(mech), 4))
 
-# Forward kinematics moves the tree; how far the loop gapes is told, not hidden.
+# Forward kinematics moves the spanning tree only; `gaps` has the remaining gap of each loop.
 opened = supple.kinematics(mech, [0.1, 0.0, 0.0])
 gap = np.linalg.norm(opened.gaps["closure"][:3])
-print(f"with the crank turned alone the closure gapes by {gap:.3f} m")
+print(f"with only the crank turned, the loop has a gap of {gap:.3f} m at the closure")
 
 mech.save("four_bar.json")
 assert supple.load("four_bar.json") == mech

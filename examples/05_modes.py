@@ -1,4 +1,4 @@
-"""Natural vibrations: the four slowest of the loop, at rest and under a load.
+"""Natural vibrations: the four slowest of the loop, in the reference pose and under a load.
 
 Writes a picture into the folder given (by default the current one):  python 05_modes.py docs/pictures
 """
@@ -18,7 +18,7 @@ free = supple.modes(mech, count=4)
 eq = supple.equilibrium(mech, {"tip": [0, 0, -400, 0, 0, 0]})
 loaded = supple.modes(mech, at=eq, count=4)
 for i, (before, after) in enumerate(zip(free.frequencies, loaded.frequencies, strict=True), start=1):
-    print(f"mode {i}: {before:.3f} Hz at rest, {after:.3f} Hz with 400 N on the tip")
+    print(f"mode {i}: {before:.3f} Hz in the reference pose, {after:.3f} Hz with 400 N on the tip")
 
 
 def corners(poses):

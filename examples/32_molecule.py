@@ -14,7 +14,7 @@ import numpy as np
 import supple
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-joints, dt, steps = 50_000, 1e-3, 24
+joints, dt, steps = 50_000, 1e-3, 12
 tree = supple.library.molecule(joints)
 start = perf_counter()
 chain = supple.AdaptiveLinkage(tree)

@@ -1,4 +1,4 @@
-"""A six-legged robot walks over uneven ground, reduced to its feet and its hull, beside the full engine.
+"""A six-legged robot walks over uneven ground: reduced to its feet and its hull, and compared with the full engine.
 
 Writes a picture into the folder given (by default the current one):  python 40_walking.py docs/pictures
 """

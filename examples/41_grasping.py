@@ -1,4 +1,4 @@
-"""A hand grasps a block and lifts it by friction; how much friction that takes, and what happens below it.
+"""A hand grasps a block and lifts it by friction. How much friction is needed, and what happens with less?
 
 Writes a picture into the folder given (by default the current one):  python 41_grasping.py docs/pictures
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 import supple
 from supple.viewer.world_picture import draw_world
-from supple.world import solid
+from supple.world import rigid_object
 from supple.world.scenes.hand import BLOCK
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
@@ -34,7 +34,7 @@ for factor in (1.15, 0.85):
     outcome = "lifted" if trial.world.pose("block")[2, 3] > 0.09 else "left behind"
     print(f"with {factor:.2f} of that it is {outcome}")
 scene = supple.scenes.hand()
-block = solid("block", "box", BLOCK, 0.2), [kept.objects["block"][k] for k in (0, -1)]
+block = rigid_object("block", "box", BLOCK, 0.2), [kept.objects["block"][k] for k in (0, -1)]
 draw_world(
     scene.mechanism,
     [kept.robot[0], kept.robot[-1]],

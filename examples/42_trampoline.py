@@ -1,4 +1,4 @@
-"""Two firefighters catch a falling ball: nineteen links and five loops reduced to one end effector, the sheet.
+"""Two firefighters catch a falling ball: 19 links and 5 loops are reduced to one end effector, the sheet.
 
 Writes a picture into the folder given (by default the current one):  python 42_trampoline.py docs/pictures
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 import supple
 from supple.viewer.world_picture import draw_world
-from supple.world import solid
+from supple.world import rigid_object
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 paths = {}
@@ -25,7 +25,7 @@ for level in ("reduced", "full"):
         kept = recording
 print(f"the two falls differ by at most {1e3 * np.abs(paths['reduced'] - paths['full']).max():.1f} mm")
 lowest = int(np.argmin(paths["reduced"]))
-ball = solid("body", "sphere", (0.15,), 12.0)
+ball = rigid_object("body", "sphere", (0.15,), 12.0)
 draw_world(
     scene.mechanism,
     [kept.robot[k] for k in (0, lowest)],

@@ -1,4 +1,4 @@
-"""A gripped peg, 3 mm off, is led into its hole by its round end and the arm's compliance; the peg is the end effector.
+"""A peg, 3 mm off, slides into its hole: its end is round, and the arm is compliant. The peg is the end effector.
 
 Writes a picture into the folder given (by default the current one):  python 43_peg_in_hole.py docs/pictures
 """

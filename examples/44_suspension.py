@@ -1,4 +1,4 @@
-"""A vehicle on four double wishbones coasts over bumps: the reduced model beside the full engine.
+"""A vehicle on four double wishbones coasts over bumps: the reduced model compared with the full engine.
 
 Writes a plot into the folder given (by default the current one):  python 44_suspension.py docs/pictures
 """

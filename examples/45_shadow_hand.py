@@ -1,4 +1,4 @@
-"""The Shadow Hand lifts a ball by friction, reduced to its fingertips, beside the full engine.
+"""The Shadow Hand, reduced to its fingertips, lifts a ball by friction; compared with the full engine.
 
 It reads the MJCF file from ../shared/robots beside the project and writes a picture into the folder given (by
 default the current one):  python 45_shadow_hand.py docs/pictures
@@ -12,7 +12,7 @@ import numpy as np
 
 import supple
 from supple.viewer.world_picture import draw_world
-from supple.world import solid
+from supple.world import rigid_object
 from supple.world.scenes.shadow_hand import RADIUS
 
 file = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
@@ -36,7 +36,7 @@ slippery = supple.scenes.shadow_hand(file, friction=0.05)
 slippery.run(2.0)
 height = slippery.world.pose("ball")[2, 3]
 print(f"with a friction of 0.05 instead of 1 the ball slips out: it lies {1e3 * height:.0f} mm over the floor")
-ball = solid("ball", "sphere", (RADIUS,), 0.1), [recording.objects["ball"][-1]]
+ball = rigid_object("ball", "sphere", (RADIUS,), 0.1), [recording.objects["ball"][-1]]
 draw_world(
     scene.mechanism,
     [recording.robot[-1]],

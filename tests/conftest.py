@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")  # what an example takes, and what drawing one takes, is up to the machine
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: the tests already run on every core
 sys.path.insert(0, str(Path(__file__).parent))  # helper modules that several tests share
 ROBOTS = Path(__file__).parents[2] / "shared" / "robots"
 """Robots of the MuJoCo Menagerie, beside the project; not part of it."""
@@ -18,6 +23,16 @@ def robots() -> Path:
     if not ROBOTS.is_dir():
         pytest.skip(f"the robots are not here: put the MuJoCo Menagerie folders into {ROBOTS}")
     return ROBOTS
+
+
+@pytest.fixture(scope="session")
+def warm_python():
+    """Runs scripts in processes of their own: warm_python.run(script, "--help", folder=tmp_path, timeout=60)."""
+    from warm_python import WarmPython
+
+    python = WarmPython()
+    yield python
+    python.close()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def closed_coordinates(mech: Mechanism, rng: Rng, size: float = 0.4) -> np.ndarr
     """(axes,) random coordinates of every joint, in the order of `mech.joints`, that close all loops."""
     loops = mech.topology.loops
     start = np.concatenate([mech.reference, *(mech.joints[j].reference for j in loops)])
-    while (q := mobility._close(mech, start + rng.uniform(-size, size, len(start)))) is None:
+    while (q := mobility._close_loops(mech, start + rng.uniform(-size, size, len(start)))) is None:
         size /= 2
     return all_coordinates(mech, q)
 

@@ -74,7 +74,7 @@ def mechanisms(draw: st.DrawFn, max_bodies: int = 6, **options: Any) -> Mechanis
 
 
 def random_inertia(rng: Rng) -> dict[str, Any]:
-    """Mass, centre and inertia of a random cloud of points: always possible."""
+    """Mass, centre and inertia of a random cloud of points, hence always physical."""
     points = rng.normal(size=(5, 3)) * rng.uniform(0.02, 0.2, 3)
     masses = rng.uniform(0.1, 0.5, 5)
     centre = masses @ points / masses.sum()

@@ -1,4 +1,4 @@
-"""MuJoCo's answers in supple's coordinates: rotation vectors for quaternions, body axes for Jacobians."""
+"""MuJoCo's results in supple's coordinates: rotation vectors for quaternions, body axes for Jacobians."""
 
 from __future__ import annotations
 

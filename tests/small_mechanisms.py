@@ -1,4 +1,4 @@
-"""Pendulum, chain, wheels, driven rod, square, arm, satellite: mechanisms small enough to know the answer."""
+"""Pendulum, chain, wheels, driven rod, square, arm, satellite: small mechanisms with known solutions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Every example runs as a user would run it."""
 
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example, tmp_path):
-    command = [sys.executable, example]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+def test_example(example, tmp_path, warm_python):
+    done = warm_python.run(example, folder=tmp_path, timeout=1800)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Warning" not in done.stderr, done.stderr
@@ -20,3 +18,21 @@ def test_example(example, tmp_path):
 
 def test_there_are_examples():
     assert EXAMPLES
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "told"),
+    [
+        ("import sys; print('supple' in sys.modules, *sys.argv[1:]); sys.exit(3)", 3, "False 1 two"),
+        ("import warnings; warnings.warn('beware')", 0, "UserWarning: beware"),
+        ("print('begun', flush=True); import nothing_of_that_name", 1, "ModuleNotFoundError"),
+        ("import time; time.sleep(60)", -signal.SIGALRM, ""),
+    ],
+    ids=["exit", "warning", "error", "timeout"],
+)
+def test_what_a_script_does_wrong_is_seen(code, status, told, tmp_path, warm_python):
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 600)
+    assert done.returncode == status
+    assert told in done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""The Python of README and docs runs: the blocks of a page in order, in one namespace and an empty folder."""
+"""Documents: their Python runs, their links lead to files, and docs/README.md lists every page of docs.
+
+The blocks of a page run in order, in one namespace and an empty folder.
+"""
 
 import re
 from pathlib import Path
@@ -6,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"""(?:\]\(|src=")([^)"#\s]+)""")
 
@@ -18,7 +22,17 @@ def blocks(page):
         yield "\n" * text.count("\n", 0, match.start(1)) + match[1]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p))], ids=lambda p: p.stem)
+def local_links(page):
+    """Files that a page links to or shows."""
+    targets = LINK.findall(page.read_text())
+    return [(page.parent / target).resolve() for target in targets if not target.startswith(("http://", "https://"))]
+
+
+def page_id(page):
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=page_id)
 def test_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
@@ -26,8 +40,13 @@ def test_code_runs(page, tmp_path, monkeypatch):
         exec(compile(code, str(page), "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_links_lead_somewhere(page):
-    targets = [t for t in LINK.findall(page.read_text()) if not t.startswith(("http://", "https://"))]
-    missing = [t for t in targets if not (page.parent / t).exists()]
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_to_files(page):
+    missing = [str(target) for target in local_links(page) if not target.exists()]
     assert not missing
+
+
+def test_the_index_lists_every_page():
+    index = DOCS / "README.md"
+    unlisted = set(DOCS.glob("**/*.md")) - {index, *local_links(index)}
+    assert not unlisted, f"add to docs/README.md: {sorted(page_id(page) for page in unlisted)}"

@@ -1,4 +1,4 @@
-"""supple: mechanisms that bend, simulated exactly and fast."""
+"""supple: simulation of compliant mechanisms, in full and by fast reduced models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from supple.world import World as World
     from supple.world import scenes as scenes
 
-# Where each public name lives. Nothing is imported before it is asked for, so that `import supple` is quick.
+# The module of each public name. A name is imported at its first use, so that `import supple` is quick.
 _HOME = {
     "AdaptiveLinkage": "supple.linkage",
     "Builder": "supple.mechanism",

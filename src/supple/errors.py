@@ -1,4 +1,4 @@
-"""The errors and warnings a user can meet. Each text names what is at fault and what to do."""
+"""Errors and warnings that users see. Each text names the part at fault and the remedy."""
 
 from __future__ import annotations
 
@@ -7,36 +7,44 @@ from typing import Any
 
 
 class MechanismError(ValueError):
-    """A description, file or argument that supple cannot work with."""
+    """A description, file or argument that supple cannot use."""
 
 
 class ConvergenceError(RuntimeError):
-    """A solve that did not reach its tolerance, and how far it got."""
+    """A solver did not reach its tolerance. The fields say how far it got."""
 
     def __init__(
-        self, text: str, *, load_fraction: float | None = None, time: float | None = None, state: Any = None
+        self,
+        text: str,
+        *,
+        load_fraction: float | None = None,
+        reason: str | None = None,
+        time: float | None = None,
+        state: Any = None,
     ) -> None:
         super().__init__(text)
         self.load_fraction = load_fraction
         """Statics: the last fraction of the load that was reached."""
+        self.reason = reason
+        """Statics: why the path of equilibria ends there: "snap", "limit" or "singular"."""
         self.time = time
-        """Dynamics: the time reached, s."""
+        """Dynamics: the time that was reached, s."""
         self.state = state
-        """Statics: the Equilibrium at that fraction."""
+        """Statics: the Equilibrium at `load_fraction`."""
 
 
 class ImportWarning(UserWarning):
-    """Something in a file has no counterpart in a Mechanism; `mech.import_report` lists it."""
+    """A file has elements that a Mechanism cannot represent; `mech.import_report` lists them."""
 
 
 class ExportWarning(UserWarning):
-    """Something in a Mechanism has no counterpart in the file that is written."""
+    """A Mechanism has parts that the written file cannot represent exactly."""
 
 
 class RangeWarning(UserWarning):
-    """A reduced model is used further from where it was made than it is good for."""
+    """A reduced model is used outside the range in which it is accurate."""
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for the text of an error: the first six, quoted."""
+    """Names for an error text: the first six, quoted."""
     return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")

@@ -1,4 +1,4 @@
-"""A progress bar for what takes long."""
+"""A progress bar for long computations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-PATIENCE = 2.0
+DELAY = 2.0
 """Seconds before a bar appears."""
 
 
 class Bar:
-    """Appears on the terminal's stderr once its block has run for `patience` seconds, and goes with it."""
+    """A progress bar on stderr, if that is a terminal. It appears when its `with` block has run for `delay` seconds
+    and disappears at the end of the block."""
 
-    def __init__(self, text: str, patience: float = PATIENCE, console: Console | None = None) -> None:
+    def __init__(self, text: str, delay: float = DELAY, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -27,12 +28,12 @@ class Bar:
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._bar.add_task(text, total=1.0)
-        self._timer = Timer(patience, self._show)
+        self._timer = Timer(delay, self._show)
         self._timer.daemon = True
         self._lock, self._over = Lock(), False
 
-    def reach(self, fraction: float) -> None:
-        """How much is done, 0 to 1."""
+    def set_fraction(self, fraction: float) -> None:
+        """Shows the fraction that is done, 0 to 1."""
         self._bar.update(self._task, completed=fraction)
 
     def _show(self) -> None:
@@ -54,8 +55,8 @@ class Bar:
 
 
 @contextmanager
-def telling(text: str, progress: Callable[[float], None] | None) -> Iterator[Callable[[float], None]]:
-    """Whom to tell the fraction done: the caller's function, or else a bar (none without the package rich)."""
+def progress_callback(text: str, progress: Callable[[float], None] | None) -> Iterator[Callable[[float], None]]:
+    """The function to call with the fraction done: the caller's own, or else that of a bar (if rich is installed)."""
     if progress is not None:
         yield progress
         return
@@ -65,4 +66,4 @@ def telling(text: str, progress: Callable[[float], None] | None) -> Iterator[Cal
         yield lambda fraction: None
         return
     with bar:
-        yield bar.reach
+        yield bar.set_fraction

@@ -1,4 +1,4 @@
-"""A real Chromium on the viewer's page: the system's browser, drawing without a graphics card."""
+"""The viewer's page in the system's Chromium, with software rendering."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ BLIND = ("--no-sandbox", "--disable-gpu", "--disable-3d-apis")
 """Without WebGL."""
 HARMLESS = "Unable to preventDefault inside passive event listener"
 """Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
-PATIENCE = 60.0
-"""s until something must have happened; software rendering on a busy machine is slow."""
+FEWER_FRAMES = """
+const request = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 100);
+window.cancelAnimationFrame = (id) => window.clearTimeout(id);
+"""
+"""Limits the page to 10 frames a second: without a graphics card every frame costs processor time."""
+PATIENCE = 600.0
+"""s after which a test gives up. Nothing is asserted about speed: software rendering on a busy machine is slow."""
 
 
 def chromium() -> str | None:
@@ -33,13 +39,13 @@ def free_port() -> int:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """What the condition gives once it is true."""
+    """Waits for a condition; returns its value once that is true."""
     end = monotonic() + PATIENCE
     while monotonic() < end:
         if found := condition():
             return found
         sleep(0.05)
-    raise AssertionError(f"waited {PATIENCE:g} s in vain for {what}")
+    raise AssertionError(f"no sign of {what} within {PATIENCE:g} s")
 
 
 @contextmanager
@@ -53,11 +59,12 @@ def browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page that is looked at, and what its console said."""
+    """An open page and the errors of its console."""
 
     def __init__(self, running: Any, server: Any, width: int = 900, height: int = 540) -> None:
         self.server = server
         self.page = running.new_page(viewport={"width": width, "height": height})
+        self.page.add_init_script(FEWER_FRAMES)
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []
         self.page.on("console", self._heard)
@@ -97,7 +104,7 @@ class Visit:
         return imread(BytesIO(self.page.screenshot(clip=clip)))[..., :3]
 
     def painted(self) -> float:
-        """Share of the drawing that is clearly not background or grid."""
+        """Fraction of the drawing that is clearly not background or grid."""
         return float((self.pixels().min(axis=-1) < 0.7).mean())
 
     def on_screen(self, point: np.ndarray) -> tuple[float, float]:
@@ -112,18 +119,28 @@ class Visit:
         scale = 0.5 * box["height"] / np.tan(camera.fov / 2) / depth
         return box["x"] + 0.5 * box["width"] + scale * x, box["y"] + 0.5 * box["height"] - scale * y
 
-    def drag(self, point: np.ndarray, by: tuple[float, float]) -> None:
-        """Takes hold of what is seen at a point of the world and moves it by so many pixels."""
-        x, y = self.on_screen(point)
+    def drag(
+        self, point: np.ndarray, by: tuple[float, float], dragged: Callable[[], Any], release: bool = True
+    ) -> None:
+        """Drags what is seen at a point of the world by so many pixels, until `dragged()` is true. The page looks for
+        what is under the mouse now and then only, so that a first attempt may miss it."""
         mouse = self.page.mouse
-        mouse.move(x, y)
-        self.page.wait_for_timeout(300)  # what is under the mouse is looked for now and then
-        mouse.down()
-        for share in np.linspace(0.1, 1.0, 8):
-            mouse.move(x + share * by[0], y + share * by[1])
+
+        def attempt() -> Any:
+            mouse.up()
+            x, y = self.on_screen(point)
+            mouse.move(x, y)
+            self.page.wait_for_timeout(300)
+            mouse.down()
+            for fraction in np.linspace(0.1, 1.0, 8):
+                mouse.move(x + fraction * by[0], y + fraction * by[1])
+                self._pump()
+            return dragged()
+
+        self.until(attempt, "the mouse to drag it")
+        if release:
+            mouse.up()
             self._pump()
-        mouse.up()
-        self._pump()
 
     def press(self, button: str) -> None:
         self.page.get_by_role("button", name=button, exact=True).first.click()

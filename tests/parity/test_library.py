@@ -1,4 +1,4 @@
-"""The library's mechanisms as MuJoCo sees them, from the MJCF we write."""
+"""The library's mechanisms agree with MuJoCo, from the MJCF that supple writes."""
 
 import warnings
 from dataclasses import replace

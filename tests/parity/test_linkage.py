@@ -188,12 +188,13 @@ def test_coefficients_totals_and_traversal_are_the_papers(seed):
     assert sorted(everything) == list(range(len(mech.bodies)))
     found = chain._core.node_totals()
     whole = twin.nodes[-1].eta
-    np.testing.assert_allclose(found, [totals[i] for i in range(len(tree))], rtol=0, atol=1e-8 * whole)
+    np.testing.assert_allclose(found, [totals[i] for i in range(len(tree))], rtol=0, atol=1e-6 * whole)
 
     for power in (1, 3, 6, 10):
         chain.error = 2.0**-power * (1.0 if measure.startswith("relative") else np.sqrt(whole))
         info = chain.accelerate()
         moved, bound, _ = twin.traverse(tree, chain.error, measure)
-        assert info.error_bound == pytest.approx(bound, rel=1e-5)
+        rounding = 1e-6 * max(1.0, np.sqrt(whole))
+        assert info.error_bound == pytest.approx(bound, rel=1e-5, abs=rounding)
         joints = [int(mech.topology.joint[b]) for b in moved if mech.joints[mech.topology.joint[b]].axes]
         assert info.moved.tolist() == joints

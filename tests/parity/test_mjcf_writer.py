@@ -1,4 +1,4 @@
-"""What we write as MJCF is the same mechanism in MuJoCo."""
+"""A mechanism written as MJCF is the same mechanism in MuJoCo."""
 
 from __future__ import annotations
 
@@ -220,8 +220,8 @@ def test_spring_across_a_planar_loop_is_a_tendon():
         np.testing.assert_allclose(data.qfrc_passive, -np.array(slopes), atol=1e-5)
 
 
-def test_gaping_loop_is_drawn_together():
-    """A loop that gapes at the reference pulls its two ends together, not to the gap it has there."""
+def test_an_open_loop_is_closed():
+    """The equality of a loop that is open at the reference pose closes it, and does not keep the gap."""
     mech = mechanisms.four_bar(damping=1.0)
     joints = list(mech.joints)
     shift = spatial.translation(np.array([0.02, 0.0, 0.0]))
@@ -301,7 +301,7 @@ def test_shapes_names_and_keyframes():
     with pytest.warns(ExportWarning) as caught:
         text = mjcf_writer.write(mech)
     said = str(caught[0].message)
-    for part in ("no moving planes", "mesh is flat", "no faces", "the means", "'turn'"):
+    for part in ("no moving planes", "mesh is flat", "have no area", "the means", "'turn'"):
         assert part in said
     model = mujoco.MjModel.from_xml_string(text)
     assert model.body(1).name == 'a"<\n'
@@ -328,7 +328,7 @@ def test_curve_becomes_its_tangent():
         assert data.qfrc_passive[0] == pytest.approx(force, abs=1e-5)
 
 
-def test_masses_that_mujoco_refuses():
+def test_masses_that_mujoco_rejects():
     b = supple.Builder("light")
     b.body("ghost")
     b.hinge("h", "world", "ghost", (0, 0, 0), "x")
@@ -349,7 +349,7 @@ def test_save_names_the_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["bicycle_chain", "helix", "ladder", "loop", "robot_arm", "y"])
 def test_library(name):
-    """The file opens, and under a load the loops stay closed and nothing runs away."""
+    """The file opens; under a load the loops stay closed and the motion is bounded."""
     mech = replace(getattr(supple.library, name)(), gravity=(0.0, 0.0, -9.81))
     model, data = compiled(mech)
     np.testing.assert_allclose(poses(mech, model, data), mech.poses.array, atol=1e-10)

@@ -35,8 +35,24 @@ def turned(rotation: np.ndarray, wrench: np.ndarray) -> np.ndarray:
     return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
 
 
+def by_tip(rows: np.ndarray, xi: np.ndarray, wrench: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """E^T Jr^T S Jr E, where S x is the change of -Jr^T w by a twist x of the tip: 1/2 ad(x)^T w, and `lost` (6, 3)
+    times its rotation for a wrench that does not turn with the tip."""
+    columns = []
+    for x in np.eye(6):
+        bracket = np.zeros((6, 6))  # ad(x) y = [x, y]
+        bracket[:3, :3] = bracket[3:, 3:] = spatial.skew(x[3:])
+        bracket[:3, 3:] = spatial.skew(x[:3])
+        columns.append(0.5 * bracket.T @ wrench + lost @ x[3:])
+    jacobian = spatial.right_jacobian(xi) @ rows
+    return jacobian.T @ np.array(columns).T @ jacobian
+
+
 class Twin:
-    """Backward Euler in the admissible space: (M + h D + h^2 K) v' = M v + h (f - b - K (y - y_target))."""
+    """Linearly implicit Euler: (M + h D + h^2 (K + K_g)) v' = M v + h (f - b - K (y - y_target)).
+
+    The geometric stiffness K_g of the loads is left out where it makes a positive K indefinite.
+    """
 
     def __init__(self, model: supple.ReducedModel, dt: float) -> None:
         self.model, self.h = model, dt
@@ -50,6 +66,8 @@ class Twin:
         self.shift = np.zeros(len(model.basis))
         self.loads: dict[str, tuple[np.ndarray, str]] = {}
         self.handles: dict[str, tuple[np.ndarray, np.ndarray, float, float]] = {}
+        self._loads_of: tuple = ()
+        self._geometric = np.zeros_like(self.mass)
 
     def tip(self, name: str):
         i = self.model.end_effectors.index(name)
@@ -57,9 +75,27 @@ class Twin:
         xi = rows @ self.y + self.shift[6 * i : 6 * i + 6]
         return rows, xi, self.model.end_effector_poses[i] @ spatial.exp(xi)
 
+    def geometric_stiffness(self) -> np.ndarray:
+        """-df/dy of the loads where the set-points hold the model, with the tip's frame there as the origin of xi."""
+        y, self.y = self.y, self.target
+        result = np.zeros_like(self.mass)
+        for name, (wrench, frame) in self.loads.items():
+            rows, xi, pose = self.tip(name)
+            body = turned(pose[:3, :3].T, wrench) if frame == "world" else wrench
+            lost = -np.vstack([spatial.skew(body[:3]), spatial.skew(body[3:])])
+            result += by_tip(rows, xi, body, lost if frame == "world" else 0 * lost)
+        self.y = y
+        return result
+
     def step(self) -> None:
         h = self.h
         system = self.mass + h * self.damping + h * h * self.stiffness
+        key = (self.target.tobytes(), *((n, w.tobytes(), f) for n, (w, f) in self.loads.items()))
+        if key != self._loads_of:
+            self._loads_of, K_g = key, self.geometric_stiffness()
+            lowest = [np.linalg.eigvalsh(self.stiffness + each)[0] for each in (0 * K_g, (K_g + K_g.T) / 2)]
+            self._geometric = K_g * (lowest[0] <= 0 or lowest[1] > 0)
+        system += h * h * self._geometric
         right = self.mass @ self.v + h * (self.stiffness @ (self.target - self.y) - self.bias)
         for name, (wrench, frame) in self.loads.items():
             rows, xi, pose = self.tip(name)
@@ -71,6 +107,11 @@ class Twin:
             jacobian = np.hstack([rotation, -rotation @ spatial.skew(held)]) @ spatial.right_jacobian(xi) @ rows
             right += h * k * jacobian.T @ (point - rotation @ held - pose[:3, 3])
             system = system + h * (h * k + d) * jacobian.T @ jacobian
+            if np.linalg.eigvalsh(self.stiffness)[0] <= 0:  # the handle's geometric stiffness counts too
+                force = k * rotation.T @ (point - rotation @ held - pose[:3, 3])
+                body = np.concatenate([force, np.cross(held, force)])
+                lost = -np.vstack([np.eye(3), spatial.skew(held)]) @ spatial.skew(force)
+                system = system + h * h * by_tip(rows, xi, body, lost)
         self.v = np.linalg.solve(system, right)
         self.y = self.y + h * self.v
 

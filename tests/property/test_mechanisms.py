@@ -1,4 +1,4 @@
-"""What holds for every mechanism, whatever its joints, loops and branches."""
+"""Properties of every mechanism, for random joints, loops and branches."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def test_unheld_is_what_all_springs_motors_and_constraints_leave(mech, seed):
     mech = mech.with_springs(10.0, joints=[name for name in chosen if mech.joint(name).kind != "free"])
     names, motions = (*mech.coordinates, *mech.loop_coordinates), []
     for q in mobility._generic_poses(mech):
-        motions.append(mobility._null_space(np.vstack([mobility.constraints(mech, q)[1], mobility._held(mech)])))
+        rows = np.vstack([mobility.constraints(mech, q)[1], mobility._holding_rows(mech)])
+        motions.append(mobility._null_space(rows))
     free = min(motions, key=lambda basis: basis.shape[1])
     moving = np.abs(free).max(axis=1, initial=0.0) > 1e-6
     assert mech.unheld == tuple(name for name, moves in zip(names, moving, strict=True) if moves)

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import mechanisms
+import pulls
 import supple
 from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
 from supple import spatial
-from supple.engine.linear import linearised
+from supple.engine.linearisation import linearised
 from supple.mechanism import Curve, Mechanism
 from supple.mechanism.mobility import constraints
 from supple.reduced.projection import projection
+from supple.reduced.recursion import ignored_merges, recursion
 
 EXACT = 1e-6
 """Of central differences of fourth order, relative to the largest entry."""
@@ -119,43 +121,47 @@ class Response:
     """(joints, 6, 6e)"""
 
 
-def moved(mech: Mechanism, base: supple.engine.Equilibrium, eq: supple.engine.Equilibrium, tips: list[str]):
-    """Twists of end effectors and bodies, increments of coordinates and changes of reactions, flat."""
-    tip_twists = [spatial.log(spatial.inverse(base.poses[tip]) @ eq.poses[tip]) for tip in tips]
-    twists = spatial.log(spatial.inverse(base.poses.array) @ eq.poses.array)
-    increments = [np.zeros(0)]
+def moved(mech: Mechanism, base: supple.engine.Equilibrium, ends: list[supple.engine.Equilibrium], tips: list[str]):
+    """(n, numbers): twists of end effectors and bodies, increments of coordinates and changes of reactions, from one
+    equilibrium to each of n others. One call of the logarithm for all of them takes a tenth of the time."""
+    columns = []
+    for name in tips:
+        columns.append(spatial.log(spatial.inverse(base.poses[name]) @ np.array([eq.poses[name] for eq in ends])))
+    twists = spatial.log(spatial.inverse(base.poses.array) @ np.array([eq.poses.array for eq in ends]))
+    columns.append(twists.reshape(len(ends), -1))
     for joint in mech.joints:
-        before, after, start = base.coordinates[joint.name], eq.coordinates[joint.name], 0
+        before, after = base.coordinates[joint.name], np.array([eq.coordinates[joint.name] for eq in ends])
+        start = 0
         for size in joint.blocks:
             part = slice(start, start + size)
             if size == 3:
-                turn = spatial.so3_exp(before[part]).T @ spatial.so3_exp(after[part])
-                increments.append(spatial.so3_log(turn))
+                turns = spatial.so3_exp(before[part]).T @ spatial.so3_exp(after[:, part])
+                columns.append(spatial.so3_log(turns))
             else:
-                increments.append(after[part] - before[part])
+                columns.append(after[:, part] - before[part])
             start += size
-    reactions = [eq.reactions[j.name] - base.reactions[j.name] for j in mech.joints]
-    return np.concatenate([*tip_twists, twists.ravel(), *increments, *reactions])
+    columns += [np.array([eq.reactions[j.name] for eq in ends]) - base.reactions[j.name] for j in mech.joints]
+    return np.concatenate(columns, axis=1)
 
 
-def central(function, step: float) -> np.ndarray:
-    """Derivative at zero, fourth order."""
-    return (8 * (function(step) - function(-step)) - (function(2 * step) - function(-2 * step))) / (12 * step)
+STEPS = (1.0, -1.0, 2.0, -2.0)
+
+
+def central(values: np.ndarray, step: float) -> np.ndarray:
+    """Derivative at zero, fourth order, of a function with these values (4, ...) at `STEPS` times `step`."""
+    return (8 * (values[0] - values[1]) - (values[2] - values[3])) / (12 * step)
 
 
 def response(mech, tips, base, frame, loads, step) -> Response:
-    columns = []
+    ends = []
     for tip in tips:
         turn = np.eye(3) if frame == "body" else base.poses[tip][:3, :3]
-        for k in range(6):
-            unit = np.kron(np.eye(2), turn)[:, k]
-
-            def push(size, tip=tip, unit=unit):
-                acting = loads | {tip: loads.get(tip, np.zeros(6)) + size * unit}
-                return moved(mech, base, supple.equilibrium(mech, acting, frame=frame, start=base), tips)
-
-            columns.append(central(push, step))
-    flat = np.array(columns).T
+        for unit in np.kron(np.eye(2), turn).T:
+            for size in STEPS:
+                acting = loads | {tip: loads.get(tip, np.zeros(6)) + size * step * unit}
+                ends.append(supple.equilibrium(mech, acting, frame=frame, start=base))
+    values = moved(mech, base, ends, tips).reshape(6 * len(tips), len(STEPS), -1)
+    flat = central(np.swapaxes(values, 0, 1), step).T
     e, nb, nj = 6 * len(tips), len(mech.bodies), len(mech.joints)
     a, b, c = e, e + 6 * nb, len(flat) - 6 * nj
     return Response(flat[:a], flat[a:b].reshape(nb, 6, e), flat[b:c], flat[c:].reshape(nj, 6, e))
@@ -175,7 +181,41 @@ def in_basis(model: supple.ReducedModel, stiffness: np.ndarray) -> np.ndarray:
     return model.basis @ np.linalg.inv(model.basis.T @ stiffness @ model.basis) @ model.basis.T
 
 
+def tip_rows(model: supple.ReducedModel, per_body: np.ndarray) -> np.ndarray:
+    """(6e, m): twists of the end effectors, each in its own frame, from those (bodies, 6, m) of the bodies."""
+    frames = [model.mechanism.frame(name) for name in model.end_effectors]
+    return np.concatenate([spatial.adjoint(spatial.inverse(pose)) @ per_body[body] for body, pose in frames])
+
+
+def check_maps_agree(model: supple.ReducedModel) -> None:
+    """The end effectors' rows of the twist map are the compliance, and its links move as `motion_map` says."""
+    n = 6 * len(model.end_effectors)
+    compliance = model.compliance[:n, :n]
+    assert difference(tip_rows(model, model.twist_map), compliance) < 1e-9
+    assert difference(model.motion_map[..., :n] @ compliance, model.twist_map) < 1e-9
+
+
 # at rest and away from it
+
+
+@pytest.mark.parametrize("name", pulls.LIBRARY)
+@pytest.mark.parametrize("modes", [0, 2])
+def test_twist_map_and_compliance_agree_under_load(name, modes):
+    mech, tips = pulls.made(name)
+    rest = supple.reduce(mech, tips)
+    wrenches = pulls.random_wrenches(rest, np.random.default_rng(3), 0.6)
+    eq = supple.equilibrium(mech, dict(zip(tips, wrenches, strict=True)))
+    model = supple.reduce(mech, tips, at=eq, modes=modes)
+    check_maps_agree(rest)
+    check_maps_agree(model)
+    turning = model.motion_map[..., : 6 * len(tips)] @ model.tangent_compliance("body")
+    assert difference(turning, model.twist_map) > 1e-3  # loads that turn with the tip are another thing
+
+
+def test_twist_map_and_compliance_of_the_helix_at_150_newtons():
+    mech = supple.library.helix()
+    eq = supple.equilibrium(mech, {"tip": [0, 0, 150, 0, 0, 0]})
+    check_maps_agree(supple.reduce(mech, ["tip"], at=eq))
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -205,8 +245,8 @@ def test_reduced_model_is_the_derivative_of_statics(seed):
     assert difference(in_basis(model, model.tangent_stiffness(frame)), truth.tips) < EXACT
     assert difference(model.motion_map @ truth.tips, truth.bodies) < EXACT
     assert difference(model.coordinate_map @ truth.tips, truth.coordinates) < EXACT
-    if frame == "body":
-        assert difference(model.twist_map, truth.bodies) < EXACT
+    assert difference(model.tangent_compliance(frame), truth.tips) < EXACT
+    check_maps_agree(model)
     assert model.rank == mobility_seen(mech, tips, eq)
 
 
@@ -322,12 +362,9 @@ def test_set_points_act_as_in_statics(seed):
     for model, full, base, acting in cases:
         for name in chosen:
             rest = model.rest_target(name)
-
-            def aim(size, full=full, base=base, acting=acting, name=name, rest=rest):
-                eq = supple.equilibrium(full, acting, frame="body", targets={name: rest + size}, start=base)
-                return moved(full, base, eq, tips)
-
-            truth = central(aim, SIZE / 2)
+            targets = [{name: rest + size * SIZE / 2} for size in STEPS]
+            ends = [supple.equilibrium(full, acting, frame="body", targets=t, start=base) for t in targets]
+            truth = central(moved(full, base, ends, tips), SIZE / 2)
             displacement, twists, increments = model.target_effect(name)
             flat = np.concatenate([displacement, twists.ravel(), increments])
             assert np.abs(flat - truth[: len(flat)]).max() < EXACT * max(1.0, np.abs(flat).max()), name
@@ -399,6 +436,100 @@ def test_accelerability_is_the_projected_inverse_mass(seed):
     assert difference(in_basis(model, model.mass), truth) < 1e-8
 
 
+def refused(mech: Mechanism, tips: list[str]) -> bool:
+    """Whether the recursion refuses a mechanism: couplings, or an end effector inside a loop."""
+    try:
+        recursion(mech, tips)
+    except supple.MechanismError:
+        return True
+    return False
+
+
+def dense_tips_and_dampers(mech: Mechanism, tips: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Twists of the end effectors (6e, m) and dampers (m, m) in the motions that loops, rigid couplings and motors
+    leave, in rates of all coordinates."""
+    rows, q = rigid_rows(mech)
+    joints = [mech.joints[j] for j in (*mech.topology.tree, *mech.topology.loops)]
+    names = [name for joint in joints for name in joint.axes]
+    dampers, start = np.zeros((len(q), len(q))), 0
+    for joint in joints:
+        part = slice(start, start + len(joint.axes))
+        speed = joint.increments(joint.reference)
+        dampers[part, part] = speed.T @ np.diag(joint.damping) @ speed
+        start = part.stop
+    for coupling in mech.couplings:
+        if not coupling.rigid:
+            row = np.zeros(len(q))
+            row[[names.index(name) for name in coupling.coordinates]] = coupling.coefficients
+            dampers += coupling.damping * np.outer(row, row)
+    free = np.eye(len(q))
+    if rows.size:
+        _, sizes, right = np.linalg.svd(rows)
+        free = right[int((sizes > 1e-9 * sizes[0]).sum()) :].T
+    jacobian = np.vstack([supple.jacobian(mech, tip) for tip in tips])
+    return jacobian @ free[: mech.dof], free.T @ dampers @ free
+
+
+def least_power(jacobian: np.ndarray, dampers: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """(r, r): least power of the dampers over all motions that give the end effectors twists basis @ z, from the
+    optimality conditions [[D, J^T], [J, 0]] [qd; -wrench] = [0; basis z]."""
+    n, k = len(dampers), len(jacobian)
+    conditions = np.block([[dampers, jacobian.T], [jacobian, np.zeros((k, k))]])
+    twists = np.vstack([np.zeros((n, basis.shape[1])), basis])
+    rates = np.linalg.lstsq(conditions, twists, rcond=1e-11)[0][:n]
+    np.testing.assert_allclose(jacobian @ rates, basis, atol=1e-7 * np.abs(basis).max())
+    return rates.T @ dampers @ rates
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_published_damping_is_the_projected_inverse_damping(seed):
+    """J D^-1 J^T with the dampers of joints and couplings, by projection and, where it is exact, by recursion."""
+    kinds = [kind for kind in mechanisms.KINDS if seed % 2 or kind not in ROTATION_VECTORS]
+    _, mech, tips = random_case(seed, kinds=kinds, couplings=3 * (seed % 2 == 0), motors=int(seed % 5 == 0))
+    jacobian, dampers = dense_tips_and_dampers(mech, tips)
+    truth = jacobian @ np.linalg.solve(dampers, jacobian.T)
+    model = supple.reduce(mech, tips, mass="accelerability")
+    assert difference(in_basis(model, model.damping), truth) < 1e-8
+    if not refused(mech, tips) and not ignored_merges(mech, tips):
+        model = supple.reduce(mech, tips, mass="accelerability", method="recursion")
+        assert difference(in_basis(model, model.damping), truth) < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_published_damping_of_axes_without_dampers_takes_the_least_power(seed):
+    """The limit of J D^-1 J^T: zero damping for twists that undamped axes produce by themselves."""
+    rng, mech, tips = random_case(seed, couplings=2 * (seed % 2))
+    joints = tuple(replace(j, damping=j.damping * (rng.random(len(j.axes)) < 0.5)) for j in mech.joints)
+    mech = replace(mech, joints=joints)
+    for method in ("projection", "recursion"):
+        if method == "recursion" and refused(mech, tips):
+            continue
+        model = supple.reduce(mech, tips, mass="accelerability", method=method)
+        truth = least_power(*dense_tips_and_dampers(mech, tips), model.basis)
+        small = model.basis.T @ model.damping @ model.basis
+        np.testing.assert_allclose(small, truth, atol=1e-6 * max(np.abs(truth).max(), 1e-3))
+        assert np.linalg.eigvalsh(small)[0] > -1e-9 * max(np.abs(truth).max(), 1e-3)
+
+
+def test_published_damping_has_the_dampers_of_couplings():
+    """Two hinges of 0.5 N m s/rad and a coupling (1, -1) of 20: the audit's example."""
+    b = supple.Builder("coupled", gravity=(0, 0, 0))
+    for i in range(2):
+        b.link(f"link{i}", (0.5 * i, 0, 0), (0.5 * i + 0.5, 0, 0), mass=1.0)
+        b.hinge(f"hinge{i}", f"link{i - 1}" if i else "world", f"link{i}", (0.5 * i, 0, 0), "z",
+                stiffness=10.0, damping=0.5)  # fmt: skip
+    b.couple("spring", {"hinge0": 1.0, "hinge1": -1.0}, stiffness=1.0, damping=20.0)
+    mech = b.build()
+    model = supple.reduce(mech, ["link1"], mass="accelerability")
+    jacobian = supple.jacobian(mech, "link1")
+    dampers = np.diag([0.5, 0.5]) + 20.0 * np.outer([1, -1], [1, -1])
+    truth = jacobian @ np.linalg.solve(dampers, jacobian.T)
+    assert difference(in_basis(model, model.damping), truth) < 1e-12
+    without = np.linalg.inv(model.cobasis @ (jacobian @ jacobian.T / 0.5) @ model.cobasis.T)
+    largest = [np.linalg.eigvalsh(each)[-1] for each in (model.basis.T @ model.damping @ model.basis, without)]
+    assert largest[0] > 20 * largest[1]
+
+
 @pytest.mark.parametrize("seed", range(15))
 def test_consistent_mass_and_damping_are_those_of_the_joints(seed):
     """On trees: the joint-space mass matrix, armatures included, and the dampers, in the motion that the maps say."""
@@ -414,6 +545,117 @@ def test_consistent_mass_and_damping_are_those_of_the_joints(seed):
         start += len(joint.axes)
     by_q = np.concatenate([by_q[j] for j in mech.topology.tree])
     assert difference(model.mass, by_q.T @ supple.mass_matrix(mech) @ by_q) < 1e-9
+
+
+# loads that make the stiffness indefinite
+
+
+def random_arm(seed: int) -> tuple[np.random.Generator, Mechanism, str]:
+    """Seven hinges with random axes."""
+    rng = np.random.default_rng(seed)
+    b = supple.Builder("arm", gravity=(0, 0, 0))
+    start = np.zeros(3)
+    for i in range(7):
+        end = start + 0.2 * rng.normal(size=3)
+        b.link(f"link{i}", start, end, mass=rng.uniform(0.2, 1))
+        parent, axis = f"link{i - 1}" if i else "world", rng.normal(size=3)
+        springs = {"stiffness": rng.uniform(5, 50), "damping": rng.uniform(0.05, 0.5)}
+        b.hinge(f"hinge{i}", parent, f"link{i}", start, axis, **springs)
+        start = end
+    return rng, b.build(), "link6"
+
+
+def loaded_arm(seed: int, size: float) -> tuple[supple.ReducedModel, np.ndarray]:
+    """A model at the equilibrium under a force (and a torque, for even seeds) that a linear model says moves the tip
+    by `size` radii, and that load."""
+    rng, mech, tip = random_arm(seed)
+    wrench = rng.normal(size=6)
+    wrench[3:] *= 0.0 if seed % 2 else mech.radius
+    moved = supple.reduce(mech, [tip]).compliance @ wrench / ([mech.radius] * 3 + [1.0] * 3)
+    wrench *= size / np.linalg.norm(moved)
+    return supple.reduce(mech, [tip], at=supple.equilibrium(mech, {tip: wrench})), wrench
+
+
+def matrices_under_load(model: supple.ReducedModel, wrench: np.ndarray) -> list[np.ndarray]:
+    """Mass, damping and stiffness in the admissible space with a world-fixed load on the one end effector; the load's
+    generalised force E^T Jr^T w differentiated by differences."""
+    pose, basis = model.end_effector_poses[0], model.basis
+
+    def force(y: np.ndarray) -> np.ndarray:
+        xi = basis @ y
+        turn = (pose[:3, :3] @ spatial.so3_exp(xi[3:])).T
+        return basis.T @ spatial.right_jacobian(xi).T @ np.kron(np.eye(2), turn) @ wrench
+
+    units = 1e-5 * np.eye(basis.shape[1])
+    slope = np.array([(force(unit) - force(-unit)) / 2e-5 for unit in units]).T
+    mass, damping, stiffness = (basis.T @ each @ basis for each in (model.mass, model.damping, model.stiffness))
+    return [mass, damping, stiffness - slope]
+
+
+def growth(mass: np.ndarray, damping: np.ndarray, stiffness: np.ndarray) -> float:
+    """Largest real part of the eigenvalues of M y'' + D y' + K y = 0."""
+    n = len(mass)
+    rows = [np.zeros((n, n)), np.eye(n)], [-np.linalg.solve(mass, stiffness), -np.linalg.solve(mass, damping)]
+    return float(np.linalg.eigvals(np.block([*rows])).real.max())
+
+
+def amplification(sim: supple.ReducedSimulation) -> float:
+    """Spectral radius of one time step about the present state, by differences."""
+    start = sim.save()
+    flat = np.concatenate(start.state)
+
+    def stepped(state: np.ndarray) -> np.ndarray:
+        sim.restore(replace(start, state=tuple(np.split(state, 2))))
+        sim.step()
+        return np.concatenate(sim.save().state)
+
+    units = 1e-6 * np.eye(len(flat))
+    columns = [(stepped(flat + unit) - stepped(flat - unit)) / 2e-6 for unit in units]
+    sim.restore(start)
+    return float(np.abs(np.linalg.eigvals(np.array(columns).T)).max())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_model_made_under_load_does_not_blow_up(seed):
+    """Wherever the linear model is stable in continuous time, so is its time stepping, however long the step."""
+    model, wrench = loaded_arm(seed, 6.0)
+    rate = growth(*matrices_under_load(model, wrench))
+    for dt in (1e-3, 1e-2, 0.05, 0.2):
+        sim = supple.ReducedSimulation(model, dt)
+        assert sim._motion.growth_rate == pytest.approx(max(rate, 0.0), rel=1e-4, abs=1e-5)
+        if rate < -1e-3:
+            assert amplification(sim) < 1.0
+
+
+def test_the_arm_that_grew_by_43_percent_a_step():
+    model, _ = loaded_arm(29, 6.0)
+    assert np.linalg.eigvalsh(model.basis.T @ model.stiffness @ model.basis)[0] < -10
+    sim = supple.ReducedSimulation(model, 0.05)
+    assert amplification(sim) == pytest.approx(0.905, abs=0.005)
+    sim.apply("link6", 1.01 * np.array(model.at.loads[0].wrench))
+    sim.step(2000)
+    eq = supple.equilibrium(model.mechanism, {"link6": 1.01 * model.at.loads[0].wrench}, start=model.at)
+    assert np.abs(sim.poses["link6"] - eq.poses["link6"]).max() < 1e-3
+
+
+def test_a_handle_in_place_of_the_load_does_not_blow_up():
+    model, wrench = loaded_arm(29, 6.0)
+    sim = supple.ReducedSimulation(model, 0.05)
+    sim.apply("link6", np.zeros(6))
+    stiffness = 200.0
+    sim.pull("link6", model.end_effector_poses[0, :3, 3] + wrench[:3] / stiffness, stiffness, 1.0)
+    assert amplification(sim) < 1.0
+    sim.step(2000)
+    assert np.abs(sim.displacement).max() < 1e-6
+
+
+def test_an_unstable_linear_model_is_named():
+    model, _ = loaded_arm(29, 6.0)
+    sim = supple.ReducedSimulation(model, 0.01)
+    sim.apply("link6", np.zeros(6))  # its stiffness alone is not positive
+    assert sim._motion.growth_rate > 0
+    with pytest.raises(supple.ConvergenceError, match=r"linear model is unstable under.*supple\.reduce"):
+        sim.step(200_000)
 
 
 # what the model shows

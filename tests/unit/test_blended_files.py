@@ -47,7 +47,7 @@ def test_models_that_were_used_are_copied(again):
     many = supple.blend(models)
     moving(many)
     supple.ReducedSimulation(models[0], 1e-3, reconstruction="joints").step()
-    assert models[0].linear is not None
+    assert models[0].linearisation is not None
     np.testing.assert_array_equal(again(models[0]).stiffness, models[0].stiffness)
     np.testing.assert_array_equal(moving(again(many)).poses.array, moving(many).poses.array)
 

@@ -1,22 +1,21 @@
-"""supple run, and what its words mean."""
+"""supple run and its options."""
 
 import io
 import json
-from time import sleep
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 import supple
-from supple.cli import words
+from supple.cli import grouped_options
 from supple.progress import Bar
 
 
 def test_run_prints_and_draws_the_equilibrium(run, tmp_path):
     result = run("run", "ladder", "--force", "tip", "0", "100", "0")
     assert result.exit_code == 0, result.stderr
-    for expected in ("(0, 100, 0) N, world axes", "100.0%", "Newton steps", "left_hinge_1", "… and 38 more"):
+    for expected in ("(0, 100, 0) N, world axes", "100.0%", "Newton iterations", "left_hinge_1", "… and 38 more"):
         assert expected in result.stdout
     eq = supple.equilibrium(supple.library.ladder(), {"tip": [0, 100, 0, 0, 0, 0]})
     moved = np.linalg.norm(eq.poses["tip"][:3, 3] - supple.library.ladder().poses["tip"][:3, 3])
@@ -57,7 +56,7 @@ def test_run_in_time(run):
     assert found["bodies"][-1]["position"] == sim.poses["tip"][:3, 3].tolist()
     assert found["energy"]["kinetic"] == sim.energy.kinetic
     printed = run("run", "robot_arm", "--time", "0.01", "--all").stdout
-    assert "0.01 s in steps of 0.002 s (euler)" in printed
+    assert "0.01 s in time steps of 0.002 s (euler)" in printed
     assert "speed m/s" in printed
     assert "more" not in printed
 
@@ -89,7 +88,7 @@ def stuck():
     return b.build()
 
 
-def test_run_shows_how_far_it_got(run, tmp_path, stuck):
+def test_run_shows_the_state_that_was_reached(run, tmp_path, stuck):
     stuck.save("stuck.json")
     result = run("run", "stuck.json", "--target", "drive", "1.0", "-o", "far.png")
     assert result.exit_code == 1
@@ -111,7 +110,7 @@ def test_run_shows_how_far_it_got(run, tmp_path, stuck):
         (("y", "--frame", "tip"), "frame must be 'world' or 'body'"),
         (("y", "--springs", "-1"), "not negative"),
         (("y", "--time", "0"), "--time must be a positive number"),
-        (("y", "--time", "1", "--dt", "2"), "a step of 2 s (--dt) is longer than the simulation"),
+        (("y", "--time", "1", "--dt", "2"), "a time step of 2 s (--dt) is longer than the simulation"),
         (("y", "--time", "1", "--dt", "-1"), "dt must be a positive number"),
         (("y", "--time", "1", "--method", "rk4"), "method must be"),
         (("y", "--picture", "y.gif"), ".png"),
@@ -122,7 +121,7 @@ def test_run_shows_how_far_it_got(run, tmp_path, stuck):
         (("rod.json", "--target", "pivot", "1"), "no spring to set a target for; add one with --springs 50"),
     ],
 )
-def test_run_refuses_in_one_line(run, tmp_path, args, text):
+def test_run_errors_are_one_line(run, tmp_path, args, text):
     b = supple.Builder("rod", gravity=(0, 0, 0))
     b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
@@ -138,28 +137,28 @@ def test_run_refuses_in_one_line(run, tmp_path, args, text):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_words_are_tied_up_to_a_double_dash():
-    assert words.tied(["a", "--target", "x", "1", "--json"]) == ["a", "--target", "x\x001", "--json"]
-    assert words.tied(["--", "--target", "x", "1"]) == ["--", "--target", "x", "1"]
-    assert words.tied(["--target"]) == ["--target"]
+def test_groups_are_joined_up_to_a_double_dash():
+    assert grouped_options.join_groups(["a", "--target", "x", "1", "--json"]) == ["a", "--target", "x\x001", "--json"]
+    assert grouped_options.join_groups(["--", "--target", "x", "1"]) == ["--", "--target", "x", "1"]
+    assert grouped_options.join_groups(["--target"]) == ["--target"]
 
 
 def test_the_bar_appears_only_when_it_takes_long():
-    def shown(patience):
+    def shown(delay, late):
         text = io.StringIO()
-        with Bar("working", patience, Console(file=text, force_terminal=True)) as bar:
-            sleep(0.2)
-            bar.reach(0.5)
-            sleep(0.2)
+        with Bar("working", delay, Console(file=text, force_terminal=True)) as bar:
+            bar.set_fraction(0.5)
+            if late:
+                bar._timer.join()  # until the timer has run out
         return text.getvalue()
 
-    assert shown(patience=10.0) == ""
-    assert "working" in shown(patience=0.05)
-    assert "50%" in shown(patience=0.05)
+    assert shown(delay=3600.0, late=False) == ""
+    assert "working" in shown(delay=0.0, late=True)
+    assert "50%" in shown(delay=0.0, late=True)
 
 
 @pytest.mark.parametrize("options", [("--dt", "0.01"), ("--method", "bdf2"), ("--damping", "1")])
-def test_options_that_would_do_nothing(run, options):
+def test_options_without_effect_are_errors(run, options):
     result = run("run", "ladder", *options)
     assert result.exit_code == 2
     assert "--time" in result.output or "--springs" in result.output

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import supple
+from mechanisms import four_bar
 from small_mechanisms import STILL, chain, driven, flat, pendulum, square, wheels
-from supple.engine import linear as engine_linear
-from supple.mechanism import Curve
+from supple.engine import linearisation
+from supple.mechanism import Curve, Motor
 
 # bad input to equilibrium
 
@@ -186,7 +189,9 @@ def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
     b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", curves=[weak])
     with pytest.raises(supple.ConvergenceError, match=r"no equilibrium of 'weak' .* beyond (49|50)\.\d%") as caught:
         supple.equilibrium(b.build(), {"wheel": [0, 0, 0, 0, 0, 2.0]})
-    assert caught.value.load_fraction == pytest.approx(0.5, abs=2e-3)
+    assert caught.value.load_fraction == pytest.approx(0.5, abs=1e-4)
+    assert caught.value.reason == "snap"
+    assert "snaps through there along 'axle'" in str(caught.value)
     state = caught.value.state
     assert state.load_fraction == caught.value.load_fraction
     torque = float(weak(state.coordinates["axle"][0]))
@@ -207,7 +212,7 @@ def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
     back = supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}, start=state)
     assert back.q == pytest.approx(supple.equilibrium(mech, {"bob": [0, 0, -9.31, 0, 0, 0]}).q, abs=1e-9)
     assert supple.modes(mech, state).frequencies[0] > 0
-    tangent = engine_linear.linearised(mech, state).equations.core
+    tangent = linearisation.linearised(mech, state).equations.core
     tangent.evaluate(False)
     assert max(tangent.imbalance, tangent.gap_size) < 1e-9
 
@@ -224,6 +229,68 @@ def test_a_straight_chain_is_stable_up_to_its_buckling_load(links):
     assert below.stable
     assert not above.stable
     assert supple.equilibrium(mech, {"end": [1000, 0, 0, 0, 0, 0]}).stable
+
+
+def wheel(curve: Curve, **hinge) -> supple.Mechanism:
+    """A wheel about z on a spring with a curve."""
+    b = supple.Builder("wheel", gravity=STILL)
+    b.body("wheel", mass=1.0, inertia=(1, 1, 1))
+    b.hinge("axle", "world", "wheel", at=(0, 0, 0), axis="z", curves=[curve], **hinge)
+    return b.build()
+
+
+def test_a_snap_through_is_reported_with_its_share_of_the_load():
+    """The spring carries 1 N m at 1 rad, less beyond, and 3 N m at 4 rad."""
+    mech = wheel(Curve([-1.0, 0, 1, 2, 4], [-1.0, 0, 1, 0.5, 3]))
+    eq = supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 2.0]}, path=True)
+    assert eq.stable
+    assert eq.q[0] > 2
+    assert eq.snaps == (pytest.approx(0.5, abs=1e-4),)
+    before = eq.path.q[eq.path.shares <= eq.snaps[0]]
+    assert before.max() <= 1 + 1e-3
+    assert supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 0.9]}).snaps == ()
+
+
+def test_a_path_that_ends_where_a_limit_is_left_says_so():
+    """A spring that pushes ever harder away from its stop, once it is off."""
+    mech = wheel(Curve([-1.0, 2.0], [3.2, -5.8]), limits=(0.0, np.inf))
+    text = r"beyond 20\.0% of the load: 'axle' meets or leaves its limit"
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 1.0]}, start=supple.equilibrium(mech))
+    assert caught.value.reason == "limit"
+    assert caught.value.state.stable
+
+
+def test_a_path_that_ends_at_a_dead_point_says_so():
+    """The rocker of a four-bar, driven further than the crank and the coupler reach."""
+    mech = four_bar(stiffness=1.0)
+    mech = replace(mech, gravity=np.zeros(3), motors=(Motor("drive", "c", 0.0),))
+    supple.equilibrium(mech, targets={"drive": 0.2})
+    text = r"beyond \d+\.\d% of the load: .* cannot move any further"
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, targets={"drive": 3.0})
+    assert caught.value.reason == "singular"
+    assert 0 < caught.value.load_fraction < 1
+
+
+def test_the_path_is_returned():
+    mech = supple.library.helix(20)
+    load = {"tip": [0, 0, -300, 0, 0, 0]}
+    eq = supple.equilibrium(mech, load, path=True)
+    n = len(eq.path.shares)
+    assert n > 2
+    assert (np.diff(eq.path.shares) > 0).all()
+    assert (eq.path.shares[0], eq.path.shares[-1]) == (0, 1)
+    assert eq.path.q.shape == (n, mech.dof)
+    assert eq.path.poses.shape == (n, len(mech.bodies), 4, 4)
+    np.testing.assert_allclose(eq.path.poses[0], mech.poses.array, atol=1e-12)
+    np.testing.assert_allclose(eq.path.poses[-1], eq.poses.array, atol=1e-9)
+    middle = n // 2
+    part = supple.equilibrium(mech, {"tip": eq.path.shares[middle] * np.array(load["tip"])})
+    np.testing.assert_allclose(part.q, eq.path.q[middle], atol=1e-9)
+    with pytest.raises(ValueError, match="read-only"):
+        eq.path.q[0] = 1.0
+    assert supple.equilibrium(mech, load).path is None
 
 
 def test_progress_is_reported():
@@ -243,7 +310,7 @@ def test_a_stop_carries_what_leans_on_it():
         for start in (None, eq):
             eq = supple.equilibrium(mech, {"rod": [0, 0, 0, 0, torque, 0]}, start=start)
             assert eq.q == pytest.approx([q], abs=1e-10)
-            assert eq.held.get("hinge", 0.0) == pytest.approx(held, abs=1e-8)
+            assert eq.motor_torques.get("hinge", 0.0) == pytest.approx(held, abs=1e-8)
             assert eq.stable
 
 
@@ -257,7 +324,7 @@ def test_a_stop_carries_what_leans_on_it():
 def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
     eq = supple.equilibrium(pendulum(gravity=(0, 0, gravity), limits=limits))
     assert eq.q == pytest.approx([-0.5 * np.sign(gravity)], abs=1e-10)
-    assert eq.held["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
+    assert eq.motor_torques["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
     assert eq.stable
 
 
@@ -268,7 +335,7 @@ def test_a_pendulum_comes_to_rest_hanging():
 
 def test_a_limit_that_is_not_touched_holds_nothing():
     eq = supple.equilibrium(pendulum(stiffness=100.0, limits=(-1, 1)))
-    assert eq.held == {}
+    assert eq.motor_torques == {}
     q = eq.q[0]
     assert 100 * q == pytest.approx(9.81 / 2 * np.cos(q), abs=1e-9)
 
@@ -295,13 +362,13 @@ def test_limits_of_couplings():
     q = flat(eq.coordinates)
     assert q @ [1, 2] == pytest.approx(0.3, abs=1e-10)
     held = -1.3 / 0.6  # 5 q1 = 1 + held, 10 q2 = 7 + 2 held
-    assert eq.held["gear"] == pytest.approx(held, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(held, abs=1e-8)
     assert q == pytest.approx([(1 + held) / 5, (7 + 2 * held) / 10], abs=1e-9)
 
 
 def test_a_passive_wheel_runs_onto_the_limit_of_a_coupling():
     eq = supple.equilibrium(wheels(limits=(-0.2, 0.3)), {"first": [0, 0, 0, 0, 0, 1.0]})
-    assert eq.held["gear"] == pytest.approx(-1.0, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(-1.0, abs=1e-8)
 
 
 def test_starting_outside_limits():
@@ -326,7 +393,7 @@ def test_a_motor_carries_the_load():
     assert shoulder == pytest.approx(0.4, abs=1e-10)
     lower = 9.81 / 2 * np.cos(0.4 + elbow)
     assert 30 * elbow == pytest.approx(lower, abs=1e-9)
-    assert eq.held["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
+    assert eq.motor_torques["drive"] == pytest.approx(-(9.81 * 1.5 * np.cos(0.4) + lower), abs=1e-8)
 
 
 def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
@@ -335,10 +402,10 @@ def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
     b.hinge("elbow", "world", "rod", at=(0, 0, 0), axis="y", limits=(-0.5, 0.5))
     b.motor("elbow", "elbow")
     mech = b.build()
-    assert supple.equilibrium(mech).held == pytest.approx({"elbow": -9.81 / 2})
+    assert supple.equilibrium(mech).motor_torques == pytest.approx({"elbow": -9.81 / 2})
     sim = supple.Simulation(mech, 1e-3)
     sim.step()
-    assert sim.held == pytest.approx({"elbow": -9.81 / 2})
+    assert sim.motor_torques == pytest.approx({"elbow": -9.81 / 2})
     with pytest.raises(supple.MechanismError, match=r"motor 'elbow' holds 'elbow' at 0.6, outside its limits -0.5"):
         supple.equilibrium(mech, targets={"elbow": 0.6})
 
@@ -350,7 +417,7 @@ def test_a_motor_named_like_another_joint_that_leans_on_its_stop():
     b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y")
     b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", limits=(-0.5, 0.0))
     b.motor("elbow", "shoulder")
-    held = supple.equilibrium(b.build()).held
+    held = supple.equilibrium(b.build()).motor_torques
     assert held == pytest.approx({"elbow": -9.81 * 2, "elbow.limit": -9.81 / 2})
 
 
@@ -375,7 +442,7 @@ def test_a_rigid_coupling_is_a_gear():
     q = flat(eq.coordinates)
     # power: 3 dq1 = 10 q2 dq2 with dq1 = -2 dq2
     assert q == pytest.approx([1.2, -0.6], abs=1e-9)
-    assert eq.held["gear"] == pytest.approx(-3.0, abs=1e-8)
+    assert eq.motor_torques["gear"] == pytest.approx(-3.0, abs=1e-8)
 
 
 def test_a_sprung_coupling():

@@ -1,4 +1,4 @@
-"""Reading MJCF and URDF: what is carried over, what is reported, what is refused and how."""
+"""Reading MJCF and URDF: what is imported, what is reported, and errors for bad files."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_urdf(tmp_path: Path) -> None:
     assert "actuator force limit of joint 'shoulder'" in reported(mech)
 
 
-def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
+def test_urdf_elements_for_other_programs_are_reported(tmp_path: Path) -> None:
     others = '<transmission name="t"/><gazebo/><gazebo reference="base"/></robot>'
     text = URDF.replace("<dynamics", '<calibration rising="0"/><dynamics').replace("</robot>", others)
     found = reported(load_quietly(write(tmp_path, text, "arm.urdf")))
@@ -169,12 +169,12 @@ def test_what_a_urdf_says_to_others_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", ['lower="0" upper="0"', 'lower="2" upper="-1"', ""])
-def test_what_a_urdf_leaves_open_is_reported(tmp_path: Path, limits: str) -> None:
+def test_assumptions_for_incomplete_urdf_files_are_reported(tmp_path: Path, limits: str) -> None:
     box = '<collision><geometry><box size="0.1 0.2 0.5"/></geometry></collision>'
     text = URDF.replace('lower="-1" upper="2"', limits).replace(f'"upper">{INERTIAL}', f'"upper">{box}')
     mech = load_quietly(write(tmp_path, text, "arm.urdf"))
     assert mech.body("upper").mass == pytest.approx(10.0)
-    assert "link 'upper': has no <inertial>; its collision shapes weigh" in reported(mech)
+    assert "link 'upper': has no <inertial>; its collision shapes get the density of water" in reported(mech)
     np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-np.inf, np.inf]])
     assert "limits of joint 'shoulder': lower is not below upper" in reported(mech)
 
@@ -189,7 +189,7 @@ def test_what_a_urdf_leaves_open_is_reported(tmp_path: Path, limits: str) -> Non
         ('type="revolute"', 'type="fixed"', "follows 'shoulder', which is fixed"),
     ],
 )
-def test_urdf_joints_name_what_is_there(tmp_path: Path, right: str, wrong: str, text: str) -> None:
+def test_urdf_joints_that_name_missing_parts_raise(tmp_path: Path, right: str, wrong: str, text: str) -> None:
     assert right in URDF
     file = tmp_path / "arm.urdf"
     file.write_text(URDF.replace(right, wrong))
@@ -264,12 +264,12 @@ REPORTS = {
 
 @pytest.mark.parametrize(("note", "text"), REPORTS.items(), ids=REPORTS)
 def test_report(note: str, text: str, tmp_path: Path) -> None:
-    with pytest.warns(supple.ImportWarning, match=r"not carried over"):
+    with pytest.warns(supple.ImportWarning, match=r"not imported"):
         mech = supple.load(write(tmp_path, text))
     assert note in reported(mech)
 
 
-def test_one_warning_at_the_callers_line_and_none_when_all_is_carried(tmp_path: Path) -> None:
+def test_one_warning_at_the_callers_line_and_none_when_all_is_imported(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         supple.load(write(tmp_path, world()))
@@ -277,7 +277,7 @@ def test_one_warning_at_the_callers_line_and_none_when_all_is_carried(tmp_path: 
         supple.load(write(tmp_path, world(BODY + "<camera/><light/>")))
     assert len(seen) == 1
     assert seen[0].filename == __file__
-    assert str(seen[0].message).startswith("model.xml: 2 things are not carried over")
+    assert str(seen[0].message).startswith("model.xml: 2 kinds of elements are not imported")
 
 
 # what is refused
@@ -291,10 +291,10 @@ REFUSED = {
     "entities": (BILLION, r"document types and entities are not allowed"),
     "no bodies": ("<mujoco/>", r"has no bodies"),
     "too deep": ("<mujoco><worldbody>" + "<body>" * 1000, r"nested more than \d+ deep"),
-    "huge count": (world(f'<replicate count="1000000000">{BODY}</replicate>'), r"unfolds into more than"),
+    "huge count": (world(f'<replicate count="1000000000">{BODY}</replicate>'), r"expands to more than"),
     "nested counts": (
         world(f'<replicate count="1000"><replicate count="1000">{BODY}</replicate></replicate>'),
-        r"unfolds into more than",
+        r"expands to more than",
     ),
     "nan": (world('\n\n<body name="n" pos="0 nan 0"/>'), r"line 3: body 'n': pos=\"0 nan 0\" is not finite"),
     "infinity": (world('<body><geom size="1e999"/></body>'), r"is not finite"),
@@ -304,7 +304,7 @@ REFUSED = {
     "negative size": (world('<body>\n<geom size="-1"/></body>'), r"model\.xml, line 2: size 0 must be positive"),
     "no such mesh file": (
         world(outside='\n<asset><mesh name="m" file="no.stl"/></asset>'),
-        r"line 2: mesh 'm' needs the file 'no\.stl', which is not there",
+        r"line 2: mesh 'm' needs the file 'no\.stl', which does not exist",
     ),
     "no such texture": (world(outside='<asset><texture type="2d" file="no.png"/></asset>'), r"'no\.png'"),
     "unreadable mesh": (world(outside='<asset><mesh file="model.xml"/></asset>'), r"convert it to STL or OBJ"),
@@ -381,33 +381,35 @@ def test_worker_is_started_again_after_a_crash(tmp_path: Path) -> None:
 
 
 def worker(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> compiler._Worker:
-    """A worker whose child says hello as the real one does, then runs a program of its own."""
-    hello = "import sys, struct\nout = sys.stdout.buffer\n"
-    hello += "def say(t): out.write(struct.pack('<Q', len(t)) + t); out.flush()\n"
-    monkeypatch.setattr(compiler, "PROGRAM", write(folder, hello + program, "child.py"))
+    """A worker whose child runs this program, which can answer with `say`."""
+    start = "import sys, struct\nout = sys.stdout.buffer\n"
+    start += "def say(t): out.write(struct.pack('<Q', len(t)) + t); out.flush()\n"
+    monkeypatch.setattr(compiler, "CHILD_PROGRAM", write(folder, start + program, "child.py"))
     return compiler._Worker()
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("program", "timeout", "message"),
     [
-        ("say(b'{}'); import time; time.sleep(60)", "took longer than 1 s"),
-        ("say(b'{}'); sys.stdin.buffer.read(8); sys.exit(3)", "crashed"),
-        ('say(b\'{}\'); sys.stdin.buffer.read(8); say(b\'{"arrays": [["x", "<f8", [9]]]}\')', "crashed"),
+        ("say(b'{}'); import threading; threading.Event().wait()", 1.0, "took longer than 1 s"),
+        ("say(b'{}'); sys.stdin.buffer.read(8); sys.exit(3)", 600.0, "crashed"),
+        ('say(b\'{}\'); sys.stdin.buffer.read(8); say(b\'{"arrays": [["x", "<f8", [9]]]}\')', 600.0, "crashed"),
     ],
     ids=["hang", "crash", "half an answer"],
 )
-def test_child_that_fails(program: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_that_fails(
+    program: str, timeout: float, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = worker(program, tmp_path, monkeypatch)
     with pytest.raises(compiler.CompilerCrash, match=message):
-        broken.compile({}, 1.0)
+        broken.compile({}, timeout)
     assert broken._process is None
 
 
 def test_missing_mujoco_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = worker("say(b'{\"missing\": true}')", tmp_path, monkeypatch)
     with pytest.raises(ImportError, match=r"pip install 'supple\[all\]'"):
-        without.compile({}, 1.0)
+        without.compile({}, 600.0)
 
 
 def test_threads(tmp_path: Path) -> None:

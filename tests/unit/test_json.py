@@ -1,4 +1,4 @@
-"""Files in our own JSON: identical after a round trip, readable, and clear about every fault."""
+"""supple's JSON files: identical after a round trip, readable, and clear errors for every fault."""
 
 from __future__ import annotations
 

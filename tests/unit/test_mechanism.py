@@ -1,4 +1,4 @@
-"""The description of a mechanism: what it answers, and what it refuses."""
+"""The description of a mechanism: its properties, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_names_lead_to_parts():
         mech.body("world")
 
 
-def test_whole_and_its_centre():
+def test_total_mass_and_centre():
     mech = mechanisms.four_bar()
     middles = [b.pose[:3, :3] @ b.centre + b.pose[:3, 3] for b in mech.bodies]
     np.testing.assert_allclose(mech.centre, np.mean(middles, axis=0), atol=1e-15)
@@ -178,7 +178,7 @@ def test_curve_against_scipy():
     assert curve(np.zeros((2, 3))).shape == (2, 3)
 
 
-def test_curve_is_monotone_and_refuses_disorder():
+def test_curve_is_monotone_and_raises_for_unordered_points():
     stiff = Curve((0, 1, 2, 3), (0, 0, 5, 5))
     assert (np.diff(stiff(np.linspace(-1, 4, 400))) >= -1e-14).all()
     for x, y in (([0, 0], [1, 2]), ([1, 0], [1, 2]), ([0], [1]), ([0, 1], [1, 2, 3]), ([0, np.nan], [0, 1])):
@@ -373,7 +373,7 @@ PARTS = {
 
 @pytest.mark.parametrize("fault", PARTS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_refused_parts(fault):
+def test_errors_of_parts(fault):
     cls, arguments, message = PARTS[fault]
     with pytest.raises(supple.MechanismError, match=re.escape(message)):
         cls(**arguments)
@@ -422,7 +422,7 @@ WHOLES = {
 
 
 @pytest.mark.parametrize("fault", WHOLES)
-def test_refused_wholes(fault):
+def test_errors_of_mechanisms(fault):
     changes, *messages = WHOLES[fault]
     with pytest.raises(supple.MechanismError) as caught:
         whole(**changes)
@@ -453,7 +453,7 @@ def test_a_rotation_vector_takes_no_limits():
         b.ball("turn", "world", "a", at=(0, 0, 0), limits=(-1, 1))
 
 
-def test_coordinates_beyond_all_measure():
+def test_huge_coordinates_raise():
     mech, q = supple.library.robot_arm(), np.full(20, 1e200)
     for ask in (supple.kinematics, supple.mass_matrix, lambda mech, q: supple.jacobian(mech, "tip", q)):
         with pytest.raises(supple.MechanismError, match=r"of 'robot_arm' must be within 1e\+09 rad or m, got 1e\+200"):

@@ -7,7 +7,7 @@ import supple
 from supple import library, spatial
 from supple.cli.source import SMALL
 from supple.mechanism import Mesh, Shape
-from supple.viewer import draw, surfaces
+from supple.viewer import draw, facets
 
 
 @pytest.mark.parametrize("name", [name for name in library.__all__ if name not in SMALL])
@@ -67,18 +67,18 @@ def test_every_joint_kind_and_shape_is_drawn(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("solid", "volume"),
+    ("polygons", "volume"),
     [
-        (surfaces.box([1, 2, 3]), 48),
-        (surfaces.ball(), 4 / 3 * np.pi),
-        (surfaces.tube(1, 2), 4 * np.pi),
-        (surfaces.tube(1, 2, rounded=True), 4 * np.pi + 4 / 3 * np.pi),
-        (surfaces.rod(np.array([1.0, 0, 0]), np.array([1.0, 3, 4]), 0.5), 5 * np.pi / 4),
+        (facets.box([1, 2, 3]), 48),
+        (facets.ball(), 4 / 3 * np.pi),
+        (facets.tube(1, 2), 4 * np.pi),
+        (facets.tube(1, 2, rounded=True), 4 * np.pi + 4 / 3 * np.pi),
+        (facets.rod(np.array([1.0, 0, 0]), np.array([1.0, 3, 4]), 0.5), 5 * np.pi / 4),
     ],
 )
-def test_solids_are_closed_and_face_outwards(solid, volume):
-    """Divergence theorem over the two triangles of each polygon; round solids are a little small."""
-    a, b, c, d = np.moveaxis(solid, 1, 0)
+def test_surfaces_are_closed_and_face_outwards(polygons, volume):
+    """Divergence theorem over the two triangles of each polygon; inscribed polygons enclose a little less."""
+    a, b, c, d = np.moveaxis(polygons, 1, 0)
     enclosed = sum((u * np.cross(v, w)).sum() / 6 for u, v, w in ((a, b, c), (a, c, d)))
     assert 0.75 * volume < enclosed <= volume * (1 + 1e-12)
 
@@ -86,9 +86,9 @@ def test_solids_are_closed_and_face_outwards(solid, volume):
 def test_a_large_mesh_is_drawn_as_its_hull():
     rng = np.random.default_rng(0)
     vertices = rng.standard_normal((500, 3))
-    mesh = Mesh("cloud", vertices, rng.integers(0, 500, (surfaces.MOST_FACES + 1, 3)))
-    polygons = surfaces.shape_polygons(Shape("mesh", [], np.eye(4), "cloud"), {"cloud": mesh})
-    assert len(polygons) < surfaces.MOST_FACES
+    mesh = Mesh("cloud", vertices, rng.integers(0, 500, (facets.MOST_FACES + 1, 3)))
+    polygons = facets.shape_polygons(Shape("mesh", [], np.eye(4), "cloud"), {"cloud": mesh})
+    assert len(polygons) < facets.MOST_FACES
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import mechanisms
 import supple
 from small_mechanisms import arm, satellite, with_motor
 from supple import spatial
-from supple.engine.linear import linearised
+from supple.engine.linearisation import linearised
 from supple.errors import RangeWarning
 from supple.mechanism import Curve
 

@@ -212,7 +212,7 @@ def test_nan_stays_in_its_element():
         np.testing.assert_array_equal(function(xi)[1], function(xi[1]))
 
 
-def test_arguments_are_left_alone():
+def test_arguments_are_not_changed():
     h = spatial.exp(twist(1.0))
     for value, functions in [
         (h[:3, :3].copy(), [spatial.so3_log, spatial.project_rotation, spatial.quat_wxyz_from_matrix]),
@@ -302,7 +302,7 @@ def test_inertia_follows_a_change_of_frame():
     np.testing.assert_allclose(change.T @ in_b @ change, in_a, atol=1e-12)
 
 
-def test_pose_fills_in_what_is_left_out():
+def test_pose_has_defaults():
     np.testing.assert_array_equal(spatial.pose(), np.eye(4))
     turn = spatial.so3_exp([0.1, 0.2, 0.3])
     many = spatial.pose(turn, np.arange(6.0).reshape(2, 3))

@@ -1,29 +1,38 @@
 """A session without a browser: time, methods, handles, models, series, recordings."""
 
-from time import monotonic, sleep
+from threading import Event
 
 import numpy as np
 import pytest
 
 import supple
+from clocks import Clock
 from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
+from supple.viewer.runner import MAX_LAG, PERIOD, Runner
 from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.session import Session
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.RangeWarning")
-
-
-def until(condition, patience=30.0):
-    end = monotonic() + patience
-    while not condition():
-        assert monotonic() < end, "waited in vain"
-        sleep(0.01)
+TICK = 1e-3
+"""s that a reading of the clock takes: a method that is switched to gets 150 readings, 750 steps, to get there."""
 
 
 @pytest.fixture
-def session():
-    return Session(supple.library.ladder(rungs=6))
+def clock():
+    return Clock(TICK)
+
+
+@pytest.fixture
+def session(clock):
+    return Session(supple.library.ladder(rungs=6), clock=clock)
+
+
+def run(session, clock, seconds):
+    """What the session's thread does in so many seconds, without a thread."""
+    for _ in range(round(seconds / PERIOD)):
+        clock.advance(PERIOD)
+        session._runner.poll()
 
 
 def test_steps_are_those_of_the_simulation(session):
@@ -49,7 +58,7 @@ IN_TIME = [name for name, method in METHODS.items() if method.in_time]
 def test_every_method_comes_to_rest_where_the_engine_does(method):
     """Pulled a little, all of them agree: the handle's spring, the mechanism and the measures are the same."""
     mech = supple.library.robot_arm()
-    session = Session(mech, method=method)
+    session = Session(mech, method=method, clock=Clock(TICK))
     rest = session.frame.pulls["tip"].point
     session.pull("tip", rest + [0.0, 0.02, 0.0])
     session.step(4000)
@@ -65,7 +74,7 @@ def test_energies_of_engine_and_reduced_model_agree():
     mech = supple.library.robot_arm()
     energies = []
     for method in ("engine", "linear"):
-        session = Session(mech, method=method)
+        session = Session(mech, method=method, clock=Clock(TICK))
         session.pull("tip", session.frame.pulls["tip"].point + [0.0, 0.01, 0.0])
         session.step(60)
         energies.append((session.frame.kinetic, session.frame.stored))
@@ -73,42 +82,66 @@ def test_energies_of_engine_and_reduced_model_agree():
     assert energies[1][0] == pytest.approx(energies[0][0], rel=0.3)
 
 
-def test_it_runs_at_real_time_in_its_own_thread(session):
+def test_it_runs_at_real_time():
+    clock = Clock()  # steps take no time
+    session = Session(supple.library.ladder(rungs=6), clock=clock)
+    run(session, clock, 2.0)
+    assert session.frame.time == pytest.approx(2.0, abs=1 / 60 + session.dt)
+    assert session.frame.real_time_factor == pytest.approx(1.0, abs=0.05)
+    session.paused = True
+    run(session, clock, 0.5)
+    paused = session.frame.time
+    run(session, clock, 0.5)
+    assert session.frame.time == paused
+    session.step(5)
+    assert session.frame.time == pytest.approx(paused + 0.01)
+    session.paused, session.speed = False, 5.0
+    run(session, clock, 1.0)
+    assert session.frame.time == pytest.approx(paused + 5.01, abs=5 / 60 + session.dt)
+    series = session.series
+    assert {len(values) for values in series.values()} == {len(series["time"])}
+    assert 60 <= len(series["time"]) <= 100  # 20 a second
+    assert (np.diff(series["time"]) >= 0).all()
+
+
+def test_it_moves_in_a_thread_of_its_own(session):
+    """On the wall clock, however slow: frames come by themselves, and none after the end."""
+    session = Session(session.mechanism)
     with session:
-        until(lambda: session.frame.time > 0.3)
-        assert session.frame.factor > 0
-        session.paused = True
-        sleep(0.1)
-        still = session.frame.time
-        sleep(0.1)
-        assert session.frame.time == still
-        session.step(5)
-        assert session.frame.time == pytest.approx(still + 0.01)
-        session.paused, session.speed = False, 5.0
-        until(lambda: session.frame.time > still + 1.0)
-    assert {len(values) for values in session.series.values()} == {len(session.series["time"])}
-    assert (np.diff(session.series["time"]) >= 0).all()
+        for _ in range(3):
+            session.new_frame.clear()
+            assert session.new_frame.wait(300)
+        time = session.frame.time
+        while session.frame.time == time:
+            assert session.new_frame.wait(300)
+            session.new_frame.clear()
+        assert session.frame.time > time
+    assert not session._runner._thread.is_alive()
 
 
 def test_a_slow_simulation_falls_behind_instead_of_piling_up(session):
-    runner = session._runner
-    made = []
-    runner.sim.step = lambda n: (made.append(n), sleep(0.02 * n))
-    runner.tick(10.0)
-    assert sum(made) <= 3
-    assert runner._debt <= 0.1
+    clock, steps = Clock(), []
+    runner = Runner(session._runner.sim, clock=clock)
+    runner.sim.step = lambda n: (steps.append(n), clock.advance(0.02 * n))
+    runner.advance(10.0)
+    assert sum(steps) == 1  # one slice of computing
+    assert runner._overdue <= MAX_LAG
+    assert runner.step_cost == pytest.approx(0.02)
+    for _ in range(100):
+        runner.advance(0.02)
+    assert runner.real_time_factor == pytest.approx(0.1, rel=0.1)
 
 
-def test_methods_are_switched_while_it_runs(session):
-    with session:
-        session.pull("tip", session.frame.pulls["tip"].point + [0, 0.1, 0])
-        times = []
-        for method in IN_TIME:
-            session.method = method
-            assert session.frame.method == method
-            times.append(session.frame.time)
-            until(lambda: session.frame.displacement > 0.01)
-        assert (np.diff(times) > -1e-9).all()
+def test_methods_are_switched_while_it_runs(session, clock):
+    session.pull("tip", session.frame.pulls["tip"].point + [0, 0.1, 0])
+    times = []
+    for method in IN_TIME:
+        session.method = method
+        assert session.frame.method == method
+        times.append(session.frame.time)
+        run(session, clock, 0.5)
+        assert session.frame.displacement > 0.01
+    assert (np.diff(times) > 0).all()
     assert not [m for m in session.messages if m.warning]
 
 
@@ -145,20 +178,20 @@ def test_a_method_that_cannot_come_there_starts_at_rest(session, monkeypatch):
         patch.setattr(supple.Simulation, "step", fail)
         session.method = "engine"
     assert session.method == "engine"
-    assert "engine: starts at rest, since it cannot come to where the former was: too far" in session.messages[-2].text
+    assert "engine: starts at rest, since it cannot reach the present pose: too far" in session.messages[-2].text
     np.testing.assert_allclose(session.frame.pulls["tip"].point, rest, atol=1e-9)
     session.step(500)
     assert session.frame.displacement > 0.05  # the handle still pulls
 
 
 def test_an_adaptive_linkage_lights_up_the_joints_that_move():
-    session = Session(supple.library.bicycle_chain())
+    session = Session(supple.library.bicycle_chain(), clock=Clock(TICK))
     assert session.method == "adaptive"  # nothing holds the chain
     rest = session.frame.pulls["tip"].point
     target = rest + [-0.05, 0, 0.1]
     session.pull("tip", target)
     session.step(1)
-    assert 0 < session.frame.lit.sum() < 30
+    assert 0 < session.frame.moving_joints.sum() < 30
     for _ in range(40):
         session.step(25)
     assert np.linalg.norm(session.frame.pulls["tip"].point - target) < 0.2 * np.linalg.norm(target - rest)
@@ -220,10 +253,6 @@ def test_the_ghost_is_the_engine(session):
     session.ghost = True
     session.pull("tip", session.frame.pulls["tip"].point + [0, 0.3, 0])
     session.step(200)
-    until(lambda: session.frame.ghost is not None)
-    session.step(1)
-    sleep(0.05)
-    session.step(1)
     frame = session.frame
     assert 0 < np.abs(frame.ghost - frame.poses).max() < 0.1
     session.method = "engine"
@@ -233,19 +262,35 @@ def test_the_ghost_is_the_engine(session):
 
 
 def test_exploring_goes_on_in_the_background():
-    session = Session(supple.library.ladder(rungs=3))
+    session = Session(supple.library.ladder(rungs=3), clock=Clock(TICK))
     thread = session.explore(max_error=0.05, reach=0.3, budget=20)
-    with pytest.raises(supple.MechanismError, match="going on already"):
-        session.explore()
     session.step(10)
     thread.join()
     assert session.progress is None
     assert session.method == "blended"
     assert "models" in session.messages[-2].text or "models" in session.messages[-1].text
-    thread = session.explore(max_error=1e-4, reach=0.5, budget=500)
+
+
+def test_an_exploration_is_cancelled(session, monkeypatch):
+    reported, cancelled = Event(), Event()
+
+    def search(*args, progress, **options):
+        progress(0.5)
+        reported.set()
+        cancelled.wait()
+        progress(0.6)
+
+    monkeypatch.setattr("supple.viewer.exploration.explore", search)
+    thread = session.explore()
+    reported.wait()
+    assert session.progress == 0.5
+    with pytest.raises(supple.MechanismError, match="running already"):
+        session.explore()
     session.cancel()
+    cancelled.set()
     thread.join()
-    assert "cancelled" in session.messages[-1].text
+    assert session.progress is None
+    assert session.messages[-1].text == "the exploration was cancelled"
 
 
 def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
@@ -255,13 +300,13 @@ def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
         raise supple.ConvergenceError("violent", time=0.0)
 
     session._runner.sim.step = fail
-    session._runner.tick(0.1)
+    session._runner.advance(0.1)
     assert session.paused
-    assert session.messages[-1].text == "paused: violent. Reset, or another method, goes on"
+    assert session.messages[-1].text == "paused: violent. To go on, reset or choose another method"
     session.method = "linear"
     assert not session.paused
     session._runner.sim.step = fail
-    session._runner.tick(0.1)
+    session._runner.advance(0.1)
     session.reset()
     assert not session.paused
     session.paused = True
@@ -271,7 +316,7 @@ def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
 
 def test_a_ghost_that_fails_holds_nothing_else_up(session):
     session.ghost = True
-    session._ghost_stopped(supple.ConvergenceError("violent", time=0.0))
+    session._on_failed_ghost_step(supple.ConvergenceError("violent", time=0.0))
     assert not session.paused
     assert "the engine's shape stopped: violent" in session.messages[-1].text
     session.stop()
@@ -294,7 +339,7 @@ def test_what_is_recorded_can_be_seen_again(session):
 
 @pytest.mark.parametrize("name", SCENES)
 def test_scenes_are_moved_at_both_levels(name):
-    session = Session(SceneModels(name))
+    session = Session(SceneModels(name), clock=Clock(TICK))
     scene = SCENES[name]("reduced")
     session.step(100)
     scene.run(100 * scene.world.dt)
@@ -312,7 +357,7 @@ def test_scenes_are_moved_at_both_levels(name):
 
 
 def test_objects_of_a_scene_are_pulled():
-    session = Session(SceneModels("trampoline"))
+    session = Session(SceneModels("trampoline"), clock=Clock(TICK))
     session.pull("body", session.frame.pulls["body"].point + [0, 0, 0.5])
     before = session.frame.pulls["body"].point[2]
     session.step(400)
@@ -334,7 +379,7 @@ def test_objects_that_lie_about_are_moved_by_the_engine():
     for name in ("ball", "cube"):
         b.body(name, np.eye(4), mass=1.0, inertia=(1, 1, 1))
         b.free(f"loose {name}", "frame", name)
-    session = Session(b.build(), ["grip"])
+    session = Session(b.build(), ["grip"], clock=Clock(TICK))
     session.step(10)
     assert session.method == "engine"
     assert session.frame.time > 0
@@ -388,7 +433,7 @@ def test_a_bad_speed_is_refused(session):
 def test_a_model_made_far_out_does_not_fly_away(along, there, back, steps):
     """The Y dragged by nearly two radii, linearised there, and dragged to the other side at once."""
     mech = supple.library.y()
-    session = Session(mech, method="blended")
+    session = Session(mech, method="blended", clock=Clock(TICK))
     tip = session.end_effectors[0]
     start, way = session.frame.pulls[tip].point, np.array(along) * mech.radius
     session.pull(tip, start + there * way)

@@ -54,13 +54,13 @@ def imbalance(eq: supple.engine.Equilibrium) -> float:
     for c in mech.couplings:
         where = [mech.joint(n) for n in c.coordinates]
         q = [eq.coordinates[j.name][j.axes.index(n)] for j, n in zip(where, c.coordinates, strict=True)]
-        pull = -eq.held.get(c.name, 0.0)
+        pull = -eq.motor_torques.get(c.name, 0.0)
         if not c.rigid:
             stretch = c.coefficients @ q - c.rest
             pull += c.stiffness * stretch + (0.0 if c.curve is None else float(c.curve(stretch)))
         for axis, coefficient in zip(c.coordinates, c.coefficients, strict=True):
             torques[axis] += coefficient * pull
-    for name, value in eq.held.items():
+    for name, value in eq.motor_torques.items():
         for motor in mech.motors:
             if motor.name == name:
                 torques[motor.coordinate] -= value
@@ -103,7 +103,7 @@ def test_a_touched_limit_is_part_of_the_balance():
         tip = mech.bodies[-1].name
         eq = supple.equilibrium(mech, {tip: [*(40 * rng.normal(size=3)), 0, 0, 0]})
         assert imbalance(eq) < 1e-8
-        touched += bool(eq.held)
+        touched += bool(eq.motor_torques)
     assert touched > 2
 
 

@@ -9,9 +9,11 @@ import pytest
 
 import engine_reference
 import mechanisms
+import slow_path
 import supple
+from condensed_reference import apart
 from supple import spatial
-from supple.engine import statics
+from supple.engine.newton import Correction, Newton
 
 LIBRARY = ("helix", "ladder", "loop", "robot_arm", "y")
 DIRECTIONS = [np.array(d) / np.linalg.norm(d) for d in product((-1, 0, 1), repeat=3) if any(d)]
@@ -24,15 +26,15 @@ def tips(mech: supple.Mechanism) -> list[str]:
 def histories(mech: supple.Mechanism, wrenches, monkeypatch) -> tuple[supple.engine.Equilibrium, list[list[float]]]:
     """The equilibrium, and the steps of every Newton solve that converged."""
     found: list[list[float]] = []
-    newton = statics._Solver.newton
+    continue_branch = Newton.continue_branch
 
-    def recorded(self, *arguments, **options) -> bool:
-        good = newton(self, *arguments, **options)
-        if good:
+    def recorded(self, *arguments, **options) -> Correction:
+        correction = continue_branch(self, *arguments, **options)
+        if correction.converged:
             found.append(list(self.history))
-        return good
+        return correction
 
-    monkeypatch.setattr(statics._Solver, "newton", recorded)
+    monkeypatch.setattr(Newton, "continue_branch", recorded)
     eq = supple.equilibrium(mech, wrenches)
     return eq, found
 
@@ -103,14 +105,57 @@ def test_the_helix_is_pulled_there_in_one_call():
 # where it ends
 
 
-def test_a_load_at_once_ends_where_a_slow_one_does():
+@pytest.mark.parametrize("direction", DIRECTIONS[::3])
+def test_a_load_at_once_ends_where_a_slow_one_does(direction):
     mech = supple.library.helix(50)
-    for direction in DIRECTIONS:
-        slow = None
-        for size in np.linspace(15, 300, 20):
-            slow = supple.equilibrium(mech, {"tip": [*(size * direction), 0, 0, 0]}, start=slow)
-        if slow.stable:
-            assert supple.equilibrium(mech, {"tip": [*(300 * direction), 0, 0, 0]}).stable
+    load = {"tip": np.array([*(300 * direction), 0, 0, 0])}
+    slow = slow_path.end_of_slow_load(mech, load, supple.equilibrium(mech))
+    eq = supple.equilibrium(mech, load)
+    if slow is None:  # it snaps through on the way
+        assert eq.snaps or not eq.stable
+    else:
+        assert eq.snaps == ()
+        assert apart(eq.poses.array, slow.poses.array, mech.radius) < 1e-6
+
+
+def ends_on_the_slow_branch(seed: int, loops: int) -> None:
+    """`equilibrium` and `condense(...).under` of a random mechanism, where the slow path is continuous."""
+    mech, load = slow_path.random_case(seed, loops)
+    start = supple.equilibrium(mech)
+    slow = slow_path.end_of_slow_load(mech, load, start)
+    if slow is None:
+        return
+    eq = supple.equilibrium(mech, load, start=start)
+    assert eq.snaps == ()
+    assert apart(eq.poses.array, slow.poses.array, mech.radius) < 1e-6
+    try:
+        model = supple.condense(mech, list(load))
+    except supple.MechanismError:  # the end effector cannot move
+        return
+    assert apart(model.under(load).poses.array, slow.poses.array, mech.radius) < 1e-6
+
+
+@pytest.mark.parametrize("seed", [12, 32, 86, 99, 106, 118, 160, 194, 304, 312])
+def test_random_arms_under_a_load_at_once(seed):
+    """All of these ended on another branch while Newton's method was free to."""
+    ends_on_the_slow_branch(seed, 0)
+
+
+@pytest.mark.parametrize("seed", [105, 115, 146, 159, 216])
+def test_random_loops_under_a_load_at_once(seed):
+    ends_on_the_slow_branch(seed, 1)
+
+
+@pytest.mark.long
+def test_many_random_arms_under_a_load_at_once():
+    for seed in range(526):
+        ends_on_the_slow_branch(seed, 0)
+
+
+@pytest.mark.long
+def test_many_random_loops_under_a_load_at_once():
+    for seed in range(345):
+        ends_on_the_slow_branch(seed, 1)
 
 
 def test_a_random_chain_comes_to_rest_where_its_motion_does():

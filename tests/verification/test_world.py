@@ -9,7 +9,7 @@ import supple
 from small_mechanisms import satellite
 from supple import spatial
 from supple.mechanism import Body, Shape
-from supple.world import solid
+from supple.world import rigid_object
 
 G = 9.81
 SQUARE = np.array([0.1, 0.1, 0.05])
@@ -24,7 +24,7 @@ def on_incline(angle: float, friction: float, dt: float = 1e-3) -> supple.World:
     world = supple.World(dt)
     world.ground(floor(angle))
     turn = spatial.so3_exp(np.array([0.0, angle, 0.0]))
-    world.add(solid("block", "box", SQUARE, 2.0, turn @ [0, 0, SQUARE[2]], turn, friction))
+    world.add(rigid_object("block", "box", SQUARE, 2.0, turn @ [0, 0, SQUARE[2]], turn, friction))
     return world
 
 
@@ -52,7 +52,8 @@ def test_a_sliding_block_stops_at_the_right_distance(direction):
     world.ground(floor())
     way = np.array([np.cos(direction), np.sin(direction), 0.0])
     world.add(
-        solid("block", "box", (0.2, 0.2, 0.01), 3.0, (0, 0, 0.01), friction=friction), velocity=[*speed * way, 0, 0, 0]
+        rigid_object("block", "box", (0.2, 0.2, 0.01), 3.0, (0, 0, 0.01), friction=friction),
+        velocity=[*speed * way, 0, 0, 0],
     )
     world.step(round(1.2 * speed / (friction * G) / dt))
     moved = world.pose("block")[:3, 3] - [0, 0, 0.01]
@@ -63,7 +64,7 @@ def test_a_sliding_block_stops_at_the_right_distance(direction):
 def test_a_ball_that_slides_comes_to_roll_at_five_sevenths_of_its_speed():
     world = supple.World(1e-3)
     world.ground(floor(friction=0.3))
-    world.add(solid("ball", "sphere", (0.1,), 1.0, (0, 0, 0.1), friction=0.0), velocity=[2.0, 0, 0, 0, 0, 0])
+    world.add(rigid_object("ball", "sphere", (0.1,), 1.0, (0, 0, 0.1), friction=0.0), velocity=[2.0, 0, 0, 0, 0, 0])
     world.step(1000)
     rolling = spatial.transform_twist(spatial.pose(world.pose("ball")[:3, :3], np.zeros(3)), world.velocity("ball"))
     np.testing.assert_allclose(rolling[:3], [2.0 * 5 / 7, 0, 0], atol=1e-4)
@@ -73,7 +74,7 @@ def test_a_ball_that_slides_comes_to_roll_at_five_sevenths_of_its_speed():
 def test_falling_ends_on_the_floor_without_bouncing_or_sinking():
     world = supple.World(1e-3)
     world.ground(floor())
-    world.add(solid("ball", "sphere", (0.1,), 1.0, (0, 0, 0.6)))
+    world.add(rigid_object("ball", "sphere", (0.1,), 1.0, (0, 0, 0.6)))
     world.step(int(np.sqrt(2 * 0.5 / G) / 1e-3) - 2)
     assert world.pose("ball")[2, 3] == pytest.approx(0.1, abs=0.02)
     world.step(20)
@@ -100,7 +101,7 @@ def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
         sim = supple.ReducedSimulation(model, 1e-3)
     world = supple.World()
     world.add(sim)
-    world.add(solid("ball", "sphere", (0.05,), 3.0, (0, 0, 0.08)))
+    world.add(rigid_object("ball", "sphere", (0.05,), 3.0, (0, 0, 0.08)))
     world.step(3000)
     depth = 3.0 * G / 2000.0
     assert sim.poses["plate"][2, 3] == pytest.approx(-depth, rel=1e-6)
@@ -141,7 +142,7 @@ def test_a_condensed_finger_rests_on_the_floor_as_the_engine_has_it():
 def test_contact_that_gives_settles_at_its_compliance():
     world = supple.World(1e-3, compliance=1e-5)
     world.ground(floor())
-    world.add(solid("ball", "sphere", (0.1,), 2.0, (0, 0, 0.1)))
+    world.add(rigid_object("ball", "sphere", (0.1,), 2.0, (0, 0, 0.1)))
     world.step(2000)
     assert world.pose("ball")[2, 3] == pytest.approx(0.1 - 1e-5 * 2.0 * G, abs=1e-9)
 
@@ -152,7 +153,7 @@ def test_forces_in_a_stack_balance_its_weight(count):
     world.ground(floor())
     offsets = np.random.default_rng(1).uniform(-0.01, 0.01, (count, 2))
     for i in range(count):
-        world.add(solid(f"box_{i}", "box", (0.1, 0.1, 0.1), 1.0 + i, (*offsets[i], 0.1 + 0.2 * i)))
+        world.add(rigid_object(f"box_{i}", "box", (0.1, 0.1, 0.1), 1.0 + i, (*offsets[i], 0.1 + 0.2 * i)))
     world.step(500)
     assert world.residual < 1e-8
     masses = 1.0 + np.arange(count)
@@ -170,7 +171,7 @@ def test_a_stack_of_ten_boxes_stands_for_a_minute():
     world.ground(floor())
     offsets = np.random.default_rng(2).uniform(-0.008, 0.008, (10, 2))
     for i in range(10):
-        world.add(solid(f"box_{i}", "box", (0.1, 0.1, 0.1), 1.0, (*offsets[i], 0.105 + 0.205 * i)))
+        world.add(rigid_object(f"box_{i}", "box", (0.1, 0.1, 0.1), 1.0, (*offsets[i], 0.105 + 0.205 * i)))
     world.step(1000)
     start = [world.pose(f"box_{i}") for i in range(10)]
     world.step(59000)
@@ -215,8 +216,8 @@ def _momentum(body: Body, world: supple.World) -> np.ndarray:
 def test_a_collision_keeps_the_momentum_of_both():
     world = supple.World(1e-3, gravity=(0, 0, 0))
     a, b = (
-        solid("a", "box", (0.1, 0.08, 0.05), 1.0, (-0.3, 0.01, 0)),
-        solid("b", "sphere", (0.07,), 2.0, (0.1, 0, 0.02)),
+        rigid_object("a", "box", (0.1, 0.08, 0.05), 1.0, (-0.3, 0.01, 0)),
+        rigid_object("b", "sphere", (0.07,), 2.0, (0.1, 0, 0.02)),
     )
     world.add(a, velocity=[2.0, 0.3, 0, 0, 0, 1.0])
     world.add(b, velocity=[-1.0, 0, 0, 0, 2.0, 0])

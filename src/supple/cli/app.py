@@ -1,4 +1,4 @@
-"""The commands. Each is a thin layer on the public face."""
+"""The commands of `supple`. Each is a thin layer on the public names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 import supple
-from supple.cli import facts, solve, tables, words
+from supple.cli import facts, solve, tables
+from supple.cli.grouped_options import GroupedCommand, error_in_one_line, split_groups
 from supple.cli.options import (
     PICTURES,
     AsJson,
@@ -30,7 +31,7 @@ from supple.cli.options import (
     Targets,
     Torques,
     check_file,
-    completed,
+    completions,
 )
 from supple.cli.source import open_mechanism
 from supple.mechanism import Mechanism
@@ -53,20 +54,25 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"supple {supple.__version__}")
+        from supple import _core
+
+        typer.echo(f"supple {supple.__version__}, compiled for {_core.VARIANT}")
         raise typer.Exit
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version")
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and the core's instruction set"
+    ),
 ]
 Duration = Annotated[
-    float | None, typer.Option("--time", metavar="SECONDS", help="Simulate that long, instead of statics")
+    float | None, typer.Option("--time", metavar="SECONDS", help="Simulate for this time, instead of statics")
 ]
-StepSize = Annotated[float | None, typer.Option("--dt", metavar="SECONDS", help="Step of the simulation (0.002)")]
-Integrator = Annotated[str | None, typer.Option("--method", help="Of the simulation: euler or bdf2 (euler)")]
-Everything = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
-Picture = Annotated[Path, typer.Option("--picture", "-o", help="Where to write the picture")]
+StepSize = Annotated[float | None, typer.Option("--dt", metavar="SECONDS", help="Time step of the simulation (0.002)")]
+Integrator = Annotated[str | None, typer.Option("--method", help="Integrator of the simulation: euler or bdf2 (euler)")]
+PrintAll = Annotated[bool, typer.Option("--all", help="Print every body and joint")]
+Picture = Annotated[Path, typer.Option("--picture", "-o", help="File for the picture")]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
@@ -78,42 +84,44 @@ Files = Annotated[
         "may be repeated",
     ),
 ]
-ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model (.npz)")]
-Kind = Annotated[
-    str | None, typer.Option("--method", help=f"What moves it at first: {', '.join(METHODS)} (what fits)")
+ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the model (.npz)")]
+MethodName = Annotated[
+    str | None, typer.Option("--method", help=f"Method at the start: {', '.join(METHODS)} (the fastest that fits)")
 ]
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Turns what a user can put right into one line on stderr and exit code 1."""
+def _errors_in_one_line() -> Iterator[None]:
+    """Turns errors that a user can correct into one line on stderr and exit code 1."""
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever reads has seen enough: typer ends quietly
+        raise  # the reader of the pipe has closed it: typer ends quietly
     except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
-        typer.echo(f"supple: {tables.printable(words.one_line(error))}", err=True)
+        typer.echo(f"supple: {tables.printable(error_in_one_line(error))}", err=True)
         raise typer.Exit(1) from None
 
 
 @app.callback()
 def options(version: Version = False) -> None:
-    """Mechanisms that bend: look at them, try them."""
+    """Simulate compliant mechanisms."""
 
 
 @app.command()
-def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False) -> None:
-    """Print bodies, joints, loops, mobility, what holds what, and what was not imported."""
-    with _plain_errors():
+def info(
+    source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False
+) -> None:
+    """Print bodies, joints, springs, loops, mobility, and elements of the file that were not imported."""
+    with _errors_in_one_line():
         mech = open_mechanism(source, keyframe)
-        found = facts.describe(mech)
+        found = facts.describe_mechanism(mech)
         if as_json:
             _print_json(found)
         else:
             tables.show(found)
 
 
-@app.command(cls=words.GroupedCommand)
+@app.command(cls=GroupedCommand)
 def run(
     source: Source,
     force: Forces = None,
@@ -127,47 +135,47 @@ def run(
     dt: StepSize = None,
     method: Integrator = None,
     out: Files = None,
-    everything: Everything = False,
+    everything: PrintAll = False,
     as_json: AsJson = False,
 ) -> None:
-    """Load a mechanism: print and draw where it comes to rest, or where it is after some time.
+    """Print and draw the equilibrium of a mechanism under a load, or with --time its state after a simulation.
 
     For example: supple run ladder --force tip 0 100 0
     """
     if time is None and (dt is not None or method is not None):
         raise typer.BadParameter("--dt and --method belong to a simulation; give its length too, with --time SECONDS")
-    with _plain_errors():
-        loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
-        targets = {name: value for name, (value,) in words.untied("--target", target)}
+    with _errors_in_one_line():
+        loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
+        targets = {name: value for name, (value,) in split_groups("--target", target)}
         files = out or [Path("supple-run.png")]
         if time is None and (motions := [path for path in files if path.suffix.lower() in MOTIONS]):
             raise supple.MechanismError(f"'{motions[0]}' holds a motion: give its length, with --time SECONDS")
         for path in files:
             check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
-        task = solve.Task(_opened(source, keyframe, springs, damping), loads, frame, targets)
+        task = solve.Task(_open_with_springs(source, keyframe, springs, damping), loads, frame, targets)
         recorder = None
         if time is None:
-            outcome = solve.settle(task)
+            result = solve.find_equilibrium(task)
         else:
             if any(path.suffix.lower() in MOTIONS for path in files):
                 recorder = Recorder(task.mechanism, "engine", tuple(loads))
-            outcome = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler", recorder)
+            result = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler", recorder)
         for path in files:
             if recorder is not None and path.suffix.lower() in MOTIONS:
-                _keep(recorder.recording, path)
+                _write_motion(recorder.recording, path)
             else:
-                _draw(task, outcome, path)
+                _draw(task, result, path)
         if as_json:
             pictures = [str(path) for path in files if path.suffix.lower() in PICTURES]
             named = {"picture": pictures[0]} if pictures else {}
-            _print_json(outcome.facts | named | {"files": [str(path) for path in files]})
+            _print_json(result.facts | named | {"files": [str(path) for path in files]})
         else:
-            tables.show_outcome(outcome.facts, None if everything else 10)
+            tables.show_outcome(result.facts, None if everything else 10)
             typer.echo("")
             for path in files:
-                typer.echo(_what_is_in(path))
-        if outcome.error is not None:
-            raise outcome.error
+                typer.echo(_describe_file(path))
+        if result.error is not None:
+            raise result.error
 
 
 @app.command()
@@ -180,17 +188,17 @@ def reduce(
     out: ModelFile = Path("supple-model.npz"),
     as_json: AsJson = False,
 ) -> None:
-    """Fold a mechanism into its end effectors: a linear model, for small motion, saved to a file.
+    """Make a linear model of the end effectors, for small motion, and save it to a file.
 
     For example: supple reduce ladder --end-effector tip -o tip.npz
     """
-    with _plain_errors():
+    with _errors_in_one_line():
         check_file(out, (".npz",), "a model")
-        mech = _opened(source, keyframe, springs, damping)
-        tips = _tips(mech, end_effector)
+        mech = _open_with_springs(source, keyframe, springs, damping)
+        tips = _end_effectors(mech, end_effector)
         model = supple.reduce(mech, tips)
         model.save(out)
-        found = facts.of_model(model) | {"file": str(out)}
+        found = facts.describe_model(model) | {"file": str(out)}
         if as_json:
             _print_json(found)
         else:
@@ -202,27 +210,29 @@ def reduce(
 def explore(
     source: Source,
     end_effector: EndEffectors = None,
-    max_error: Annotated[float, typer.Option("--max-error", help="Of tips and joints, over the radius")] = 0.05,
-    reach: Annotated[float, typer.Option("--reach", help="How far tips move, over the radius")] = 0.5,
-    budget: Annotated[int, typer.Option("--budget", help="Models at most")] = 100,
+    max_error: Annotated[
+        float, typer.Option("--max-error", help="Allowed error of end effectors and joints, over the radius")
+    ] = 0.05,
+    reach: Annotated[float, typer.Option("--reach", help="Range of motion of end effectors, over the radius")] = 0.5,
+    budget: Annotated[int, typer.Option("--budget", help="Largest number of linear models")] = 100,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
     out: ModelFile = Path("supple-models.npz"),
     as_json: AsJson = False,
 ) -> None:
-    """Find linear models all over the range of motion by itself, and save their blend to a file.
+    """Find linear models over a range of motion automatically, and save the blended model to a file.
 
     For example: supple explore ladder --max-error 0.05 --reach 0.5 -o ladder.npz
     """
-    with _plain_errors(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", supple.RangeWarning)  # said below
+    with _errors_in_one_line(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.RangeWarning)  # printed below
         check_file(out, (".npz",), "a model")
-        mech = _opened(source, keyframe, springs, damping)
-        tips = _tips(mech, end_effector)
+        mech = _open_with_springs(source, keyframe, springs, damping)
+        tips = _end_effectors(mech, end_effector)
         many = supple.explore(mech, tips, max_error, reach, budget=budget)
         many.save(out)
-        found = facts.of_exploration(many) | {"file": str(out)}
+        found = facts.describe_exploration(many) | {"file": str(out)}
         if as_json:
             _print_json(found)
         else:
@@ -235,7 +245,7 @@ def explore(
             )
 
 
-@app.command(cls=words.GroupedCommand)
+@app.command(cls=GroupedCommand)
 def compare(
     source: Source,
     end_effector: EndEffectors = None,
@@ -247,20 +257,20 @@ def compare(
     picture: Picture = Path("supple-compare.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Put every method beside the exact answer on your mechanism: error, separation, loop drift, speed.
+    """Compare every method with the engine on your mechanism: error, separation, loop gaps, speed.
 
-    Without --force each end effector is pulled along its softest direction, by 0.3 of the radius or so.
+    Without --force each end effector is pulled along its softest direction, by about 0.3 of the radius.
     For example: supple compare robot.xml --end-effector hand
     """
-    from supple.cli.comparison import compare as compared
+    from supple.cli.comparison import compare as compare_methods
 
-    with _plain_errors(), warnings.catch_warnings(), Bar("comparing") as bar:
-        warnings.simplefilter("ignore", supple.RangeWarning)  # the table says more
+    with _errors_in_one_line(), warnings.catch_warnings(), Bar("comparing") as bar:
+        warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the errors
         check_file(picture, PICTURES, "a picture")
-        loads = solve.wrenches(words.untied("--force", force), words.untied("--torque", torque))
-        mech = _opened(source, keyframe, springs, damping)
-        tips = end_effector or list(loads) or _tips(mech, None)
-        found = compared(mech, tips, loads or None, bar.reach)
+        loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
+        mech = _open_with_springs(source, keyframe, springs, damping)
+        tips = end_effector or list(loads) or _end_effectors(mech, None)
+        found = compare_methods(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"
         title = f"{mech.name}: {shape} solid, exact pale"
         draw(mech, found.shapes[shape].array, path=picture, ghost=found.exact.poses.array, title=title)
@@ -277,12 +287,12 @@ def view(
         str,
         typer.Argument(
             metavar="NAME_OR_FILE",
-            help=f"Ladder, helix ...; a scene: {', '.join(SCENES)}; or an MJCF, URDF or JSON file",
-            autocompletion=lambda incomplete: completed([*supple.library.__all__, *SCENES], incomplete),
+            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); or MJCF, URDF or JSON file",
+            autocompletion=lambda incomplete: completions([*supple.library.__all__, *SCENES], incomplete),
         ),
     ],
     end_effector: EndEffectors = None,
-    method: Kind = None,
+    method: MethodName = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -290,40 +300,40 @@ def view(
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """See a mechanism, or a contact scene, move in the browser, and pull it there.
+    """Simulate a mechanism or a contact scene in the browser, and pull it there.
 
     For example: supple view ladder, or supple view trampoline
     """
     from supple.viewer import view as show
 
-    with _plain_errors():
-        warnings.simplefilter("ignore", supple.RangeWarning)  # the page says it
+    with _errors_in_one_line():
+        warnings.simplefilter("ignore", supple.RangeWarning)  # the page shows it
         if source in SCENES:
             if keyframe is not None or springs is not None or damping is not None:
                 raise typer.BadParameter(f"--keyframe, --springs, --damping are for mechanisms; '{source}' is a scene")
             subject: Mechanism | SceneModels = SceneModels(source)
         else:
-            subject = _opened(source, keyframe, springs, damping, SCENES)
+            subject = _open_with_springs(source, keyframe, springs, damping, SCENES)
         show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
 
 
 @app.command()
 def replay(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="What was recorded, a .npz file")],
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="Recording of a run, a .npz file")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the motion (.glb) or its end (.png) instead")
+        Path | None, typer.Option("--out", "-o", help="Write the motion (.glb) or a picture of its end (.png) instead")
     ] = None,
     host: Host = HOST,
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Play a recorded run in the browser, with a timeline, or turn it into a file for Blender.
+    """Play a recording in the browser, with a timeline, or convert it to a file for Blender.
 
     For example: supple run ladder --force tip 0 50 0 --time 2 -o run.npz, then supple replay run.npz
     """
     from supple.viewer import replay as show
 
-    with _plain_errors():
+    with _errors_in_one_line():
         if out is not None:
             check_file(out, (*PICTURES, ".glb"), "a picture or motion")
         kept = Recording.load(recording)
@@ -331,29 +341,29 @@ def replay(
             show(kept, host=host, port=port, browser=browser, say=typer.echo)
             return
         if out.suffix.lower() in MOTIONS:
-            _keep(kept, out)
-            typer.echo(_what_is_in(out))
+            _write_motion(kept, out)
+            typer.echo(_describe_file(out))
         else:
             last = kept.at(float(kept.times[-1]))
             draw(kept.mechanism, last, path=out, ghost=kept.at(float(kept.times[0])), title=kept.mechanism.name)
-            typer.echo(f"The picture is in {out}: where it began pale, where it ended solid.")
+            typer.echo(f"The picture is in {out}: the start pale, the end solid.")
 
 
 @app.command()
 def demo(picture: Picture = Path("supple-demo.png")) -> None:
-    """Fold the ladder into its top rung, blend three such models, pull it, compare with the engine and MuJoCo."""
-    from supple.cli.demo import tell
+    """Reduce the ladder to its top rung, blend three such models, pull it, compare with the engine and MuJoCo."""
+    from supple.cli.demo import run_demo
 
-    with _plain_errors(), warnings.catch_warnings():
+    with _errors_in_one_line(), warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)
         check_file(picture, PICTURES, "a picture")
-        tell(picture)
+        run_demo(picture)
 
 
 # helpers
 
 
-def _opened(
+def _open_with_springs(
     source: str, keyframe: str | None, springs: float | None, damping: float | None, scenes: Collection[str] = ()
 ) -> Mechanism:
     if springs is None and damping is not None:
@@ -362,7 +372,7 @@ def _opened(
     return mech if springs is None else mech.with_springs(springs, damping or 0.0)
 
 
-def _tips(mech: Mechanism, named: list[str] | None) -> list[str]:
+def _end_effectors(mech: Mechanism, named: list[str] | None) -> list[str]:
     return named or list(likely_end_effectors(mech))
 
 
@@ -371,7 +381,7 @@ def _print_json(found: dict[str, Any]) -> None:
     typer.echo()
 
 
-def _keep(recording: Recording, path: Path) -> None:
+def _write_motion(recording: Recording, path: Path) -> None:
     if path.suffix.lower() == ".npz":
         recording.save(path)
         return
@@ -381,7 +391,7 @@ def _keep(recording: Recording, path: Path) -> None:
         file.write(glb(recording))
 
 
-def _what_is_in(path: Path) -> str:
+def _describe_file(path: Path) -> str:
     match path.suffix.lower():
         case ".npz":
             return f"The recording is in {path}; play it with: supple replay {path}"
@@ -391,10 +401,10 @@ def _what_is_in(path: Path) -> str:
             return f"The picture is in {path}: the reference pose pale, the shape above solid."
 
 
-def _draw(task: solve.Task, outcome: solve.Outcome, path: Path) -> None:
+def _draw(task: solve.Task, result: solve.RunResult, path: Path) -> None:
     mech = task.mechanism
-    what = "loaded" if task.wrenches else "at rest"
-    if "time" in outcome.facts:
-        what = f"at {outcome.facts['time']:g} s"
+    what = "loaded" if task.wrenches else "in equilibrium"
+    if "time" in result.facts:
+        what = f"at {result.facts['time']:g} s"
     labels, title = list(task.wrenches)[:6] or None, f"{mech.name} {what}"
-    draw(mech, outcome.poses.array, path=path, ghost=mech.poses.array, labels=labels, title=title)
+    draw(mech, result.poses.array, path=path, ghost=mech.poses.array, labels=labels, title=title)

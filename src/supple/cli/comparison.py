@@ -1,4 +1,4 @@
-"""What `supple compare` and `supple demo` do: every method on the same mechanism under the same load."""
+"""The comparison of `supple compare` and `supple demo`: every method on the same mechanism under the same load."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
 import supple
-from supple.cli.words import one_line
+from supple.cli.grouped_options import error_in_one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
@@ -24,32 +24,32 @@ from supple.reduced.joints import separation
 from supple.viewer.methods import METHODS, Models, loose_bodies
 
 DT = 2e-3
-"""s, of every method's steps."""
+"""Time step of every method, s."""
 REACH = 0.3
 """Displacement of the end effectors over the radius, by the linear model, where no force is given."""
-MODELS = (2 / 3, 4 / 3)
-"""Shares of the load at which the blended model has linear models, beside the one at rest."""
-PATIENCE = 2.0
-"""s of computing until a method has come to rest, at most."""
-STILL = 1e-6
-"""Motion within a hundred steps, over the radius, that counts as rest."""
+SAMPLE_LOADS = (2 / 3, 4 / 3)
+"""Fractions of the load at which the blended model has samples, besides the one without load."""
+MAX_SECONDS = 2.0
+"""Processor time within which a method must come to rest, s."""
+REST_TOLERANCE = 1e-6
+"""A motion within a hundred time steps, over the radius, that is smaller than this counts as rest."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method beside the engine's equilibrium."""
+    """Errors of a method against the engine's equilibrium, and its speed."""
 
     method: str
     error: float
-    """m, of the link that is off most."""
+    """Largest distance of a link from the engine's, m."""
     tip_error: float
-    """m, of the end effector that is off most."""
+    """Largest distance of an end effector from the engine's, m."""
     separation: float
-    """How far the joints are apart, summed, over the radius."""
+    """Distances between the attachment points of each joint, summed, over the radius."""
     loop_drift: float
-    """m, of the joint that closes a loop and is furthest apart."""
+    """Largest gap of a joint that closes a loop, m."""
     step: float
-    """s a step takes; of the end effectors, for reduced models."""
+    """Time that a time step takes, s; for reduced models, without computing the links."""
 
 
 @dataclass(frozen=True)
@@ -59,26 +59,26 @@ class Comparison:
     mechanism: Mechanism
     end_effectors: tuple[str, ...]
     wrenches: dict[str, Array]
-    """(6,) world axes, that act."""
+    """(6,) the load, by end effector, world axes."""
     exact: Equilibrium
-    """The engine's."""
+    """The engine's equilibrium."""
     rows: list[Row]
     shapes: dict[str, Poses]
-    """At rest under the load, by method."""
+    """Poses at rest under the load, by method."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a method is missing."""
+    """Reasons why methods are missing, by method."""
 
     @property
     def moved(self) -> float:
-        """m, of the link that moves most."""
-        return apart(self.exact.poses, self.mechanism.poses, self.end_effectors)
+        """Largest displacement of a link, m."""
+        return largest_distance(self.exact.poses, self.mechanism.poses, self.end_effectors)
 
     def row(self, method: str) -> Row:
         return next(row for row in self.rows if row.method == method)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The comparison as JSON data."""
         return {
             "name": self.mechanism.name,
             "end_effectors": list(self.end_effectors),
@@ -97,27 +97,30 @@ def compare(
     wrenches: dict[str, Array] | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Comparison:
-    """Every method under wrenches (6,) in world axes on end effectors; without any, under forces along the softest
+    """Runs every method under wrenches (6,) in world axes on end effectors; by default under forces along the softest
     direction of each."""
     models = Models(mech, end_effectors)
     for name in wrenches or {}:
         if name not in models.end_effectors:
-            raise MechanismError(f"the force on '{name}' needs --end-effector {name}: reduced models are pulled there")
+            raise MechanismError(
+                f"the force on '{name}' needs --end-effector {name}: reduced models take loads on end effectors only"
+            )
     if loose := loose_bodies(mech):
         raise MechanismError(
-            f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare at; give a file without "
-            "it, or without its free joint"
+            f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare with; give a file "
+            "without it, or without its free joint"
         )
-    if models.rest is None:
+    if models.start is None:
         raise MechanismError(
-            f"'{mech.name}' has no equilibrium to compare at: it falls; add springs (mech.with_springs(stiffness=...))"
+            f"'{mech.name}' has no equilibrium to compare with: nothing holds it against gravity; add springs "
+            "(mech.with_springs(stiffness=...))"
         )
     if wrenches is None:
-        loads, others = _soft(models)
+        loads, others = _default_loads(models)
     else:
-        loads, others = wrenches, _loaded(models, wrenches)
-    exact = equilibrium(mech, loads, start=models.rest, progress=lambda fraction: None)
-    models.blended = blend([models.linear, *others])
+        loads, others = wrenches, _models_under_load(models, wrenches)
+    exact = equilibrium(mech, loads, start=models.start, progress=lambda fraction: None)
+    models.blended = blend([models.linear_model, *others])
     rows: list[Row] = []
     shapes, failed = {}, {}
     names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
@@ -126,57 +129,59 @@ def compare(
         try:
             if name == "blended" and not others:
                 raise MechanismError(
-                    "no model but the linear one could be made under this load: it buckles, or stops hold it; "
+                    "no linear model could be made under this load: the mechanism buckles, or joint limits block it; "
                     "try another --force"
                 )
-            peer: Peer = _MuJoCo(mech, loads) if name == "MuJoCo" else _Own(models, name, loads, exact)
-            step = _timed(peer.step)
-            poses = exact.poses if name == "engine" else peer.settle(mech.radius or 1.0)
+            simulation: MethodUnderLoad
+            simulation = _MuJoCoMethod(mech, loads) if name == "MuJoCo" else _SuppleMethod(models, name, loads, exact)
+            step = _seconds_per_step(simulation.step)
+            poses = exact.poses if name == "engine" else simulation.run_to_rest(mech.radius or 1.0)
             shapes[name] = poses
-            rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, peer.gap()))
+            rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, simulation.gap()))
         except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
-            failed[name] = one_line(error)
+            failed[name] = error_in_one_line(error)
     return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
 
 
-def apart(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
-    """m, between the origins, centres of mass and end effectors of two shapes, the pair that differs most."""
+def largest_distance(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
+    """Largest distance between the origins, centres of mass and end effectors of two sets of poses, m."""
     centres = np.array([body.centre for body in a.mechanism.bodies])[:, :, None]
-    moved = a.array - b.array
-    turned = (moved[:, :3, :3] @ centres)[..., 0] + moved[:, :3, 3]
-    ends = [a[tip][:3, 3] - b[tip][:3, 3] for tip in tips]
-    return float(np.linalg.norm([*moved[:, :3, 3], *turned, *ends], axis=1).max())
+    difference = a.array - b.array
+    of_centres = (difference[:, :3, :3] @ centres)[..., 0] + difference[:, :3, 3]
+    of_tips = [a[tip][:3, 3] - b[tip][:3, 3] for tip in tips]
+    return float(np.linalg.norm([*difference[:, :3, 3], *of_centres, *of_tips], axis=1).max())
 
 
-def _soft(models: Models) -> tuple[dict[str, Array], list[supple.ReducedModel]]:
-    """Loads that `_softest` names, or their opposite where stops are in the way, and the linear models under them."""
-    loads = _softest(models)
-    found = _loaded(models, loads)
-    if len(found) < len(MODELS):
+def _default_loads(models: Models) -> tuple[dict[str, Array], list[supple.ReducedModel]]:
+    """Forces along the softest directions, or the opposite ones if joint limits block these, and the linear models
+    under them."""
+    loads = _forces_along_softest_directions(models)
+    found = _models_under_load(models, loads)
+    if len(found) < len(SAMPLE_LOADS):
         opposite = {name: -wrench for name, wrench in loads.items()}
-        others = _loaded(models, opposite)
+        others = _models_under_load(models, opposite)
         if len(others) > len(found):
             return opposite, others
     return loads, found
 
 
-def _softest(models: Models) -> dict[str, Array]:
-    """Forces along the softest direction of each end effector, that help one another and move the one that moves most
-    by REACH."""
-    model, forces = models.linear, np.zeros(len(models.linear.compliance))
+def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
+    """Forces along the softest direction of each end effector, with signs such that their displacements add up, and of
+    such a size that the largest displacement is REACH times the radius."""
+    model, forces = models.linear_model, np.zeros(len(models.linear_model.compliance))
     for i, name in enumerate(model.end_effectors):
         part = slice(6 * i, 6 * i + 3)
         values, vectors = np.linalg.eigh(model.compliance[part, part])
         if not values[-1] > 0:
             raise MechanismError(
-                f"no force moves '{name}': limits, motors or loops hold it, or it lies on its limits since nothing "
-                "else does; name another end effector, or add springs (mech.with_springs(stiffness=...))"
+                f"no force moves '{name}': limits, motors or loops block it, or it rests on its limits because nothing "
+                "holds it; name another end effector, or add springs (mech.with_springs(stiffness=...))"
             )
         direction = vectors[:, -1] / values[-1]
-        turned = model.end_effector_poses[i][:3, :3] @ direction
-        others = direction @ model.compliance[part] @ forces  # how far they move it along
-        helps = others if abs(others) > 1e-6 else turned[np.abs(turned).argmax()]
-        forces[part] = np.sign(helps) * direction
+        in_world = model.end_effector_poses[i][:3, :3] @ direction
+        others = direction @ model.compliance[part] @ forces  # displacement along `direction` by the forces so far
+        alignment = others if abs(others) > 1e-6 else in_world[np.abs(in_world).argmax()]
+        forces[part] = np.sign(alignment) * direction
     moved = (model.compliance @ forces)[: 6 * len(model.end_effectors)].reshape(-1, 6)[:, :3]
     size = REACH * (models.mechanism.radius or 1.0) / np.linalg.norm(moved, axis=1).max()
     result = {}
@@ -187,17 +192,17 @@ def _softest(models: Models) -> dict[str, Array]:
     return result
 
 
-def _loaded(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
-    """Linear models at shares of the load; fewer where the mechanism does not bear that much."""
+def _models_under_load(models: Models, loads: dict[str, Array]) -> list[supple.ReducedModel]:
+    """Linear models at fractions of the load; fewer if there is no equilibrium under the larger ones."""
     found: list[supple.ReducedModel] = []
-    start = models.rest
-    for share in MODELS:
+    start = models.start
+    for fraction in SAMPLE_LOADS:
         try:
-            scaled = {name: share * wrench for name, wrench in loads.items()}
+            scaled = {name: fraction * wrench for name, wrench in loads.items()}
             start = equilibrium(models.mechanism, scaled, start=start, progress=lambda fraction: None)
             model = reduce(models.mechanism, models.end_effectors, at=start)
-            blend([models.linear, *found, model])
-        except (ConvergenceError, MechanismError):  # it buckles, or stops hold it where another model is
+            blend([models.linear_model, *found, model])
+        except (ConvergenceError, MechanismError):  # it buckles, or joint limits keep it at the pose of another model
             break
         found.append(model)
     return found
@@ -210,11 +215,11 @@ def _row(
     loops = [joints.joints[mech.joints[j].name] for j in mech.topology.loops]
     off = [float(np.linalg.norm(poses[tip][:3, 3] - exact[tip][:3, 3])) for tip in tips]
     drift = max(loops, default=0.0) if gap is None else gap
-    return Row(name, apart(exact, poses, tips), max(off), joints.total, drift, step)
+    return Row(name, largest_distance(exact, poses, tips), max(off), joints.total, drift, step)
 
 
-def _timed(step: Callable[[int], object]) -> float:
-    """s a step takes: the best of some runs of at least a few milliseconds."""
+def _seconds_per_step(step: Callable[[int], object]) -> float:
+    """Seconds for a time step: the best of some runs of at least a few milliseconds."""
     n, best = 1, np.inf
     for _ in range(12):
         start = perf_counter()
@@ -226,8 +231,8 @@ def _timed(step: Callable[[int], object]) -> float:
     return float(best)
 
 
-class Peer(ABC):
-    """A simulation under the load."""
+class MethodUnderLoad(ABC):
+    """A simulation of one method under the load."""
 
     @abstractmethod
     def step(self, n: int) -> object: ...
@@ -236,24 +241,24 @@ class Peer(ABC):
     def poses(self) -> Poses: ...
 
     def gap(self) -> float | None:
-        """m, of the loops, if it is more than what the poses show."""
+        """Largest gap of the loops, m, if the simulation knows it; None to compute it from the poses."""
         return None
 
-    def settle(self, radius: float) -> Poses:
-        """Poses at rest, or after as much computing as a user waits for."""
-        end, before = perf_counter() + PATIENCE, self.poses()
-        while perf_counter() < end:
+    def run_to_rest(self, radius: float) -> Poses:
+        """Poses at rest, or after MAX_SECONDS of processor time (wall time would depend on other processes)."""
+        end, before = process_time() + MAX_SECONDS, self.poses()
+        while process_time() < end:
             self.step(100)
             now = self.poses()
-            if apart(now, before) < STILL * radius:
+            if largest_distance(now, before) < REST_TOLERANCE * radius:
                 break
             before = now
         return now
 
 
-class _Own(Peer):
+class _SuppleMethod(MethodUnderLoad):
     def __init__(self, models: Models, method: str, loads: dict[str, Array], exact: Equilibrium) -> None:
-        # the engine has nowhere to go: it is timed in its equilibrium
+        # the engine starts in its equilibrium: it is only timed
         sim = Simulation(models.mechanism, DT, at=exact) if method == "engine" else models.begin(method, DT)
         assert isinstance(sim, Simulation | supple.ReducedSimulation)
         self.sim: Simulation | supple.ReducedSimulation = sim
@@ -261,15 +266,15 @@ class _Own(Peer):
         for name, wrench in loads.items():
             self.sim.apply(name, wrench)
 
-    def settle(self, radius: float) -> Poses:
-        """With a damper on every end effector, which changes nothing about where it comes to rest."""
+    def run_to_rest(self, radius: float) -> Poses:
+        """Adds a damper to every end effector, which does not change the equilibrium."""
         self.sim.reset()
         for name, wrench in self.loads.items():
             self.sim.apply(name, wrench)
             stiffness = float(np.linalg.norm(wrench[:3])) / (REACH * radius)
             damper = np.sqrt(stiffness * self.sim.mechanism.mass)
             self.sim.pull(name, np.zeros(3), stiffness=0.0, damping=damper)
-        return super().settle(radius)
+        return super().run_to_rest(radius)
 
     def step(self, n: int) -> object:
         return self.sim.step(n)
@@ -281,8 +286,8 @@ class _Own(Peer):
         return self.sim.gap if isinstance(self.sim, Simulation) else None
 
 
-class _MuJoCo(Peer):
-    """The mechanism as MuJoCo has it from our MJCF, without contact."""
+class _MuJoCoMethod(MethodUnderLoad):
+    """The mechanism in MuJoCo, from the MJCF file that supple writes, without contact."""
 
     def __init__(self, mech: Mechanism, loads: dict[str, Array]) -> None:
         try:
@@ -291,7 +296,7 @@ class _MuJoCo(Peer):
             raise ImportError("needs the package mujoco; install it with: pip install 'supple[all]'") from None
         self.mechanism, self.mujoco = mech, mujoco
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # MuJoCo's loops are approximations, and said to be
+            warnings.simplefilter("ignore")  # the export warning: MuJoCo's loops are approximations
             path = Path(folder) / "mechanism.xml"
             mech.save(path)
             self.model = model = mujoco.MjModel.from_xml_path(str(path))
@@ -302,11 +307,11 @@ class _MuJoCo(Peer):
         self.ids = [model.body(body.name).id for body in mech.bodies]
 
     def step(self, n: int) -> object:
-        self._push()
+        self._apply_loads()
         return self.mujoco.mj_step(self.model, self.data, nstep=n)
 
-    def _push(self) -> None:
-        """Wrenches act at a body's or site's origin; MuJoCo's at the centre of mass."""
+    def _apply_loads(self) -> None:
+        """Sets the loads: ours act at a body's or site's origin, MuJoCo's at the centre of mass."""
         poses = self.poses()
         for name, wrench in self.loads.items():
             body = self.ids[self.mechanism.frame(name)[0]]
@@ -321,12 +326,12 @@ class _MuJoCo(Peer):
         poses[:, :3, 3] = self.data.xpos[self.ids]
         return Poses(self.mechanism, poses)
 
-    def settle(self, radius: float) -> Poses:
-        """With dampers on the joints, which change nothing about where it comes to rest."""
+    def run_to_rest(self, radius: float) -> Poses:
+        """Adds dampers to the joints, which do not change the equilibrium."""
         model = self.model
         stiffness = np.array([model.jnt_stiffness[j] for j in model.dof_jntid])
         model.dof_damping += 2 * np.sqrt(stiffness * model.dof_M0)
-        poses = super().settle(radius)
+        poses = super().run_to_rest(radius)
         if not np.isfinite(poses.array).all():
-            raise MechanismError("its simulation is not finite with steps of 2 ms")
+            raise MechanismError("its simulation diverges with time steps of 2 ms")
         return poses

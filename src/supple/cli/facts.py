@@ -1,4 +1,4 @@
-"""What there is to say about a mechanism, as plain data."""
+"""Descriptions of mechanisms and models as JSON data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from supple.mechanism import Joint, Mechanism
 from supple.reduced import BlendedModel, ReducedModel
 
 
-def describe(mech: Mechanism) -> dict[str, Any]:
-    """Everything `supple info` prints, ready for JSON: lists, numbers, text, and None where there is no
-    limit."""
+def describe_mechanism(mech: Mechanism) -> dict[str, Any]:
+    """Everything that `supple info` prints; None where there is no limit."""
     topology = mech.topology
     return {
         "name": mech.name,
@@ -47,22 +46,22 @@ def describe(mech: Mechanism) -> dict[str, Any]:
     }
 
 
-def of_model(model: ReducedModel) -> dict[str, Any]:
+def describe_model(model: ReducedModel) -> dict[str, Any]:
     """What `supple reduce` prints. Compliances are along and about the end effector's own axes, m/N and rad/(N m)."""
-    soft = np.diag(model.compliance)
+    diagonal = np.diag(model.compliance)
     return {
         "name": model.mechanism.name,
         "bodies": len(model.mechanism.bodies),
         "loops": len(model.mechanism.topology.loops),
         "rank": model.rank,
         "end_effectors": [
-            {"name": name, "compliance": soft[6 * i : 6 * i + 6].tolist()}
+            {"name": name, "compliance": diagonal[6 * i : 6 * i + 6].tolist()}
             for i, name in enumerate(model.end_effectors)
         ],
     }
 
 
-def of_exploration(many: BlendedModel) -> dict[str, Any]:
+def describe_exploration(many: BlendedModel) -> dict[str, Any]:
     """What `supple explore` prints."""
     found = many.exploration
     assert found is not None
@@ -84,10 +83,10 @@ def of_exploration(many: BlendedModel) -> dict[str, Any]:
 
 
 def _bodies(mech: Mechanism) -> list[dict[str, Any]]:
-    held: dict[str, list[str]] = {body.name: [] for body in mech.bodies}
+    joints: dict[str, list[str]] = {body.name: [] for body in mech.bodies}
     for joint in mech.joints:
         for end in (joint.parent, joint.child):
-            held.get(end, []).append(joint.name)
+            joints.get(end, []).append(joint.name)
     return [
         {
             "name": body.name,
@@ -95,7 +94,7 @@ def _bodies(mech: Mechanism) -> list[dict[str, Any]]:
             "centre": body.centre.tolist(),
             "inertia": body.inertia.tolist(),
             **_pose(body.pose),
-            "held_by": held[body.name],
+            "held_by": joints[body.name],
         }
         for body in mech.bodies
     ]

@@ -12,8 +12,8 @@ import supple
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def completed(names: list[str], incomplete: str) -> list[str]:
-    """For the shell's completion (files it completes itself)."""
+def completions(names: list[str], incomplete: str) -> list[str]:
+    """Names for the shell's completion; the shell completes files by itself."""
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -21,11 +21,11 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="NAME_OR_FILE",
-        help="Ladder, helix ... or an MJCF, URDF or JSON file",
-        autocompletion=lambda incomplete: completed(supple.library.__all__, incomplete),
+        help="Mechanism of the library (ladder, helix ...) or MJCF, URDF or JSON file",
+        autocompletion=lambda incomplete: completions(supple.library.__all__, incomplete),
     ),
 ]
-KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Start from this keyframe of the file")]
+KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Keyframe of the file to take as reference pose")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts")]
 Forces = Annotated[
     list[str] | None,
@@ -41,25 +41,29 @@ Targets = Annotated[
 ]
 Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
 Springs = Annotated[
-    float | None, typer.Option("--springs", metavar="STIFFNESS", help="Spring what nothing holds, N m/rad or N/m")
+    float | None,
+    typer.Option("--springs", metavar="STIFFNESS", help="Add springs where nothing holds a joint, N m/rad or N/m"),
 ]
 Damping = Annotated[
-    float | None, typer.Option("--damping", metavar="DAMPING", help="Of those springs, N m s/rad or N s/m (none)")
+    float | None,
+    typer.Option("--damping", metavar="DAMPING", help="Damping of those springs, N m s/rad or N s/m (none)"),
 ]
 EndEffectors = Annotated[
     list[str] | None,
     typer.Option(
-        "--end-effector", "-e", metavar="NAME", help="Body or site that is pulled; may be repeated (tips, if not given)"
+        "--end-effector", "-e", metavar="NAME", help="Body or site that is pulled; may be repeated (default: the tips)"
     ),
 ]
-Host = Annotated[str, typer.Option("--host", help="Who may look: 127.0.0.1 this machine, 0.0.0.0 everyone")]
-Port = Annotated[int, typer.Option("--port", help="Of the page")]
+Host = Annotated[
+    str, typer.Option("--host", help="Address to listen on: 127.0.0.1 for this machine, 0.0.0.0 for all networks")
+]
+Port = Annotated[int, typer.Option("--port", help="Port of the page")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser")]
 
 
 def check_file(path: Path, endings: tuple[str, ...], what: str) -> None:
-    """Before anything long is begun."""
+    """Raises unless a file of that kind can be written, before a long computation starts."""
     if path.suffix.lower() not in endings:
-        raise supple.MechanismError(f"'{path}': {what}'s name ends in {', '.join(endings)}")
+        raise supple.MechanismError(f"'{path}': the name of {what} must end in {', '.join(endings)}")
     if not path.parent.is_dir():
         raise supple.MechanismError(f"there is no folder '{path.parent}' to write the {what.partition(' ')[2]} to")

@@ -1,4 +1,4 @@
-"""What `supple run` does: statics or dynamics of a mechanism, and its result as plain data."""
+"""`supple run`: statics or dynamics of a mechanism, with the result as JSON data."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from supple.progress import Bar
 from supple.viewer.recording import RATE, Recorder
 
 Named = list[tuple[str, list[float]]]
-"""Numbers for names, in the order given."""
+"""Names and their numbers, in the order given."""
 Rows = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A mechanism and what acts on it."""
+    """A mechanism, loads and set-points."""
 
     mechanism: Mechanism
     wrenches: dict[str, Array] = field(default_factory=dict)
-    """(6,) by body or site."""
+    """(6,) loads by body or site."""
     frame: str = "world"
     targets: dict[str, float] = field(default_factory=dict)
     """Set-points of springs and motors."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of it, as far as it got."""
+class RunResult:
+    """The result of a run; with an `error`, the state that was reached."""
 
     poses: Poses
     facts: dict[str, Any]
-    """Ready for JSON."""
+    """The result as JSON data."""
     error: ConvergenceError | None = None
 
 
 def wrenches(forces: Named, torques: Named) -> dict[str, Array]:
-    """Forces and torques by body, those on the same body added."""
+    """Wrenches (6,) by body; forces and torques on the same body are added."""
     result: dict[str, Array] = {}
     for part, given in ((slice(0, 3), forces), (slice(3, 6), torques)):
         for name, value in given:
@@ -52,20 +52,20 @@ def wrenches(forces: Named, torques: Named) -> dict[str, Array]:
     return result
 
 
-def settle(task: Task) -> Outcome:
-    """The equilibrium, or the state at the last load fraction that could be reached."""
+def find_equilibrium(task: Task) -> RunResult:
+    """The equilibrium, or the one at the largest load fraction that was reached."""
     mech, error = task.mechanism, None
-    find = supple.equilibrium  # imported now, so that the time is that of the solve
+    find = supple.equilibrium  # imports the engine, so that the time below has no imports in it
     start = perf_counter()
     with Bar("equilibrium") as bar:
         try:
-            eq = find(mech, task.wrenches, frame=task.frame, targets=task.targets, progress=bar.reach)
+            eq = find(mech, task.wrenches, frame=task.frame, targets=task.targets, progress=bar.set_fraction)
         except ConvergenceError as failure:
             eq, error = failure.state, failure
         seconds = perf_counter() - start
         stable = eq.stable
     facts = {
-        **_given(task),
+        **_inputs(task),
         "converged": error is None,
         "load_fraction": eq.load_fraction,
         "stable": stable,
@@ -74,18 +74,20 @@ def settle(task: Task) -> Outcome:
         "seconds": seconds,
         "bodies": _bodies(mech, eq.poses),
         "joints": _joints(mech, eq.coordinates, eq.reactions),
-        "held": dict(eq.held),
+        "held": dict(eq.motor_torques),
     }
-    return Outcome(eq.poses, facts, error)
+    return RunResult(eq.poses, facts, error)
 
 
-def simulate(task: Task, duration: float, dt: float, method: str, recorder: Recorder | None = None) -> Outcome:
-    """The state after a time, or at the last good step before; `recorder` takes the frames on the way."""
+def simulate(task: Task, duration: float, dt: float, method: str, recorder: Recorder | None = None) -> RunResult:
+    """The state after a time, or after the last time step that converged; `recorder` records the motion."""
     mech, error = task.mechanism, None
     if not np.isfinite(duration) or duration <= 0:
         raise MechanismError(f"--time must be a positive number of seconds, got {duration:g}")
     if dt > duration:
-        raise MechanismError(f"a step of {dt:g} s (--dt) is longer than the simulation of {duration:g} s (--time)")
+        raise MechanismError(
+            f"a time step of {dt:g} s (--dt) is longer than the simulation of {duration:g} s (--time); lower --dt"
+        )
     start = perf_counter()
     sim = supple.Simulation(mech, dt, method)
     for name, wrench in task.wrenches.items():
@@ -100,14 +102,14 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
                 if recorder is not None:
                     recorder.take(sim.time, sim.poses.array)
                 sim.step(min(chunk, steps - first))
-                bar.reach((first + chunk) / steps)
+                bar.set_fraction((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure
     if recorder is not None:
         recorder.take(sim.time, sim.poses.array, last=True)
     energy = sim.energy
     facts = {
-        **_given(task),
+        **_inputs(task),
         "converged": error is None,
         "time": sim.time,
         "dt": sim.dt,
@@ -118,10 +120,10 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
         "bodies": _bodies(mech, sim.poses, sim.velocities),
         "joints": _joints(mech, sim.coordinates, sim.reactions),
     }
-    return Outcome(sim.poses, facts, error)
+    return RunResult(sim.poses, facts, error)
 
 
-def _given(task: Task) -> dict[str, Any]:
+def _inputs(task: Task) -> dict[str, Any]:
     return {
         "name": task.mechanism.name,
         "loads": [{"on": n, "wrench": w.tolist(), "frame": task.frame} for n, w in task.wrenches.items()],
@@ -130,8 +132,7 @@ def _given(task: Task) -> dict[str, Any]:
 
 
 def _bodies(mech: Mechanism, poses: Poses, velocities: Array | None = None) -> list[dict[str, Any]]:
-    """Where each body went from its reference pose: displacement (m) of its origin and rotation vector (rad),
-    world axes."""
+    """Displacement (m) of each body's origin and rotation vector (rad) from its reference pose, in world axes."""
     result = []
     for i, (body, pose) in enumerate(zip(mech.bodies, poses, strict=True)):
         moved = {
@@ -146,7 +147,7 @@ def _bodies(mech: Mechanism, poses: Poses, velocities: Array | None = None) -> l
 
 
 def _joints(mech: Mechanism, coordinates: Rows, reactions: Rows) -> list[dict[str, Any]]:
-    """Coordinates, and the wrench (N, N m) that each joint exerts on its child, in its frame there."""
+    """Coordinates, and the wrench (N, N m) that each joint exerts on its child, in the joint's frame on the child."""
     return [
         {
             "name": joint.name,

@@ -1,4 +1,4 @@
-"""What a user names on the command line: a mechanism of the library or a file."""
+"""Opens the mechanism that a user names on the command line: one of the library or a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from supple.mechanism import Mechanism
 from supple.mechanism.tree import Tree
 
 SMALL = {"millipede": (100,), "molecule": (2000,)}
-"""Legs and joints of the huge linkages, of which the library makes more than can be described part by part."""
+"""Sizes (legs, joints) of the large linkages; with the library's default sizes a `Mechanism` would take minutes."""
 
 
 def open_mechanism(source: str, keyframe: str | None = None, scenes: Collection[str] = ()) -> Mechanism:
-    """The library's mechanism of that name, or else the file; its import report is left to the caller to
-    show. `scenes` are what else the user could have meant."""
+    """The library's mechanism of that name, or else the file. The caller shows the import report. `scenes` are named in
+    the error if there is neither."""
     if source in supple.library.__all__:
         made = getattr(supple.library, source)(*SMALL.get(source, ()))
         mech: Mechanism = made.mechanism() if isinstance(made, Tree) else made

@@ -1,1 +1,1 @@
-"""What touches: shapes in the core, general convex shapes by coal. The friction solver is in the core."""
+"""Contact: shapes as colliders, and their contact points. The friction solver is in the core."""

@@ -1,4 +1,4 @@
-"""Contact points of general convex shapes, by coal: pairs that the core has no formula for."""
+"""Contact points of convex shapes by coal, for pairs that have no closed form in the core."""
 
 from __future__ import annotations
 
@@ -6,42 +6,50 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from supple.contact.solids import Solid
+from supple.contact.colliders import POINT, Collider, Records
 from supple.errors import MechanismError
 from supple.mechanism.record import Array
 
 
-class General:
-    """Contact points of pairs among some solids; their geometry is handed to coal once."""
+class GeneralPairs:
+    """Contact points of pairs of colliders. Each collider's geometry is given to coal once."""
 
-    def __init__(self, solids: Sequence[Solid]) -> None:
-        self._solids = solids
+    def __init__(self, colliders: Sequence[Collider]) -> None:
+        self._colliders = colliders
         self._geometries: dict[int, Any] = {}
 
-    def __call__(self, first: int, second: int, poses: Array, margin: float) -> Array:
-        """(n, 7) points, normals (from the second to the first) and gaps of two solids at world poses (2, 4, 4)."""
+    def __call__(self, first: int, second: int, poses: Array, margin: float) -> NDArray[np.uint8]:
+        """The bytes of `contact_points`, for the core."""
+        return self.contact_points(first, second, poses, margin).view(np.uint8)
+
+    def contact_points(self, first: int, second: int, poses: Array, margin: float) -> Records:
+        """(n,) records of type `POINT` of two colliders, given by index, at world poses (2, 4, 4)."""
         coal = import_coal()
-        places = [coal.Transform3s(pose[:3, :3], pose[:3, 3]) for pose in poses]
+        transforms = [coal.Transform3s(pose[:3, :3], pose[:3, 3]) for pose in poses]
         a, b = self._geometry(first), self._geometry(second)
         request, result = coal.CollisionRequest(), coal.CollisionResult()
         request.enable_contact, request.num_max_contacts, request.security_margin = True, 1, margin
-        if not coal.collide(a, places[0], b, places[1], request, result):
-            return np.zeros((0, 7))
-        found = result.getContact(0)
-        normal, gap = -np.array(found.normal), float(found.penetration_depth)  # coal's normal leads to the second
+        if not coal.collide(a, transforms[0], b, transforms[1], request, result):
+            return np.zeros(0, dtype=POINT)
+        contact = result.getContact(0)
+        # coal's normal points from the first to the second
+        normal, gap = -np.array(contact.normal), float(contact.penetration_depth)
         patches = coal.ContactPatchResult()
-        coal.computeContactPatch(a, places[0], b, places[1], result, coal.ContactPatchRequest(), patches)
-        points = [np.array(found.pos)]
+        coal.computeContactPatch(a, transforms[0], b, transforms[1], result, coal.ContactPatchRequest(), patches)
+        positions = [np.array(contact.pos)]
         if patches.numContactPatches():
             patch = patches.getContactPatch(0)
             corners = [np.array(patch.getPoint(k)) for k in range(patch.size())]
-            points = _spread(corners, normal) if len(corners) > 2 else corners or points
-        return np.array([[*point, *normal, gap] for point in points])
+            positions = _outermost(corners, normal) if len(corners) > 2 else corners or positions
+        points: Records = np.zeros(len(positions), dtype=POINT)
+        points["position"], points["normal"], points["gap"] = positions, normal, gap
+        return points
 
     def _geometry(self, index: int) -> Any:
         if index not in self._geometries:
-            self._geometries[index] = _geometry(self._solids[index])
+            self._geometries[index] = coal_geometry(self._colliders[index])
         return self._geometries[index]
 
 
@@ -56,31 +64,33 @@ def import_coal() -> Any:
     return coal
 
 
-def _geometry(solid: Solid) -> Any:
+def coal_geometry(collider: Collider) -> Any:
+    """A collider as a geometry of coal, in its own frame."""
     coal = import_coal()
-    match solid.kind:
+    match collider.kind:
         case "plane":
             return coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
         case "sphere":
-            return coal.Sphere(float(solid.size[0]))
+            return coal.Sphere(float(collider.size[0]))
         case "capsule":
-            return coal.Capsule(float(solid.size[0]), 2 * float(solid.size[1]))
+            return coal.Capsule(float(collider.size[0]), 2 * float(collider.size[1]))
         case "cylinder":
-            return coal.Cylinder(float(solid.size[0]), 2 * float(solid.size[1]))
+            return coal.Cylinder(float(collider.size[0]), 2 * float(collider.size[1]))
         case "box":
-            return coal.Box(*(2 * solid.size))
+            return coal.Box(*(2 * collider.size))
         case "ellipsoid":
-            return coal.Ellipsoid(*solid.size)
+            return coal.Ellipsoid(*collider.size)
         case "mesh":
             points = coal.StdVec_Vec3s()
-            for point in solid.points:
+            for point in collider.points:
                 points.append(point)
             return coal.Convex.convexHull(points, False, "Qt")
-    raise MechanismError(f"contact between a {solid.kind.replace('_', ' ')} and this shape is not supported")
+    kind = collider.kind.replace("_", " ")
+    raise MechanismError(f"contact between a {kind} and this shape is not supported; use another shape")
 
 
-def _spread(points: list[Array], normal: Array, most: int = 6) -> list[Array]:
-    """At most that many of the corners of a flat patch, those furthest out."""
+def _outermost(points: list[Array], normal: Array, most: int = 6) -> list[Array]:
+    """At most `most` corners of a flat patch: the farthest in each of as many directions."""
     if len(points) <= most:
         return points
     across = np.cross(normal, [1.0, 0, 0] if abs(normal[0]) < 0.7 else [0, 1.0, 0])

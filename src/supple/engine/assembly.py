@@ -1,4 +1,4 @@
-"""From a description to the compiled equations: numbering, and what loads, targets and limits mean there."""
+"""Builds the compiled equations of a mechanism: numbering of unknowns, loads, set-points and limits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
 AXES_PER_JOINT = 64
+ROUNDED = 1e-6
+"""Gap of a loop at the reference pose, rad or radii, below which it is a rounding of the file and taken as closed."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,22 @@ class Load:
     """A wrench on a body: force then torque, acting at `point` (body frame), in world or body axes."""
 
     name: str
-    """Of the body or site it was given for."""
+    """Name of the body or site that the user gave."""
     body: int
     point: Array
     wrench: Array
     world: bool
 
     def scaled(self, by: float) -> Load:
+        """The load times a factor."""
         return replace(self, wrench=by * self.wrench)
 
 
 @dataclass
 class Equations:
-    """The compiled equations of a mechanism and where its parts stand in them.
+    """The compiled equations of a mechanism, and the indices of its parts in them.
 
-    Coordinates are those of every joint, in the order of `mech.joints`. Rows are rigid conditions on
+    Coordinates are those of every joint, in the order of `mech.joints`. Rows are rigid constraints on
     coordinates: rigid couplings, then motors, then limits of coordinates and of couplings.
     """
 
@@ -57,16 +60,17 @@ class Equations:
     row: dict[str, int]
     """Index of each rigid coupling's and motor's row."""
     targets: dict[str, float]
-    """What the rows and springs of couplings and motors aim at."""
+    """Set-points of motors and rest lengths of couplings, rad or m."""
     limit_names: list[str] = field(default_factory=list)
-    """Names of what the limit rows, the last ones, limit."""
+    """Coordinate or coupling of each limit row; limit rows are the last ones."""
 
     def zero_state(self) -> tuple[Array, Array, Array]:
-        """Coordinates at the reference, no reactions."""
+        """Coordinates of the reference pose with all multipliers zero."""
         rows = len(self.row) + len(self.limit_names)
         return self.reference.copy(), np.zeros((len(self.mechanism.joints), 6)), np.zeros(rows)
 
     def set_loads(self, loads: list[Load]) -> None:
+        """Replaces all loads on bodies."""
         self.core.set_loads(
             [load.body for load in loads],
             np.array([load.point for load in loads]).reshape(-1, 3),
@@ -75,17 +79,17 @@ class Equations:
         )
 
     def aim(self, targets: Mapping[str, ArrayLike]) -> None:
-        """Aims springs and motors, by joint, coordinate, coupling or motor, at new positions, rad or m: all or none."""
-        rest, held = self.rest.copy(), dict(self.targets)
+        """Sets set-points (rad or m) by joint, coordinate, coupling or motor: all of them, or none if one is wrong."""
+        rest, of_rows = self.rest.copy(), dict(self.targets)
         for name, value in read_targets(targets).items():
-            if name in held:
-                held[name] = value
+            if name in of_rows:
+                of_rows[name] = value
             else:
                 rest[self.sprung_axis(name)] = value
-        self.set_targets(rest, held)
+        self.set_targets(rest, of_rows)
 
     def set_targets(self, rest: Array, targets: Mapping[str, float]) -> None:
-        """Aims all springs and rows: rest positions (axes,) of the joints, and targets as in `targets`."""
+        """Sets all set-points: rest positions (axes,) of the joints' springs, and `targets` of couplings and motors."""
         self.rest, self.targets = rest.copy(), dict(targets)
         self.core.set_rest(self.rest)
         for name, value in self.targets.items():
@@ -98,9 +102,9 @@ class Equations:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
 
-    def held(self, multipliers: Array) -> dict[str, float]:
-        """What each motor, rigid coupling and touched limit exerts, from the core's (rows,); N m or N. The limit of
-        'elbow' goes by that name, or by 'elbow.limit' where a motor or coupling has it."""
+    def motor_torques(self, multipliers: Array) -> dict[str, float]:
+        """Torque or force of each motor, rigid coupling and touched limit, from the multipliers (rows,); N m or N. The
+        limit of 'elbow' has that name, or 'elbow.limit' if a motor or coupling has it already."""
         rows = len(self.row)
         result = {name: -float(m) for name, m in zip(self.row, multipliers[:rows], strict=True)}
         for name, m in zip(self.limit_names, multipliers[rows:], strict=True):
@@ -109,7 +113,7 @@ class Equations:
         return result
 
     def at_reference(self) -> tuple[Array, dict[str, float]]:
-        """Rest positions and targets that are satisfied in the reference pose."""
+        """Rest positions and targets at which the reference pose is unloaded."""
         targets = {}
         for c in self.mechanism.couplings:
             targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
@@ -134,8 +138,38 @@ class Equations:
         return index
 
 
+@dataclass(frozen=True)
+class Acting:
+    """Everything that acts on a mechanism: loads, gravity and set-points."""
+
+    loads: tuple[Load, ...]
+    gravity: Array
+    """(3,) m/s^2."""
+    rest: Array
+    """(axes,) rest positions of the joints' springs, in the order of `mech.joints`."""
+    targets: dict[str, float]
+    """Rest lengths of couplings and positions of motors."""
+
+    def interpolated(self, other: Acting, share: float) -> Acting:
+        """This at share 0, the other at share 1, linear in between."""
+        a, b = 1 - share, share
+        mixed = [load.scaled(a) for load in self.loads] + [load.scaled(b) for load in other.loads]
+        return Acting(
+            tuple(load for load in mixed if load.wrench.any()),
+            a * self.gravity + b * other.gravity,
+            a * self.rest + b * other.rest,
+            {name: a * self.targets[name] + b * value for name, value in other.targets.items()},
+        )
+
+    def apply_to(self, eqs: Equations) -> None:
+        """Sets loads, gravity and set-points of the equations."""
+        eqs.set_loads(list(self.loads))
+        eqs.core.set_gravity(self.gravity)
+        eqs.set_targets(self.rest, self.targets)
+
+
 def equations(mech: Mechanism) -> Equations:
-    """Hands a mechanism to the core."""
+    """Builds the compiled equations of a mechanism."""
     check_mechanism(mech)
     core = _core.Engine()
     for body in mech.bodies:
@@ -195,56 +229,57 @@ def equations(mech: Mechanism) -> Equations:
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
+    core.absorb_gaps(reference, ROUNDED)
     return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names)
 
 
 def _stiffness_scale(mech: Mechanism) -> float:
-    """A torque per radian that is typical of the mechanism: its stiffest spring, or else its weight."""
-    found = [0.0]
+    """A typical torque per radian of the mechanism: its stiffest spring, or its weight times the radius."""
+    scales = [0.0]
     for joint in mech.joints:
         turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
         lever = np.where(turning, 1.0, mech.radius**2)
         slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
-        found += ((joint.stiffness + slopes) * lever).tolist()
-    found += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
+        scales += ((joint.stiffness + slopes) * lever).tolist()
+    scales += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
     weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
-    return max(*found, weight) or 1.0
+    return max(*scales, weight) or 1.0
 
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:
-    """Reads wrenches (6,) by body or site name; they act at that frame's origin, in world or in its own axes."""
+    """Loads from wrenches (6,) by body or site. They act at the origin of that frame, in world axes or its own."""
     if frame not in ("world", "body"):
         raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
     if wrenches is not None and not isinstance(wrenches, Mapping):
         raise MechanismError("wrenches are given as {body name: [fx, fy, fz, tx, ty, tz]}")
     result = []
     for name, value in (wrenches or {}).items():
-        result.append(load(mech, name, value, frame))
+        result.append(body_load(mech, name, value, frame))
     return result
 
 
-def load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
-    """One wrench by name."""
+def body_load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
+    """The load of a wrench (6,) on a body or site."""
     body, pose_body_frame = mech.frame(name)
     values = array(wrench, (6,), f"wrench on '{name}' (force, then torque)")
     if body < 0:
         raise MechanismError(f"'{name}' is fixed to the world; a wrench on it does nothing")
-    if frame == "body":  # in the site's own axes: turn it into the body's
+    if frame == "body":  # from the site's axes to the body's
         values = turned(pose_body_frame[:3, :3], values)
     return Load(name, body, pose_body_frame[:3, 3].copy(), values, frame == "world")
 
 
 def turned(rotation: Array, wrench: Array) -> Array:
-    """A wrench (6,) in the axes that a rotation (3, 3) takes its own to, at the same point."""
+    """A wrench (6,) rotated into other axes by a rotation matrix (3, 3), at the same point."""
     return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
 
 
 def read_targets(targets: Mapping[str, ArrayLike]) -> dict[str, float]:
-    """Set-points by name, or a clear error."""
+    """Checked set-points by name, or a `MechanismError`."""
     if not isinstance(targets, Mapping):
         raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
-    read = {name: float(array(value, (), f"target of '{name}'")) for name, value in targets.items()}
-    for name, target in read.items():
+    checked = {name: float(array(value, (), f"target of '{name}'")) for name, value in targets.items()}
+    for name, target in checked.items():
         if abs(target) > FURTHEST:
             raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
-    return read
+    return checked

@@ -1,4 +1,4 @@
-"""Full constrained dynamics in time."""
+"""Full constrained dynamics: implicit time steps of a mechanism."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
-from supple.engine.linear import evenly_scaled, linearised
+from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
@@ -20,12 +20,12 @@ from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.record import Array, array
 
 METHODS = {"euler": 1, "bdf2": 2}
-NOTICEABLE = 0.02
-"""Change of a motor's curve within one step, rad or m, from which on it is looked at for a jump."""
+JUMP_CHECK = 0.02
+"""Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
 STEPS_AT_ONCE = 256
-"""In the core, after which Ctrl-C is heard."""
-GAPING = 1e-6
-"""Gap of a loop, m or rad, or distance of a motor from its coordinate, that a simulation may start with."""
+"""Time steps in one call of the core; Ctrl-C takes effect between calls."""
+LARGEST_START_GAP = 1e-6
+"""Largest gap of a loop, or distance of a motor from its coordinate, at the start of a simulation, m or rad."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Energy:
 
     kinetic: float
     strain: float
-    """In springs, from their rest positions."""
+    """Of the springs; zero at their rest positions."""
     gravity: float
-    """From the world's origin."""
+    """Potential energy; zero at the world's origin."""
 
     @property
     def total(self) -> float:
@@ -58,7 +58,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class SavedState:
-    """Everything a simulation needs to go on, to the same bits."""
+    """Everything that the next time steps depend on: a restored simulation gives the same bits."""
 
     history: Array
     loads: dict[str, Load]
@@ -68,12 +68,16 @@ class SavedState:
 
 
 class Simulation:
-    """A mechanism moving in time: implicit steps of `dt` seconds, joints closed at the end of each.
+    """The motion of a mechanism by implicit time steps of `dt` seconds. All joints are closed at the end of each step.
 
-    `method="euler"` (backward Euler, first order, damps fast vibrations) or `"bdf2"` (second order). `q` (dof,)
-    and `rates` (dof,) start it somewhere else than at rest in the reference pose; `at` starts it in an
-    equilibrium, with that equilibrium's loads. `motors` maps motors to functions of time (s) that give their
-    positions (rad or m).
+    Args:
+        mech: the mechanism.
+        dt: time step, s.
+        method: "euler" (backward Euler, first order, damps fast vibrations) or "bdf2" (second order).
+        q: (dof,) initial coordinates, rad and m; those of the reference pose if not given.
+        rates: (dof,) their initial rates; zero if not given.
+        at: an equilibrium to start in, with its loads.
+        motors: motor names to functions of time (s) that return their positions (rad or m).
     """
 
     def __init__(
@@ -110,10 +114,10 @@ class Simulation:
         mech, eqs, core = self.mechanism, self._eqs, self._core
         state = eqs.zero_state()
         if at is not None and q is not None:
-            raise MechanismError("`at` and `q` both say where the simulation starts; give one of them")
+            raise MechanismError("`at` and `q` both give the initial pose; pass one of them")
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
-            at.acting.on(eqs)
+            at.acting.apply_to(eqs)
             self._loads = {load.name: load for load in at.loads}
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
@@ -126,23 +130,23 @@ class Simulation:
         self._check_start()
 
     def _check_start(self) -> None:
-        """Motors stand where their coordinates are, loops are closed, and limits are kept."""
+        """Raises unless motors are at their coordinates, loops are closed and limits satisfied."""
         mech, eqs, core = self.mechanism, self._eqs, self._core
         for motor in mech.motors:
             function = self._motors.get(motor.name)
-            aim = eqs.targets[motor.name] if function is None else _motor_value(motor.name, function, 0.0)
-            stands = core.q[eqs.axis[motor.coordinate]]
-            if abs(aim - stands) > GAPING:
+            target = eqs.targets[motor.name] if function is None else _motor_value(motor.name, function, 0.0)
+            value = core.q[eqs.axis[motor.coordinate]]
+            if abs(target - value) > LARGEST_START_GAP:
                 raise MechanismError(
-                    f"motor '{motor.name}' starts at {aim:g} but its coordinate stands at {stands:g}; start the "
+                    f"motor '{motor.name}' starts at {target:g} but its coordinate stands at {value:g}; start the "
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or the curve where the mechanism is"
                 )
-            core.set_row(eqs.row[motor.name], aim, aim)
+            core.set_row(eqs.row[motor.name], target, target)
         gaps = np.abs(core.gaps).max(axis=1, initial=0.0)
-        if gaps.size and gaps.max() > GAPING:
+        if gaps.size and gaps.max() > LARGEST_START_GAP:
             name = mech.joints[int(gaps.argmax())].name
             raise MechanismError(
-                f"the loop at joint '{name}' gapes by {gaps.max():.2g} at the start; start where loops are closed, "
+                f"the loop at joint '{name}' has a gap of {gaps.max():.2g} at the start; start where loops are closed, "
                 "for instance at=supple.equilibrium(mech)"
             )
         q = core.q
@@ -160,13 +164,13 @@ class Simulation:
                     "start inside (q=...) or widen the limits"
                 )
 
-    # acting on it
+    # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """A wrench (6,), force (N) then torque (N m), on a body or site at its origin, until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed."""
         acting = loads(self.mechanism, {body: wrench}, frame)
         self._loads |= {load.name: load for load in acting}
-        self._push()
+        self._send_loads()
 
     def pull(
         self,
@@ -176,10 +180,10 @@ class Simulation:
         damping: float | None = None,
         at: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        """A handle: a spring from a body (its point `at`, in its frame) to a `point` of the world, m.
+        """Attaches a handle: a spring from a point `at` of a body (in its frame, m) to a `point` of the world, m.
 
-        Call it again to move the point; `point=None` lets go. By default the spring is as stiff as moves the
-        mechanism's whole mass at two hertz, critically damped.
+        A later call moves the point; `point=None` removes the handle. By default the spring gives the mechanism's
+        whole mass a frequency of 2 Hz with critical damping.
         """
         frame, pose_body_frame = self.mechanism.frame(body)
         if point is None:
@@ -188,11 +192,12 @@ class Simulation:
             if frame < 0:
                 raise MechanismError(f"'{body}' is fixed to the world; it cannot be pulled")
             k, d = handle_spring(self.mechanism, stiffness, damping)
-            held = pose_body_frame[:3, :3] @ array(at, (3,), "the handle's point") + pose_body_frame[:3, 3]
-            self._handles[body] = Handle(frame, held, array(point, (3,), "the point to pull to"), k, d)
-        self._push()
+            on_body = pose_body_frame[:3, :3] @ array(at, (3,), "the handle's point") + pose_body_frame[:3, 3]
+            self._handles[body] = Handle(frame, on_body, array(point, (3,), "the point to pull to"), k, d)
+        self._send_loads()
 
-    def _push(self) -> None:
+    def _send_loads(self) -> None:
+        """Hands loads and handles to the core."""
         self._eqs.set_loads(list(self._loads.values()))
         handles = list(self._handles.values())
         self._core.set_handles(
@@ -208,15 +213,18 @@ class Simulation:
         self.set_targets({name: value})
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
-        """Several set-points at once."""
+        """Sets several set-points: all of them, or none if one is wrong."""
         for name in read_targets(targets):
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
 
     def step(self, n: int = 1) -> None:
-        """Advances by n steps. Raises `ConvergenceError` with the `time` reached if a step cannot be solved,
-        however small; the state stays at the last good step."""
+        """Advances by n time steps.
+
+        Raises `ConvergenceError` with the `time` reached if a step fails at every size. The simulation is then in the
+        state of the last good step.
+        """
         check_count(n)
         driven, targets = self._targets(n)
         for first in range(0, n, STEPS_AT_ONCE):
@@ -225,22 +233,35 @@ class Simulation:
             self.reached(ahead, done)
             if done < len(ahead):
                 raise ConvergenceError(
-                    f"the step from t = {self.time:.6g} s did not converge, even in a thousandth of dt: the motion is "
-                    "violent there (a limit or motor that fights another, a force that is too large); the state is "
-                    "that of the last good step",
+                    f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
+                    f"{self._unsettled()}. Limits or motors contradict each other, or a force is too large. The state is "
+                    "that of the last good step; apply less, or take a smaller dt",
                     time=self.time,
                 )
 
+    def _unsettled(self) -> str:
+        """What kept the last step from converging, for an error message."""
+        eqs = self._eqs
+        axis, joint, row, size = self._core.unsettled
+        if axis >= 0:
+            return f"coordinate '{list(eqs.axis)[axis]}' still moves by {size:.1g}"
+        if joint >= 0:
+            return f"the loop at joint '{eqs.mechanism.joints[joint].name}' stays open by {size:.1g}"
+        if row >= 0:
+            name = [*eqs.row, *eqs.limit_names][row]
+            return f"the motor, coupling or limit '{name}' is off by {size:.1g}"
+        return "a body or joint turns too far in one step"
+
     def _targets(self, n: int) -> tuple[list[int], Array]:
-        """Rows of the motors with a function of time, and what these prescribe (n, rows) at the ends of n steps."""
+        """Rows of the motors with a function of time, and their positions (n, rows) at the ends of n time steps."""
         if not self._motors:
             return [], np.zeros((n, 0))
         driven = [self._eqs.row[name] for name in self._motors]
-        times = list(accumulate([self.time, *[self.dt] * n]))  # as the core adds them up, so that every split agrees
+        times = list(accumulate([self.time, *[self.dt] * n]))  # summed as in the core, so that any split agrees
         targets = np.zeros((n, len(driven)))
         for i, (name, motor) in enumerate(self._motors.items()):
             values = [_motor_value(name, motor, time) for time in times]
-            for k in np.flatnonzero(np.abs(np.diff(values)) > NOTICEABLE):
+            for k in np.flatnonzero(np.abs(np.diff(values)) > JUMP_CHECK):
                 _check_jump(name, motor, times[k], times[k + 1])
             targets[:, i] = values[1:]
         return driven, targets
@@ -253,17 +274,17 @@ class Simulation:
         return self._core.participant
 
     def plan(self, n: int) -> Array:
-        """Hands the core what the motors prescribe (n, motors) in the next n steps of a `World`."""
+        """Hands the positions (n, motors) of the motors in the next n time steps of a `World` to the core."""
         driven, targets = self._targets(n)
         self._core.schedule(driven, targets)
         return targets
 
     def reached(self, targets: Array, done: int) -> None:
-        """Takes note that `done` of the planned steps were made."""
+        """Records that `done` of the planned time steps succeeded."""
         if done:
             self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
 
-    # looking at it
+    # state and forces
 
     @property
     def time(self) -> float:
@@ -292,43 +313,43 @@ class Simulation:
         return self._eqs.reactions(self._core.reactions)
 
     @property
-    def held(self) -> dict[str, float]:
+    def motor_torques(self) -> dict[str, float]:
         """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
-        return self._eqs.held(self._core.mu)
+        return self._eqs.motor_torques(self._core.mu)
 
     @property
     def gap(self) -> float:
-        """Largest violation of a joint that closes a loop, m or rad (the others are closed by construction)."""
+        """Largest gap of a joint that closes a loop, m or rad. All other joints are closed by construction."""
         return float(np.abs(self._core.gaps).max(initial=0.0))
 
     @property
     def energy(self) -> Energy:
         return Energy(*self._core.energies)
 
-    # keeping it
+    # saving
 
     def save(self) -> SavedState:
-        """The present state; `restore` continues from it to the same bits."""
+        """Returns the present state. After `restore` the simulation gives the same bits as before."""
         return SavedState(
             self._core.history(), dict(self._loads), dict(self._handles), self._eqs.rest, dict(self._eqs.targets)
         )
 
     def restore(self, saved: SavedState) -> None:
-        """Back to a saved state, with the loads, handles and targets of then."""
+        """Returns to a saved state with its loads, handles and set-points."""
         if not isinstance(saved, SavedState) or len(saved.history) != len(self._core.history()):
             raise MechanismError("this state was saved by a simulation of another mechanism")
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
-        self._push()
+        self._send_loads()
         self._eqs.set_targets(saved.rest, saved.targets)
         self._core.set_history(saved.history)
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Returns to the initial state."""
         self.restore(self._origin)
 
 
 def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
-    """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments at given rates of q."""
+    """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments, from rates (dof,) of q."""
     mech, q = eqs.mechanism, eqs.core.q
     slices, columns = axis_slices(mech), mech.topology.columns
     state = kinematics(mech, of_tree(mech, q))
@@ -336,7 +357,7 @@ def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     twists = (spatial.adjoint(spatial.inverse(state.poses.array)) @ world.T[:, :, None])[..., 0]
     result = np.zeros(len(q))
     for i, joint in enumerate(mech.joints):
-        if i in mech.topology.loops:  # from the bodies' motion relative to each other
+        if i in mech.topology.loops:  # from the relative motion of its bodies
             ends = [mech.body_index(name) for name in (joint.child, joint.parent)]
             across = sum((sign * world[:, b] for b, sign in zip(ends, (1, -1), strict=True) if b >= 0), np.zeros(6))
             frame = spatial.adjoint(spatial.inverse(state.poses[joint.child] @ joint.pose_child))
@@ -348,6 +369,7 @@ def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
 
 
 def _motor_value(name: str, motor: Callable[[float], float], time: float) -> float:
+    """The position that a motor's function returns, or a `MechanismError`."""
     if not callable(motor):
         raise MechanismError(f"motor '{name}' needs a function of time (s), got {motor!r:.60}")
     value = motor(time)
@@ -360,7 +382,7 @@ def _motor_value(name: str, motor: Callable[[float], float], time: float) -> flo
 
 
 def _check_jump(name: str, motor: Callable[[float], float], a: float, b: float) -> None:
-    """Raises if halving the step again and again leaves most of the change in one half: a jump."""
+    """Raises if the function jumps between a and b: bisection leaves most of the change in one half every time."""
     whole = abs(_motor_value(name, motor, b) - _motor_value(name, motor, a))
     for _ in range(20):
         middle = (a + b) / 2
@@ -371,8 +393,8 @@ def _check_jump(name: str, motor: Callable[[float], float], a: float, b: float) 
 
 
 def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | None) -> tuple[float, float]:
-    """Stiffness (N/m) and damping (N s/m) of a handle: by default what moves the whole mass at two hertz, critically
-    damped."""
+    """Stiffness (N/m) and damping (N s/m) of a handle. By default the whole mass has a frequency of 2 Hz on it with
+    critical damping."""
     k = mech.mass * (2 * np.pi * 2) ** 2 if stiffness is None else float(array(stiffness, (), "the handle's stiffness"))
     if k < 0:
         raise MechanismError(f"the stiffness of a handle must not be negative, got {k}")
@@ -382,21 +404,21 @@ def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | Non
     return k, float(d)
 
 
-def positive_seconds(value: object, what: str = "dt") -> float:
-    """A time step or another time, or a clear error."""
+def positive_seconds(value: object, argument: str = "dt") -> float:
+    """Returns a positive time in seconds, or raises."""
     if not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        raise MechanismError(f"{what} must be a positive number of seconds, got {value!r}")
+        raise MechanismError(f"{argument} must be a positive number of seconds, got {value!r}")
     return float(value)
 
 
 def check_count(n: object) -> None:
     """Raises unless n is a number of steps."""
-    if not isinstance(n, (int, np.integer)) or n < 0:  # a union would be made anew at every call
+    if not isinstance(n, (int, np.integer)) or n < 0:  # int | np.integer would build a union at every call
         raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
 
 
 def check_inertia(mech: Mechanism) -> None:
-    """Every motion that joints and loops allow must move some mass, or have an armature."""
+    """Raises if joints and loops allow a motion without mass or armature."""
     if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
         return
     linear = linearised(mech)
@@ -409,6 +431,6 @@ def check_inertia(mech: Mechanism) -> None:
     light = np.abs(linear.free @ (scales[:, None] * vectors[:, values <= 1e-13])).max(axis=1)
     names = [name for name, size in zip(linear.equations.axis, light, strict=True) if size > 1e-3 * light.max()]
     raise MechanismError(
-        f"dynamics cannot move {listed(names)} of '{mech.name}': the bodies beyond have no "
-        "inertia; give them mass and inertia, or the joint an armature"
+        f"dynamics cannot move {listed(names)} of '{mech.name}': the bodies that they move "
+        "have no inertia; give them mass and inertia, or the joint an armature"
     )

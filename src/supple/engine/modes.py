@@ -1,4 +1,4 @@
-"""Natural vibrations, and whether an equilibrium is stable."""
+"""Natural vibrations, and the stability of an equilibrium."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple.engine.linear import evenly_scaled, linearised
+from supple.engine.linearisation import evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array, lock
@@ -22,7 +22,7 @@ class Modes:
 
     mechanism: Mechanism
     frequencies: Array
-    """(m,) Hz; imaginary ones of an unstable state are given as negative."""
+    """(m,) Hz; a negative value f stands for the imaginary frequency i|f| of an unstable direction."""
     shapes: Array
     """(m, axes): coordinates of every joint, in the order of `mech.joints`, scaled to unit modal mass."""
     twists: Array
@@ -33,8 +33,11 @@ class Modes:
 
 
 def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = None) -> Modes:
-    """Natural frequencies and shapes at an equilibrium, or (without `at`) at the reference pose taken as held:
-    preload and gravity count as balanced there, so the stiffness is that of the unloaded springs."""
+    """Natural frequencies and shapes at an equilibrium, or without `at` at the reference pose.
+
+    At the reference pose preload and gravity count as balanced. `count` is the number of modes, slowest first; all if
+    it is not given.
+    """
     from scipy.linalg import eigh
 
     if count is not None and (not isinstance(count, int) or count < 1):
@@ -48,10 +51,10 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
             f"some motion of '{mech.name}' moves no mass, so it has no natural frequency; give every moving body a "
             "mass or its joint an armature"
         )
-    wanted = None if count is None or count >= len(mass) else (0, count - 1)
-    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass, subset_by_index=wanted)
+    indices = None if count is None or count >= len(mass) else (0, count - 1)
+    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass, subset_by_index=indices)
     largest = np.abs(np.diag(linear.stiffness) / np.diag(mass)).max()
-    values[np.abs(values) < 1e-12 * largest] = 0.0  # rounding of motions that nothing resists
+    values[np.abs(values) < 1e-12 * largest] = 0.0  # rounding error of motions without stiffness
     full = linear.motions @ vectors
     nb = len(mech.bodies)
     return Modes(
@@ -63,7 +66,7 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
 
 
 def smallest_stiffness(eq: Equilibrium) -> float:
-    """Smallest eigenvalue of the symmetric stiffness in the allowed motions, scaled to a unit diagonal."""
+    """Smallest eigenvalue of the symmetric stiffness in the admissible motions, scaled to a unit diagonal."""
     stiffness = linearised(eq.mechanism, eq).stiffness
     if not len(stiffness):
         return 1.0

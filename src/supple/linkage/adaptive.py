@@ -1,4 +1,4 @@
-"""A linkage that moves quasi-statically, of which only those joints are computed that matter."""
+"""Adaptive quasi-statics: computes only the joint accelerations that the stated error requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
-from supple.engine.assembly import load
+from supple.engine.assembly import body_load
 from supple.engine.dynamics import positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.linkage.loops import LoopClosures
@@ -26,22 +26,24 @@ MEASURES = ("absolute_linkage", "relative_linkage", "absolute_joint", "relative_
 
 @dataclass(frozen=True)
 class LinkageStep:
-    """What one pass computed."""
+    """Result of one pass."""
 
     computed: int
-    """Number of joints whose acceleration was computed; the others were left at rest."""
+    """Number of joints whose acceleration was computed; the others do not move. All joints where a full pass was
+    cheaper than an adaptive one."""
     error_bound: float
-    """The error of the joint accelerations, by the linkage's measure, is at most this."""
+    """The error of the joint accelerations, by the linkage's measure, is at most this. Includes an estimate of the
+    rounding errors, so it is not exactly 0 when all joints are computed."""
     moved: NDArray[np.intp]
-    """(computed,) indices of those joints, those that came first in the traversal first."""
+    """(computed,) indices of these joints, in the order of computation."""
     gap: float
-    """Largest gap of a loop before the step, m and rad; 0 without loops."""
+    """Largest gap of a cut loop before the step, m or rad; 0 without loops."""
 
 
 class LivePoses(Sequence[Array]):
-    """World poses (4, 4) of the bodies as they are now, by name or index, each found in O(log n) when asked for.
+    """Current world poses (4, 4) of the bodies, by name or index; each access takes O(log n).
 
-    `poses.array` (bodies, 4, 4) is a copy of all.
+    `poses.array` (bodies, 4, 4) is a copy of all poses.
     """
 
     def __init__(self, linkage: AdaptiveLinkage) -> None:
@@ -73,15 +75,16 @@ class AdaptiveLinkage:
     """Quasi-statics of an acyclic linkage within a stated error (Redon and Lin, CAD 2006).
 
     Each step starts from rest: joint accelerations under loads, gravity, joint forces and springs, then
-    q += 1/2 qdd dt^2. Only the joints with the largest share are computed, until the error of the accelerations is
-    at most `error` by the `measure`:
+    q += 1/2 qdd dt^2. The joints with the largest accelerations are computed first, until the error of the
+    accelerations is at most `error` by the `measure`:
 
-    - `absolute_linkage`, `relative_linkage`: norm of all missing joint accelerations; relative to that of all
-    - `absolute_joint`, `relative_joint`: the largest missing one; relative to the largest
+    - `absolute_linkage`, `relative_linkage`: norm of all joint accelerations left out; relative to the norm of all
+    - `absolute_joint`, `relative_joint`: largest joint acceleration left out; relative to the largest of all
 
-    rad/s^2 and m/s^2 count alike, a joint of several axes by its norm. `error=0` computes every joint. Springs act
-    (also those with curves), armatures count, dampers and limits do not; motors and couplings are refused.
-    `loops="penalty"` cuts loops open and pulls them together by forces, so they gape a little under load.
+    rad/s^2 and m/s^2 count alike; a joint of several axes counts by its norm. `error=0` computes every joint in a full
+    pass. A full pass also replaces an adaptive one that would take more operations (large linkages only). Springs
+    (with curves) act and armatures count. Dampers and limits are ignored. Motors and couplings raise an error.
+    `loops="penalty"` cuts loops and closes them by penalty forces, so gaps remain under load.
     """
 
     def __init__(
@@ -113,14 +116,12 @@ class AdaptiveLinkage:
         """s."""
 
     @classmethod
-    def from_arrays(
-        cls, *, error: float = 0.0, measure: str = "relative_joint", **arrays: Any
-    ) -> AdaptiveLinkage:
+    def from_arrays(cls, *, error: float = 0.0, measure: str = "relative_joint", **arrays: Any) -> AdaptiveLinkage:
         """A linkage from the arrays of a `supple.mechanism.tree.Tree`: parent, pose_parent, pose_child, twists,
         mass, centre, inertia, and the optional ones. Bodies and joints go by index."""
         return cls(Tree(**arrays), error, measure)
 
-    # acting on it
+    # inputs
 
     def apply(self, body: str | int, wrench: ArrayLike, frame: str = "world") -> None:
         """A wrench (6,), force (N) then torque (N m), on a body or site at its origin, until changed."""
@@ -132,9 +133,9 @@ class AdaptiveLinkage:
             raise MechanismError(f"{body!r} is fixed to the world; a wrench on it does nothing")
         point = np.zeros(3)
         if pose_body_frame is not None:
-            acting = load(self._described(), str(body), values, frame)
+            acting = body_load(self._require_mechanism(), str(body), values, frame)
             point, values = acting.point, acting.wrench
-        self._put(index if pose_body_frame is None else body, index, point, values, frame == "world")
+        self._set_load(index if pose_body_frame is None else body, index, point, values, frame == "world")
 
     def set_joint_force(self, joint: str | int, force: ArrayLike) -> None:
         """An active torque (N m) or force (N) on a joint's axes (k,), until changed; of a rotation vector, a torque
@@ -148,8 +149,8 @@ class AdaptiveLinkage:
         """Rest position (rad or m) of a joint's springs (k,)."""
         first, count = self._axes(joint)
         values = array(np.atleast_1d(np.asarray(value)), (count,), f"target of joint {joint!r} ({count} axes)")
-        held = self.tree.stiffness[first : first + count] > 0
-        if not all(h or first + i in self.tree.curves for i, h in enumerate(held)):
+        sprung = self.tree.stiffness[first : first + count] > 0
+        if not all(s or first + i in self.tree.curves for i, s in enumerate(sprung)):
             raise MechanismError(f"joint {joint!r} has no spring to set a target for")
         for i, each in enumerate(values.tolist()):
             self._core.set_rest(first + i, each)
@@ -159,8 +160,8 @@ class AdaptiveLinkage:
         self._core.set_gravity(array(gravity, (3,), "gravity"))
 
     def step(self, dt: float, budget: float | None = None) -> LinkageStep:
-        """One step of `dt` seconds from rest. With a `budget` (s of computing) the refinement ends when that is
-        used up, should it come before `error`; the result states the bound that was reached."""
+        """One step of `dt` seconds from rest. With a `budget` (s of computing time) the pass stops when the budget is
+        used up or `error` is reached, whichever comes first; the result states the bound that was reached."""
         dt = positive_seconds(dt)
         self._check_stable(dt)
         result = self._advance(dt, budget, dt)
@@ -168,8 +169,8 @@ class AdaptiveLinkage:
         return result
 
     def accelerate(self, budget: float | None = None) -> LinkageStep:
-        """The joint accelerations of the present state, without moving: `accelerations` holds them. Loops are pulled
-        as in the last step."""
+        """Computes `accelerations` at the present state without moving. Penalty forces of loops are those of the last
+        step."""
         return self._advance(0.0, budget, None)
 
     def _advance(self, dt: float, budget: float | None, loop_dt: float | None) -> LinkageStep:
@@ -177,7 +178,7 @@ class AdaptiveLinkage:
         error = _checked_error(self.error)
         gap = 0.0
         if self._closures is not None and self._closures.any and loop_dt is not None:
-            gap = self._pull_loops(loop_dt)
+            gap = self._apply_loop_forces(loop_dt)
         computed, bound, failure = self._core.advance(
             dt, error, _measure_index(self.measure), error == 0 and budget is None, seconds, -1
         )
@@ -195,18 +196,18 @@ class AdaptiveLinkage:
             )
         return LinkageStep(computed, bound, self._joints[self._core.moved().astype(np.intp)], gap)
 
-    def _pull_loops(self, dt: float) -> float:
+    def _apply_loop_forces(self, dt: float) -> float:
         assert self._closures is not None
-        gap, wrenches = self._closures.pull(self.poses, dt)
+        gap, wrenches = self._closures.penalty_forces(self.poses, dt)
         for key, body, wrench in wrenches:
-            self._put(key, body, np.zeros(3), wrench, False)
+            self._set_load(key, body, np.zeros(3), wrench, False)
         return gap
 
-    def _put(self, key: Any, body: int, point: Array, wrench: Array, world: bool) -> None:
+    def _set_load(self, key: Any, body: int, point: Array, wrench: Array, world: bool) -> None:
         index = self._loads.setdefault(key, len(self._loads))
         self._core.set_load(index, body, np.ascontiguousarray(point), np.ascontiguousarray(wrench), world)
 
-    # looking at it
+    # state
 
     @property
     def poses(self) -> LivePoses:
@@ -225,8 +226,8 @@ class AdaptiveLinkage:
 
     @property
     def accelerations(self) -> Array:
-        """(dof,) joint accelerations of the last pass, rad/s^2 and m/s^2; 0 where they were not computed. Of a
-        rotation vector, the angular acceleration in the joint's axes on the child."""
+        """(dof,) joint accelerations of the last pass, rad/s^2 and m/s^2; 0 where they were not computed. For a
+        rotation vector: the angular acceleration in the joint's axes on the child."""
         return self._ordered(self._core.accelerations())
 
     @property
@@ -236,7 +237,7 @@ class AdaptiveLinkage:
 
     @property
     def memory(self) -> int:
-        """Bytes that the compiled assembly tree takes."""
+        """Bytes of memory of the compiled assembly tree."""
         return int(self._core.bytes)
 
     def __repr__(self) -> str:
@@ -250,12 +251,12 @@ class AdaptiveLinkage:
         result[self._order] = values
         return result
 
-    def _described(self) -> Mechanism:
+    def _require_mechanism(self) -> Mechanism:
         assert self.mechanism is not None
         return self.mechanism
 
     def _frame(self, body: str | int) -> tuple[int, Array | None]:
-        """Index of a body (-1: the world), and the pose on it of the site that was named."""
+        """Index of a body (-1: the world), and the pose of the named site in the body's frame (None for a body)."""
         if isinstance(body, str):
             if self.mechanism is None:
                 if self.tree.names is not None and body in self.tree.names:
@@ -271,7 +272,7 @@ class AdaptiveLinkage:
         return int(body) % n, None
 
     def _axes(self, joint: str | int) -> tuple[int, int]:
-        """First axis of a joint in the tree's row of axes, and their number."""
+        """Index of a joint's first axis in the tree, and its number of axes."""
         index: int
         if isinstance(joint, str):
             if self.mechanism is None:
@@ -281,20 +282,20 @@ class AdaptiveLinkage:
             raise MechanismError(f"a joint is a name or an index, got {joint!r}")
         else:
             index = int(joint)
-        held = np.flatnonzero(self._joints == index)
-        if len(held) == 0:
+        bodies = np.flatnonzero(self._joints == index)
+        if len(bodies) == 0:
             raise MechanismError(f"there is no joint {joint!r} in the tree of '{self.tree.name}'")
-        body = int(held[0])
+        body = int(bodies[0])
         return int(self.tree.axes[:body].sum()), int(self.tree.axes[body])
 
     def _check_stable(self, dt: float) -> None:
-        """Warns, once for each dt, where the springs make q += 1/2 qdd dt^2 grow without bound: dt > 2 / omega."""
+        """Warns, once for each dt, if dt > 2 / omega, above which the explicit step with springs is unstable."""
         if dt in self._seen_dt:
             return
         if self._omega is None:
             try:
                 self._omega = largest_frequency(self.tree, self._core)
-            except RuntimeError:  # a joint has no inverse here; the step will say which
+            except RuntimeError:  # dependent joint axes; the step raises an error that names the joint
                 return
         self._seen_dt.add(dt)
         if dt * self._omega > 2:
@@ -323,7 +324,7 @@ def _check_supported(mech: Mechanism, loops: str | None) -> None:
     if cut and loops is None:
         raise MechanismError(
             f"'{mech.name}' has loops, closed by {listed(cut)}; an adaptive linkage is a tree. "
-            "loops='penalty' cuts them there and pulls them together by forces"
+            "loops='penalty' cuts the loops there and closes them by penalty forces"
         )
     parts = [*(m.name for m in mech.motors), *(c.name for c in mech.couplings)]
     if parts:
@@ -348,7 +349,7 @@ def _checked_inertias(tree: Tree) -> Array:
 
 
 def _numbering(mech: Mechanism | None, tree: Tree) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where the tree's axes stand among the mechanism's coordinates, and which joint each body hangs on."""
+    """Index of each tree axis among the mechanism's coordinates, and the joint of each body to its parent."""
     if mech is None:
         return np.arange(len(tree.twists)), np.arange(len(tree.parent))
     columns = [mech.topology.columns[j] for j in mech.topology.joint]
@@ -357,9 +358,9 @@ def _numbering(mech: Mechanism | None, tree: Tree) -> tuple[NDArray[np.intp], ND
 
 
 def _make_core(tree: Tree, inertia: Array) -> Any:
-    whole = [np.ascontiguousarray(part, dtype=np.int64) for part in (tree.parent, tree.axes, tree.reversed)]
+    integers = [np.ascontiguousarray(part, dtype=np.int64) for part in (tree.parent, tree.axes, tree.reversed)]
     core = _core.LinkageCore(
-        *whole,
+        *integers,
         *(np.ascontiguousarray(part) for part in (tree.pose_parent, tree.pose_child, inertia, tree.twists)),
         np.ascontiguousarray(tree.blocks, dtype=np.int64),
         np.ascontiguousarray(tree.reference),

@@ -1,4 +1,4 @@
-"""Loops, cut open and pulled together by penalty forces: the paper's own remedy for mechanisms with loops."""
+"""Loops of a mechanism, cut at one joint each and closed by penalty forces, as the paper proposes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from supple.mechanism import Joint, Mechanism
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
 
-SHARE = 0.5
-"""Part of a gap that one step closes if nothing else acts."""
+CLOSED_PER_STEP = 0.5
+"""Fraction of a gap that one step closes if nothing else acts."""
 
 
 class LoopClosures:
-    """The joints that close loops, as forces between the two bodies of each.
+    """Penalty forces in place of the joints that close loops.
 
-    A gap xi (6,), a twist in the joint's frame on the child, is answered by the wrench -(2 SHARE / dt^2) N xi, with N
-    the inertia that the two bodies, free of everything else, have against each other across the joint's fixed
-    directions. Held by the rest they are harder to move, so a step closes at most that share: it cannot overshoot.
+    A gap xi (6,), a twist in the joint's frame on the child, causes the wrench -(2 CLOSED_PER_STEP / dt^2) N xi. N is
+    the relative inertia of the two bodies alone in the joint's constrained directions. Connected to the rest of the
+    mechanism the bodies are harder to move, so a step closes at most this fraction and cannot overshoot.
     """
 
     def __init__(self, mech: Mechanism) -> None:
@@ -34,7 +34,7 @@ class LoopClosures:
     def any(self) -> bool:
         return bool(self._joints)
 
-    def pull(self, poses: Sequence[Array], dt: float) -> tuple[float, list[tuple[Any, int, Array]]]:
+    def penalty_forces(self, poses: Sequence[Array], dt: float) -> tuple[float, list[tuple[Any, int, Array]]]:
         """Largest gap (m and rad), and wrenches (6,) on bodies in their own frames: (key, body, wrench)."""
         gaps, wrenches = [0.0], []
         for i, joint in enumerate(self._joints):
@@ -42,7 +42,7 @@ class LoopClosures:
             across = spatial.inverse(frames[0][1]) @ frames[1][1]
             self._q[i], gap = _nearest(joint, across, self._q[i])
             gaps.append(float(np.abs(gap).max()))
-            wrench = self._answer(joint, self._q[i], gap, frames, dt)
+            wrench = self._wrench_on_child(joint, self._q[i], gap, frames, dt)
             for end, (body, frame) in enumerate(frames):
                 if body < 0:
                     continue
@@ -60,9 +60,9 @@ class LoopClosures:
     def _local(joint: Joint, end: int) -> Array:
         return joint.pose_child if end == 1 else joint.pose_parent
 
-    def _answer(self, joint: Joint, q: Array, gap: Array, frames: list[tuple[int, Array]], dt: float) -> Array:
-        """Wrench on the child in the joint's frame there: penalty across the fixed directions, springs along the free
-        ones."""
+    def _wrench_on_child(self, joint: Joint, q: Array, gap: Array, frames: list[tuple[int, Array]], dt: float) -> Array:
+        """Wrench on the child in the joint's frame: penalty in the constrained directions, spring forces along the
+        axes."""
         inverse = np.zeros((6, 6))
         for end, (body, frame) in enumerate(frames):
             if body >= 0:
@@ -71,21 +71,21 @@ class LoopClosures:
                 inverse += to_joint @ np.linalg.inv(self._inertia[body]) @ to_joint.T
         inertia = np.linalg.inv(inverse)
         free = joint.twist_jacobian(q)
-        if free.size:  # W of eq. 2: no force along the joint's own motion
+        if free.size:  # W of eq. 2: no force along the joint's axes
             along = inertia @ free
             hold = along @ np.linalg.pinv(free.T @ along)
             inertia = inertia - hold @ along.T
             pull = joint.stiffness * (q - joint.rest)
             pull += [0.0 if c is None else float(c(x - r)) for c, x, r in zip(joint.curves, q, joint.rest, strict=True)]
-        answer: Array = -(2 * SHARE / dt**2) * inertia @ gap
+        wrench: Array = -(2 * CLOSED_PER_STEP / dt**2) * inertia @ gap
         if free.size:
-            answer -= hold @ pull
-        return answer
+            wrench -= hold @ pull
+        return wrench
 
 
 def _nearest(joint: Joint, across: Array, q: Array) -> tuple[Array, Array]:
-    """Coordinates (k,) whose displacement comes nearest to one (4, 4), and the twist (6,) left over: Gauss and Newton
-    twice, since a step moves little (`Joint.coordinates` goes on to rounding)."""
+    """Coordinates (k,) whose displacement is closest to a pose (4, 4), and the remaining twist (6,). Two Gauss-Newton
+    iterations suffice, since a step moves little (`Joint.coordinates` iterates to rounding)."""
     for _ in range(2 if len(q) else 0):
         left = spatial.log(spatial.inverse(joint.displacement(q)) @ across)
         q = q + np.linalg.lstsq(joint.twist_jacobian(q), left, rcond=None)[0]

@@ -1,5 +1,5 @@
-"""How long an explicit step may be: q += 1/2 qdd dt^2 with springs qdd = -M^-1 K q is stable up to dt = 2 / omega, with
-omega^2 the largest eigenvalue of M^-1 K."""
+"""Stability limit of the explicit step: q += 1/2 qdd dt^2 with springs qdd = -M^-1 K q is stable up to dt = 2 / omega,
+where omega^2 is the largest eigenvalue of M^-1 K."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from supple.mechanism.tree import Tree
 ITERATIONS = 30
 
 
-def steepest(tree: Tree) -> Array:
-    """(axes,) the largest stiffness that each axis' spring has anywhere, N m/rad or N/m."""
+def largest_stiffness(tree: Tree) -> Array:
+    """(axes,) largest stiffness of each axis' spring over its whole range, N m/rad or N/m."""
     result = tree.stiffness.copy()
     for axis, curve in tree.curves.items():
         inside = np.linspace(curve.deflection[0], curve.deflection[-1], 200)
@@ -23,29 +23,29 @@ def steepest(tree: Tree) -> Array:
 
 
 def largest_frequency(tree: Tree, core: Any) -> float:
-    """omega in the present position, rad/s, from below; 0 without springs.
+    """Estimate of omega at the present coordinates, rad/s, not larger than the true value; 0 without springs.
 
-    Lanczos' method on M^-1 K, which is symmetric in the product x^T K y; each multiplication by M^-1 is one pass over
-    the assembly tree.
+    Lanczos iterations on M^-1 K, which is symmetric in the inner product x^T K y. Each multiplication by M^-1 is one
+    pass over the assembly tree.
     """
-    stiffness = steepest(tree)
-    held = stiffness > 0
-    if not held.any():
+    stiffness = largest_stiffness(tree)
+    sprung = stiffness > 0
+    if not sprung.any():
         return 0.0
-    steps = min(ITERATIONS, int(held.sum()))
-    start = np.random.default_rng(0).normal(size=len(stiffness)) * held
+    steps = min(ITERATIONS, int(sprung.sum()))
+    start = np.random.default_rng(0).normal(size=len(stiffness)) * sprung
     basis = [start / np.sqrt(start @ (stiffness * start))]
     small = np.zeros((steps, steps))
     for j in range(steps):
-        pushed = core.respond(stiffness * basis[j]) * held
-        for _ in range(2):  # against all earlier ones, twice, so that rounding brings nothing back
+        response = core.respond(stiffness * basis[j]) * sprung
+        for _ in range(2):  # orthogonalise twice against rounding errors
             for i, vector in enumerate(basis):
-                part = vector @ (stiffness * pushed)
+                part = vector @ (stiffness * response)
                 small[i, j] += part
-                pushed = pushed - part * vector
-        size = float(np.sqrt(pushed @ (stiffness * pushed)))
+                response = response - part * vector
+        size = float(np.sqrt(response @ (stiffness * response)))
         if j + 1 == steps or size < 1e-12 * abs(small[0, 0]):
             small = small[: j + 1, : j + 1]
             break
-        basis.append(pushed / size)
+        basis.append(response / size)
     return float(np.sqrt(np.linalg.eigvalsh(small, UPLO="U")[-1]))

@@ -1,4 +1,4 @@
-"""The description of a mechanism: plain frozen data, checked when it is made."""
+"""The description of a mechanism: frozen data, checked at construction."""
 
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.builder import Builder

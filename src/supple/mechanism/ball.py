@@ -19,16 +19,16 @@ class Cloud:
     pose: Array
     margin: float
     box: tuple[Array, Array] | None = None
-    """Lowest and highest corner (3,) of the points, where they are known."""
+    """Lowest and highest corner (3,) of the points; computed if None."""
 
-    def hull(self) -> tuple[Array, float]:
-        """Centre (3,) and radius of a ball around the points, in the world: that of their box."""
+    def bounding_ball(self) -> tuple[Array, float]:
+        """Centre (3,) and radius, in world coordinates, of the ball around the points' bounding box."""
         low, high = self.box or (self.points.min(axis=0), self.points.max(axis=0))
         middle = self.pose[:3, :3] @ ((low + high) / 2) + self.pose[:3, 3]
         return middle, float(np.linalg.norm(high - low) / 2)
 
     def farthest(self, centre: Array) -> tuple[float, Array]:
-        """Distance of the point farthest from a centre, and the point (3,), in the world."""
+        """Distance of the point farthest from a centre, and the point (3,), both in world coordinates."""
         local = self.pose[:3, :3].T @ (centre - self.pose[:3, 3])
         away = self.points - local
         distances = np.einsum("ij,ij->i", away, away)
@@ -37,28 +37,28 @@ class Cloud:
 
 
 def enclosing_ball(clouds: Sequence[Cloud]) -> tuple[Array, float]:
-    """Centre (3,) and radius of the smallest ball that holds all points, then grown to hold their margins.
+    """Centre (3,) and radius of the smallest ball around all points, enlarged to contain their margins.
 
-    Farthest-point iteration: the smallest ball of a few points, then the point farthest outside joins them. Only
-    clouds whose own ball reaches out far enough are looked at. Exact for margins of zero.
+    Farthest-point iteration: compute the smallest ball of a few active points, then add the point farthest outside it.
+    A cloud is searched only if its bounding ball reaches outside the present ball. Exact for margins of zero.
     """
-    hulls = [cloud.hull() for cloud in clouds]
-    middles, sizes = np.array([middle for middle, _ in hulls]), np.array([size for _, size in hulls])
+    balls = [cloud.bounding_ball() for cloud in clouds]
+    middles, sizes = np.array([middle for middle, _ in balls]), np.array([size for _, size in balls])
 
-    def outermost(centre: Array, inside: float, margins: Array) -> tuple[float, Array | None]:
+    def outermost(centre: Array, reached: float, margins: Array) -> tuple[float, Array | None]:
         bounds = np.linalg.norm(middles - centre, axis=1) + sizes + margins
         point = None
         for i in np.argsort(-bounds):
-            if bounds[i] <= inside:
+            if bounds[i] <= reached:
                 break
             distance, candidate = clouds[i].farthest(centre)
-            if distance + margins[i] > inside:
-                inside, point = distance + margins[i], candidate
-        return inside, point
+            if distance + margins[i] > reached:
+                reached, point = distance + margins[i], candidate
+        return reached, point
 
     active = (clouds[0].pose[:3, :3] @ clouds[0].points[0] + clouds[0].pose[:3, 3])[None]
     while True:
-        centre, radius, active = _support(active)
+        centre, radius, active = _smallest_ball_of_few(active)
         _, point = outermost(centre, radius * (1 + 1e-12) + 1e-300, np.zeros(len(clouds)))
         if point is None or (active == point).all(axis=1).any():
             break
@@ -66,10 +66,10 @@ def enclosing_ball(clouds: Sequence[Cloud]) -> tuple[Array, float]:
     return centre, outermost(centre, radius, np.array([cloud.margin for cloud in clouds]))[0]
 
 
-def _support(active: Array) -> tuple[Array, float, Array]:
-    """The smallest ball around at most five points, and the subset of at most four that fixes it."""
+def _smallest_ball_of_few(active: Array) -> tuple[Array, float, Array]:
+    """The smallest ball around at most five points, and the subset of at most four that determines it."""
     best: tuple[Array, float, Array] | None = None
-    base = active[-1]  # the one that lay outside the last ball is on the new one
+    base = active[-1]  # the point that was outside the last ball is on the surface of the new one
     for size in range(min(3, len(active) - 1) + 1):
         for others in combinations(range(len(active) - 1), size):
             edges = active[list(others)] - base
@@ -81,6 +81,6 @@ def _support(active: Array) -> tuple[Array, float, Array]:
                 best = centre, radius, active[[*others, len(active) - 1]]
     if best is not None:
         return best
-    # points so nearly on one circle that no subset passes: hold them all
+    # the points are so nearly on one circle that rounding rejects every subset: return a ball around all of them
     centre = active.mean(axis=0)
     return centre, float(np.linalg.norm(active - centre, axis=1).max()), active[-4:]

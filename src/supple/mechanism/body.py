@@ -11,12 +11,12 @@ from supple.mechanism.record import Array, Record, array, checked_name, checked_
 from supple.mechanism.shapes import Shape
 
 WORLD = "world"
-"""Name of the fixed frame that joints and sites may refer to like a body."""
+"""Name of the fixed frame; joints and sites may refer to it as to a body."""
 
 
 @dataclass(frozen=True, eq=False)
 class Body(Record):
-    """A rigid body. (A flexible one will add its modes here; everything else keys bodies by name.)"""
+    """A rigid body."""
 
     name: str
     pose: Array
@@ -63,7 +63,7 @@ class Site(Record):
 
 
 def check_inertia(inertia: Array, mass: float, what: str) -> None:
-    """Raises unless some distribution of mass has this inertia: principal moments a, b, c with a + b >= c."""
+    """Raises unless the inertia is physical: principal moments a <= b <= c, not negative, with a + b >= c."""
     scale = float(np.abs(inertia).max())
     if np.abs(inertia - inertia.T).max() > 1e-9 * scale:
         raise MechanismError(f"inertia of {what} is not symmetric")

@@ -1,4 +1,4 @@
-"""Building a mechanism step by step, everything given in world coordinates at the reference pose."""
+"""Builds a mechanism part by part. Everything is given in world coordinates at the reference pose."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class Builder:
         inertia: ArrayLike = ((0.0,) * 3,) * 3,
         shapes: Sequence[Shape] = (),
     ) -> None:
-        """A body with its frame at `pose` (4, 4); centre (3,) and inertia (3, 3, or 3 principal moments) in
-        that frame, the inertia about the centre."""
+        """Adds a body with its frame at `pose` (4, 4).
+
+        `centre` (3,) is the centre of mass; `inertia` (3, 3, or 3 principal moments) is about it; both in that frame.
+        """
         if name in self._bodies:
             raise MechanismError(f"two bodies are named '{name}'; give each its own name")
         moments = np.diag(np.asarray(inertia, dtype=float)) if np.ndim(inertia) == 1 else inertia
@@ -72,24 +74,26 @@ class Builder:
         inertia: ArrayLike | None = None,
         rotation: ArrayLike | None = None,
     ) -> None:
-        """A rod from `start` to `end`: its frame lies at `start` with z along the rod, its centre in the middle.
+        """Adds a rod from `start` to `end`. Its frame is at `start` with z along the rod; its centre of mass is in its
+        middle.
 
-        `inertia` is about the middle; without it the rod is a uniform cylinder. `rotation` (3, 3) fixes the
-        frame where its turn about z matters. It is drawn as a capsule of `radius` (by default a twentieth of
-        the length).
+        `inertia` is about the middle; without it the rod is a uniform cylinder. `rotation` (3, 3) gives the
+        orientation of the frame where its rotation about z matters. The shape is a capsule of `radius` (by default a
+        twentieth of the length).
         """
         a, b = array(start, (3,), f"start of '{name}'"), array(end, (3,), f"end of '{name}'")
         length = float(np.linalg.norm(b - a))
         if length == 0:
             raise MechanismError(f"link '{name}' has no length; use body() for a point")
         radius = length / 20 if radius is None else radius
-        turn = spatial.rotation_between(np.array([0.0, 0, 1]), (b - a) / length) if rotation is None else rotation
-        across = mass * (3 * radius**2 + length**2) / 12
-        moments = (across, across, mass * radius**2 / 2) if inertia is None else inertia
+        direction = (b - a) / length
+        orientation = spatial.rotation_between(np.array([0.0, 0, 1]), direction) if rotation is None else rotation
+        transverse = mass * (3 * radius**2 + length**2) / 12
+        moments = (transverse, transverse, mass * radius**2 / 2) if inertia is None else inertia
         middle = (0.0, 0.0, length / 2)
-        half = max(length / 2 - radius, radius / 10)
-        rod = Shape("capsule", size=(radius, half), pose=spatial.translation(np.array(middle)))  # type: ignore[arg-type]
-        self.body(name, spatial.pose(np.asarray(turn), a), mass, middle, moments, [rod])
+        half_length = max(length / 2 - radius, radius / 10)
+        rod = Shape("capsule", size=(radius, half_length), pose=spatial.translation(np.array(middle)))  # type: ignore[arg-type]
+        self.body(name, spatial.pose(np.asarray(orientation), a), mass, middle, moments, [rod])
 
     # joints
 
@@ -104,53 +108,54 @@ class Builder:
         reference: ArrayLike = 0.0,
         **per_axis: Any,
     ) -> None:
-        """Any sequence of axes: `twists` (k, 6), linear then angular, in a joint frame at `pose` (4, 4).
+        """Adds a joint with any sequence of axes: `twists` (k, 6), linear then angular, in a joint frame.
 
-        `pose` is that of the frame on the parent's side.
+        `pose` (4, 4) is the pose of the joint frame on the parent's side.
         """
         frame = checked_pose(pose, f"frame of joint '{name}'")
         k = len(np.reshape(np.asarray(twists, dtype=float), (-1, 6)))
-        start = np.broadcast_to(np.asarray(reference, dtype=float), (k,))
-        plain = Joint(name, parent, child, np.eye(4), np.eye(4), twists, tuple(blocks))  # type: ignore[arg-type]
-        on_child = frame @ plain.displacement(start)
+        coordinates = np.broadcast_to(np.asarray(reference, dtype=float), (k,))
+        bare_joint = Joint(name, parent, child, np.eye(4), np.eye(4), twists, tuple(blocks))  # type: ignore[arg-type]
+        on_child = frame @ bare_joint.displacement(coordinates)
         self._parts["joints"].append(
             Joint(
                 name,
                 parent,
                 child,
-                spatial.inverse(self._pose(parent, name)) @ frame,
-                spatial.inverse(self._pose(child, name)) @ on_child,
+                spatial.inverse(self._pose_of(parent, name)) @ frame,
+                spatial.inverse(self._pose_of(child, name)) @ on_child,
                 twists,  # type: ignore[arg-type]
                 tuple(blocks),
-                reference=start,
+                reference=coordinates,
                 **per_axis,
             )
         )
 
     def fixed(self, name: str, parent: str, child: str) -> None:
         """No motion at all."""
-        self.joint(name, parent, child, self._pose(child, name), np.zeros((0, 6)))
+        self.joint(name, parent, child, self._pose_of(child, name), np.zeros((0, 6)))
 
     def hinge(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
         """A rotation about `axis` through the point `at`."""
-        self.joint(name, parent, child, _at(at, name), [_turn(axis, name)], **per_axis)
+        self.joint(name, parent, child, _frame_at(at, name), [_rotation(axis, name)], **per_axis)
 
     def slide(self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any) -> None:
         """A translation along `axis`."""
-        self.joint(name, parent, child, _at(at, name), [_along(axis, name)], **per_axis)
+        self.joint(name, parent, child, _frame_at(at, name), [_translation(axis, name)], **per_axis)
 
     def screw(
         self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, pitch: float, **per_axis: Any
     ) -> None:
         """A rotation about `axis` that also advances by `pitch`, metres per radian."""
-        twist = _turn(axis, name) + pitch * _along(axis, name)
-        self.joint(name, parent, child, _at(at, name), [twist], **per_axis)
+        twist = _rotation(axis, name) + pitch * _translation(axis, name)
+        self.joint(name, parent, child, _frame_at(at, name), [twist], **per_axis)
 
     def cylindrical(
         self, name: str, parent: str, child: str, at: ArrayLike, axis: ArrayLike | str, **per_axis: Any
     ) -> None:
         """A rotation about `axis`, then a translation along it."""
-        self.joint(name, parent, child, _at(at, name), [_turn(axis, name), _along(axis, name)], **per_axis)
+        twists = [_rotation(axis, name), _translation(axis, name)]
+        self.joint(name, parent, child, _frame_at(at, name), twists, **per_axis)
 
     def universal(
         self,
@@ -162,39 +167,39 @@ class Builder:
         **per_axis: Any,
     ) -> None:
         """Two rotations about perpendicular axes through `at`, the first fixed to the parent."""
-        self.joint(name, parent, child, _at(at, name), [_turn(a, name) for a in axes], **per_axis)
+        self.joint(name, parent, child, _frame_at(at, name), [_rotation(a, name) for a in axes], **per_axis)
 
     def ball(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
         """Any rotation about the point `at`; its coordinates are a rotation vector in world axes."""
-        self.joint(name, parent, child, _at(at, name), [_turn(a, name) for a in "xyz"], (3,), **per_axis)
+        self.joint(name, parent, child, _frame_at(at, name), [_rotation(a, name) for a in "xyz"], (3,), **per_axis)
 
     def planar(
         self, name: str, parent: str, child: str, at: ArrayLike, normal: ArrayLike | str, **per_axis: Any
     ) -> None:
-        """Two translations in the plane across `normal`, then a rotation about it."""
-        n = _unit(normal, name)
+        """Two translations in the plane perpendicular to `normal`, then a rotation about it."""
+        n = _unit_axis(normal, name)
         rotation = spatial.rotation_between(np.array([0.0, 0, 1]), n)
-        twists = [_along(rotation[:, 0], name), _along(rotation[:, 1], name), _turn(n, name)]
-        self.joint(name, parent, child, _at(at, name), twists, **per_axis)
+        twists = [_translation(rotation[:, 0], name), _translation(rotation[:, 1], name), _rotation(n, name)]
+        self.joint(name, parent, child, _frame_at(at, name), twists, **per_axis)
 
     def free(self, name: str, parent: str, child: str, **per_axis: Any) -> None:
         """All six motions: three translations in world axes, then a rotation vector, about the child's origin."""
-        at = self._pose(child, name)[:3, 3]
+        at = self._pose_of(child, name)[:3, 3]
         self.bushing(name, parent, child, at, **per_axis)
 
     def bushing(self, name: str, parent: str, child: str, at: ArrayLike, **per_axis: Any) -> None:
-        """A sprung six-axis mount at `at`: three translations in world axes, then a rotation vector."""
-        twists = [_along(a, name) for a in "xyz"] + [_turn(a, name) for a in "xyz"]
-        self.joint(name, parent, child, _at(at, name), twists, (1, 1, 1, 3), **per_axis)
+        """A six-axis mount with springs at `at`: three translations in world axes, then a rotation vector."""
+        twists = [_translation(a, name) for a in "xyz"] + [_rotation(a, name) for a in "xyz"]
+        self.joint(name, parent, child, _frame_at(at, name), twists, (1, 1, 1, 3), **per_axis)
 
-    # what else there is
+    # sites, couplings, motors, shapes
 
     def site(self, name: str, body: str, at: ArrayLike | None = None, pose: ArrayLike | None = None) -> None:
         """A named frame on a body (or the world), at a point or with a full pose (4, 4), in world coordinates."""
         if (at is None) == (pose is None):
             raise MechanismError(f"site '{name}' needs either `at` (a point) or `pose` (a frame)")
-        frame = _at(at, name) if at is not None else checked_pose(pose, f"pose of site '{name}'")  # type: ignore[arg-type]
-        self._parts["sites"].append(Site(name, body, spatial.inverse(self._pose(body, name)) @ frame))
+        frame = _frame_at(at, name) if at is not None else checked_pose(pose, f"pose of site '{name}'")  # type: ignore[arg-type]
+        self._parts["sites"].append(Site(name, body, spatial.inverse(self._pose_of(body, name)) @ frame))
 
     def couple(self, name: str, coefficients: Mapping[str, float], rigid: bool = False, **spring: Any) -> None:
         """A spring (or, with rigid=True, a constraint) on a linear combination of joint coordinates."""
@@ -202,7 +207,7 @@ class Builder:
         self._parts["couplings"].append(Coupling(name, tuple(coefficients), numbers, rigid, **spring))
 
     def motor(self, name: str, coordinate: str, position: float = 0.0) -> None:
-        """Prescribes a joint coordinate."""
+        """Adds a motor, which prescribes a joint coordinate."""
         self._parts["motors"].append(Motor(name, coordinate, position))
 
     def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
@@ -214,7 +219,7 @@ class Builder:
         self._ground.extend(shapes)
 
     def exclude(self, first: str, second: str) -> None:
-        """Two bodies that never touch."""
+        """Switches off contact between two bodies."""
         self._excludes.append((first, second))
 
     def build(self) -> Mechanism:
@@ -228,7 +233,7 @@ class Builder:
             **{kind: tuple(parts) for kind, parts in self._parts.items()},
         )
 
-    def _pose(self, body: str, user: str) -> Array:
+    def _pose_of(self, body: str, user: str) -> Array:
         if body == WORLD:
             return np.eye(4)
         if body not in self._bodies:
@@ -236,12 +241,12 @@ class Builder:
         return self._bodies[body].pose
 
 
-def _at(point: ArrayLike, name: str) -> Array:
+def _frame_at(point: ArrayLike, name: str) -> Array:
     frame: Array = spatial.translation(array(point, (3,), f"position of '{name}'"))
     return frame
 
 
-def _unit(axis: ArrayLike | str, name: str) -> Array:
+def _unit_axis(axis: ArrayLike | str, name: str) -> Array:
     if isinstance(axis, str):
         if axis not in AXES:
             raise MechanismError(f"axis of '{name}' must be 'x', 'y', 'z' or three numbers, got {axis!r}")
@@ -253,9 +258,11 @@ def _unit(axis: ArrayLike | str, name: str) -> Array:
     return direction / size
 
 
-def _turn(axis: ArrayLike | str, name: str) -> Array:
-    return np.concatenate([np.zeros(3), _unit(axis, name)])
+def _rotation(axis: ArrayLike | str, name: str) -> Array:
+    """Twist (6,) of a rotation about an axis through the joint's origin."""
+    return np.concatenate([np.zeros(3), _unit_axis(axis, name)])
 
 
-def _along(axis: ArrayLike | str, name: str) -> Array:
-    return np.concatenate([_unit(axis, name), np.zeros(3)])
+def _translation(axis: ArrayLike | str, name: str) -> Array:
+    """Twist (6,) of a translation along an axis."""
+    return np.concatenate([_unit_axis(axis, name), np.zeros(3)])

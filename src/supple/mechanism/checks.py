@@ -1,4 +1,7 @@
-"""What a description must satisfy as a whole; what concerns one part is checked where it is made."""
+"""Checks of a mechanism as a whole: unique names, references between parts, joints that fit the bodies' poses.
+
+Each part (`Body`, `Joint`, ...) checks its own fields.
+"""
 
 from __future__ import annotations
 
@@ -19,34 +22,34 @@ if TYPE_CHECKING:
 
 
 def check(mech: Mechanism) -> None:
-    """Raises `MechanismError` naming the first thing that is wrong."""
+    """Raises a `MechanismError` that names the first fault."""
     if not mech.bodies:
         raise MechanismError(f"'{mech.name}' has no bodies")
-    _unique((body.name for body in mech.bodies), "bodies")
-    _unique((joint.name for joint in mech.joints), "joints")
-    _unique(axis_names(mech), "coordinates")
-    _unique((mesh.name for mesh in mech.meshes), "meshes")
-    _unique((*(c.name for c in mech.couplings), *(m.name for m in mech.motors)), "couplings and motors")
-    _unique((key.name for key in mech.keyframes), "keyframes")
+    _check_unique((body.name for body in mech.bodies), "bodies")
+    _check_unique((joint.name for joint in mech.joints), "joints")
+    _check_unique(axis_names(mech), "coordinates")
+    _check_unique((mesh.name for mesh in mech.meshes), "meshes")
+    _check_unique((*(c.name for c in mech.couplings), *(m.name for m in mech.motors)), "couplings and motors")
+    _check_unique((key.name for key in mech.keyframes), "keyframes")
     frames = [WORLD, *(body.name for body in mech.bodies)]
-    _unique((*frames, *(site.name for site in mech.sites)), "bodies and sites")
-    _names(mech, frames)
-    topology = mech.topology  # raises for bodies that no joint reaches
+    _check_unique((*frames, *(site.name for site in mech.sites)), "bodies and sites")
+    _check_references(mech, frames)
+    topology = mech.topology  # raises for bodies that no joint connects to the world
     for key in mech.keyframes:
         if len(key.coordinates) != topology.dof:
             raise MechanismError(
                 f"keyframe '{key.name}' has {len(key.coordinates)} coordinates, '{mech.name}' has {topology.dof}"
             )
-    _closed(mech)
+    _check_tree_joints_fit(mech)
 
 
-def _unique(names: Iterable[str], what: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise MechanismError(f"two {what} are named '{twice[0]}'; give each its own name")
+def _check_unique(names: Iterable[str], what: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise MechanismError(f"two {what} are named '{repeated[0]}'; give each its own name")
 
 
-def _names(mech: Mechanism, frames: list[str]) -> None:
+def _check_references(mech: Mechanism, frames: list[str]) -> None:
     known = set(frames)
     for joint in mech.joints:
         for body in (joint.parent, joint.child):
@@ -71,18 +74,18 @@ def _names(mech: Mechanism, frames: list[str]) -> None:
     for motor in mech.motors:
         if motor.coordinate not in axes:
             find(axes, motor.coordinate, f"coordinate (used by motor '{motor.name}')")
-    _unique((motor.coordinate for motor in mech.motors), "motors' coordinates")
-    turning = _rotation_vectors(mech)
+    _check_unique((motor.coordinate for motor in mech.motors), "motors' coordinates")
+    in_rotation_vectors = _rotation_vector_coordinates(mech)
     uses = [(c.name, axis) for c in mech.couplings for axis in c.coordinates]
     for name, axis in (*uses, *((m.name, m.coordinate) for m in mech.motors)):
-        if axis in turning:
+        if axis in in_rotation_vectors:
             raise MechanismError(
                 f"'{name}' acts on '{axis}', a component of a rotation vector, which has no axis of its own; "
                 "use a joint with a sequence of single axes instead"
             )
 
 
-def _rotation_vectors(mech: Mechanism) -> set[str]:
+def _rotation_vector_coordinates(mech: Mechanism) -> set[str]:
     """Coordinates that are components of rotation vectors."""
     names: set[str] = set()
     for joint in mech.joints:
@@ -94,14 +97,17 @@ def _rotation_vectors(mech: Mechanism) -> set[str]:
     return names
 
 
-def _closed(mech: Mechanism) -> None:
-    """Tree joints agree with the bodies' reference poses (loops may gape: equilibrium closes them)."""
+def _check_tree_joints_fit(mech: Mechanism) -> None:
+    """Raises unless tree joints agree with the bodies' reference poses.
+
+    Loops may be open at the reference pose; the equilibrium closes them.
+    """
     for j in mech.topology.tree:
         joint = mech.joints[j]
         expected = mech.poses[joint.parent] @ joint.pose_parent @ joint.displacement(joint.reference)
         gap = spatial.inverse(expected) @ mech.poses[joint.child] @ joint.pose_child - np.eye(4)
         size = 1.0 + float(np.abs(mech.poses[joint.child][:3, 3]).max())
-        if not np.abs(gap).max() <= 1e-8 * size:  # nor if it is not a number
+        if not np.abs(gap).max() <= 1e-8 * size:  # true for NaN as well
             raise MechanismError(
                 f"joint '{joint.name}' does not fit the poses of '{joint.parent}' and '{joint.child}': its two frames "
                 f"are {np.abs(gap[:3, 3]).max():.3g} m and {np.abs(gap[:3, :3]).max():.3g} rad apart at the "

@@ -1,4 +1,4 @@
-"""What acts on linear combinations of joint coordinates (couplings) and on prescribed ones (motors)."""
+"""Couplings (on linear combinations of coordinates), motors (prescribed coordinates), keyframes, import notes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Coupling(Record):
     coefficients: Array
     """One for each coordinate."""
     rigid: bool = False
-    """True: the length is held at `rest` exactly, and the spring fields are not used."""
+    """True: a constraint keeps the length at `rest`, and the spring fields are not used."""
     stiffness: float = 0.0
     damping: float = 0.0
     rest: float = 0.0
     limits: Array = (-np.inf, np.inf)  # type: ignore[assignment]
     """(2,) lower and upper length."""
     curve: Curve | None = None
-    """A further restoring force as a curve of (l - rest), added to the linear spring."""
+    """Restoring force as a curve of (l - rest), added to that of the linear spring."""
 
     def __post_init__(self) -> None:
         what = f"coupling '{checked_name(self.name, 'a coupling')}'"
@@ -50,7 +50,7 @@ class Coupling(Record):
 
 @dataclass(frozen=True, eq=False)
 class Motor(Record):
-    """Prescribes a joint coordinate: at rest its `position`, in a simulation any function of time."""
+    """Prescribes a joint coordinate: in statics by its `position`, in a simulation by any function of time."""
 
     name: str
     coordinate: str
@@ -78,12 +78,12 @@ class Keyframe(Record):
 
 @dataclass(frozen=True, eq=False)
 class ImportNote(Record):
-    """One thing in a file that the Mechanism does not carry."""
+    """One element of a file that the Mechanism does not represent."""
 
     item: str
-    """What it is, by its name in the file."""
+    """The element, by its name in the file."""
     reason: str
-    """What became of it and what to do about it."""
+    """Why it was not imported, and the remedy."""
 
     def __str__(self) -> str:
         return f"{self.item}: {self.reason}"

@@ -17,14 +17,14 @@ from supple.mechanism.record import Array, Record, array, checked_name, checked_
 class Curve(Record):
     """A spring's restoring torque (N m, or N) against its deflection from rest (rad, or m).
 
-    Between the points the curve is the monotone cubic (PCHIP), so that its slope is continuous; beyond
-    them it goes on straight.
+    Between the points the curve is a monotone cubic (PCHIP), so its slope is continuous; beyond them it is a straight
+    line.
     """
 
     deflection: Array
     """(n,), rising."""
     torque: Array
-    """(n,); a spring that pulls back to its rest position has a rising curve through (0, 0)."""
+    """(n,); a restoring spring has a rising curve through (0, 0)."""
 
     def __post_init__(self) -> None:
         deflection = array(self.deflection, (-1,), "deflections of a spring curve")
@@ -39,15 +39,15 @@ class Curve(Record):
     def pieces(self) -> tuple[Array, Array]:
         """Breaks (m,) and coefficients (m, 4): on piece i, sum_k c[i, k] (x - breaks[i])^k.
 
-        The first piece also serves everything to its left; the first and the last are straight.
+        The first piece also covers everything to its left; the first and the last piece are straight lines.
         """
         from scipy.interpolate import PchipInterpolator
 
         cubic = PchipInterpolator(self.deflection, self.torque)
         ends = self.deflection[[0, -1]]
-        straight = [[value, slope, 0.0, 0.0] for value, slope in zip(cubic(ends), cubic(ends, 1), strict=True)]
+        end_pieces = [[value, slope, 0.0, 0.0] for value, slope in zip(cubic(ends), cubic(ends, 1), strict=True)]
         breaks = np.concatenate([ends[:1], self.deflection])
-        return breaks, np.array([straight[0], *cubic.c.T[:, ::-1], straight[1]])
+        return breaks, np.array([end_pieces[0], *cubic.c.T[:, ::-1], end_pieces[1]])
 
     def __call__(self, deflection: ArrayLike) -> Array:
         """Restoring torque at any deflections."""
@@ -64,7 +64,7 @@ class Curve(Record):
     def _evaluate(self, deflection: ArrayLike, derivative: int) -> Array:
         breaks, coefficients = self.pieces
         x = np.asarray(deflection, dtype=float)
-        # piece 0 and piece 1 start at the same break: what lies left of it belongs to piece 0
+        # pieces 0 and 1 start at the same break: everything to the left of it belongs to piece 0
         piece = np.searchsorted(breaks[1:], x, side="right")
         t = x - breaks[piece]
         c0, c1, c2, c3 = np.moveaxis(coefficients[piece], -1, 0)
@@ -72,17 +72,17 @@ class Curve(Record):
             return np.asarray(c1 + t * (2 * c2 + t * 3 * c3))
         if derivative == 0:
             return np.asarray(c0 + t * (c1 + t * (c2 + t * c3)))
-        whole = [0.0]
+        energy_at_breaks = [0.0]
         for a, b, c in zip(breaks[1:-1], breaks[2:], coefficients[1:-1], strict=True):
             h = b - a
-            whole.append(whole[-1] + h * (c[0] + h * (c[1] / 2 + h * (c[2] / 3 + h * c[3] / 4))))
-        start = np.array([0.0, *whole])  # energy at the start of each piece
+            energy_at_breaks.append(energy_at_breaks[-1] + h * (c[0] + h * (c[1] / 2 + h * (c[2] / 3 + h * c[3] / 4))))
+        start = np.array([0.0, *energy_at_breaks])  # energy at the start of each piece
         return np.asarray(start[piece] + t * (c0 + t * (c1 / 2 + t * (c2 / 3 + t * c3 / 4))))
 
 
 @dataclass(frozen=True, eq=False)
 class Joint(Record):
-    """Ties `child` to `parent`:  pose_child_body = pose_parent_body @ pose_parent @ X(q) @ inv(pose_child).
+    """Connects `child` to `parent`:  pose_child_body = pose_parent_body @ pose_parent @ X(q) @ inv(pose_child).
 
     X(q) is the product over the blocks, in order, of exp(sum of twist_i q_i over the block's axes). A block
     of one axis is a hinge, a slide or a screw; a block of three is a rotation vector (ball, free, bushing).
@@ -101,29 +101,30 @@ class Joint(Record):
     twists: Array = ()  # type: ignore[assignment]
     """(k, 6) linear then angular, in the joint's frame; a unit axis (or metres per radian for a screw)."""
     blocks: tuple[int, ...] = ()
-    """How many axes share an exponential: 1, or 3 for a rotation vector about the joint's origin."""
+    """Numbers of axes that share an exponential: 1, or 3 for a rotation vector about the joint's origin."""
     axes: tuple[str, ...] = ()
     """(k,) names of the coordinates, unique in the mechanism; by default the joint's own name for one axis,
     and name.0, name.1 ... for several."""
     stiffness: Array = None  # type: ignore[assignment]
     """(k,) N m/rad or N/m, of a linear spring about `rest`."""
     damping: Array = None  # type: ignore[assignment]
-    """(k,) N m s/rad or N s/m; of a rotation vector it acts on the angular velocity."""
+    """(k,) N m s/rad or N s/m; for a rotation vector it acts on the angular velocity."""
     rest: Array = None  # type: ignore[assignment]
-    """(k,) rad or m: where the springs are relaxed; by default the reference position."""
+    """(k,) rad or m: coordinates at which the springs are unloaded; by default the reference."""
     limits: Array = None  # type: ignore[assignment]
-    """(k, 2) lower and upper, rad or m, infinite where there is none."""
+    """(k, 2) lower and upper limit, rad or m; infinite where there is none."""
     armature: Array = None  # type: ignore[assignment]
-    """(k,) kg m^2 or kg: inertia of the drive, on the coordinate's rate (of a rotation vector: angular velocity)."""
+    """(k,) kg m^2 or kg: rotor inertia of the drive, acting on the coordinate's rate (for a rotation vector, on the
+    angular velocity)."""
     reference: Array = None  # type: ignore[assignment]
     """(k,) rad or m: the coordinates at the bodies' reference poses."""
     curves: tuple[Curve | None, ...] = ()
-    """(k,) further restoring torques as curves of (q - rest), added to the linear springs."""
+    """(k,) restoring torques as curves of (q - rest), added to those of the linear springs; None for no curve."""
 
     def __post_init__(self) -> None:
         what = f"joint '{checked_name(self.name, 'a joint')}'"
         if self.parent == self.child:
-            raise MechanismError(f"{what} ties '{self.child}' to itself; a joint needs two different bodies")
+            raise MechanismError(f"{what} connects '{self.child}' to itself; a joint needs two different bodies")
         twists = array(self.twists if len(self.twists) else np.zeros((0, 6)), (-1, 6), f"axes of {what}")
         k = len(twists)
         reference = self._per_axis("reference", 0.0, k)
@@ -174,7 +175,7 @@ class Joint(Record):
             block = self.twists[start : start + size]
             if size == 1:
                 self._check_axis(block[0], what)
-            elif block[:, :3].any() or not _right_handed(block[:, 3:]):
+            elif block[:, :3].any() or not _is_right_handed(block[:, 3:]):
                 raise MechanismError(
                     f"{what}: a block of three axes must be three perpendicular unit rotations, right-handed"
                 )
@@ -189,9 +190,9 @@ class Joint(Record):
 
     @property
     def kind(self) -> str:
-        """What people call it: fixed, hinge, slide, screw, cylindrical, universal, ball, planar, free,
-        bushing, or `axes` for any other sequence."""
-        letters = "".join(_letter(t) for t in self.twists)
+        """Common name: fixed, hinge, slide, screw, cylindrical, universal, ball, planar, free, bushing, or `axes`
+        for any other sequence of axes."""
+        letters = "".join(_axis_letter(t) for t in self.twists)
         turns, slides = self.twists[:, 3:], self.twists[:, :3]
         match letters, self.blocks:
             case "", _:
@@ -201,8 +202,8 @@ class Joint(Record):
             case "rrr", (3,):
                 return "ball"
             case "ppprrr", (1, 1, 1, 3):
-                held = self.stiffness.any() or self.damping.any() or any(self.curves) or np.isfinite(self.limits).any()
-                return "bushing" if held else "free"
+                sprung = self.stiffness.any() or self.damping.any() or any(self.curves)
+                return "bushing" if sprung or np.isfinite(self.limits).any() else "free"
             case ("rp" | "pr"), _ if np.allclose(np.abs((turns.sum(0) * slides.sum(0)).sum()), 1):
                 return "cylindrical"
             case "rr", _ if abs(turns[0] @ turns[1]) < 1e-9 and np.abs(slides).max() == 0:
@@ -238,9 +239,10 @@ class Joint(Record):
         return columns
 
     def increments(self, q: ArrayLike) -> Array:
-        """(k, k): rates of the increments that the engine moves coordinates by, per unit rate of q.
+        """(k, k): Jacobian of the engine's increments with respect to q.
 
-        A rotation vector moves as R <- R exp(increment), so its block is the right Jacobian; others are 1.
+        The engine updates a rotation vector as R <- R exp(increment), so its block is the right Jacobian of SO(3);
+        other axes have increment = change of q.
         """
         q = np.asarray(q, dtype=float)
         result = np.eye(len(q))
@@ -253,25 +255,25 @@ class Joint(Record):
         return result
 
     def coordinates(self, displacement: Array, start: ArrayLike | None = None) -> tuple[Array, Array]:
-        """Coordinates q (k,) whose X(q) comes nearest to a (4, 4) displacement, and the twist (6,) left over.
+        """Coordinates q (k,) whose X(q) is nearest to a (4, 4) displacement, and the remaining twist (6,).
 
-        Gauss-Newton from `start` (by default the reference), so a hinge stays on its turn.
+        Gauss-Newton from `start` (by default the reference), so a hinge keeps its number of turns.
         """
         q = np.array(self.reference if start is None else start, dtype=float)
         for _ in range(50):
-            left = spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
-            step = np.linalg.lstsq(self.twist_jacobian(q), left, rcond=None)[0] if len(q) else q
+            remainder = spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
+            step = np.linalg.lstsq(self.twist_jacobian(q), remainder, rcond=None)[0] if len(q) else q
             q = q + step
             if np.abs(step).max(initial=0.0) < 1e-14:
                 break
         return q, spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
 
 
-def _right_handed(axes: Array) -> bool:
+def _is_right_handed(axes: Array) -> bool:
     return bool(np.abs(axes @ axes.T - np.eye(3)).max() <= 1e-9) and bool(np.linalg.det(axes) > 0)
 
 
-def _letter(twist: Array) -> str:
+def _axis_letter(twist: Array) -> str:
     """r for a pure rotation (about any point), p for a translation, s for a screw."""
     if not twist[3:].any():
         return "p"

@@ -16,13 +16,13 @@ from supple.mechanism.poses import Poses
 from supple.mechanism.record import Array, array
 
 FURTHEST = 1e9
-"""That a coordinate may be asked to go, rad or m."""
+"""Largest magnitude of a coordinate, rad or m."""
 
 
 @dataclass(frozen=True)
 class Kinematics:
-    """The state of a mechanism at coordinates q of its spanning tree. Loops are not closed for you:
-    `gaps` says how far they gape."""
+    """The configuration of a mechanism at coordinates q of its spanning tree. Loops need not be closed there; `gaps`
+    measures them."""
 
     mechanism: Mechanism
     q: Array
@@ -32,7 +32,7 @@ class Kinematics:
 
     @cached_property
     def screws(self) -> Array:
-        """(dof, 6): twist of everything beyond a coordinate, per unit rate, at the world's origin in world axes."""
+        """(dof, 6): twist of the bodies that a coordinate moves, per unit rate, at the world's origin in world axes."""
         topology = self.mechanism.topology
         return screws(self.mechanism, self.poses, {j: self.q[topology.columns[j]] for j in topology.tree})
 
@@ -47,7 +47,7 @@ class Kinematics:
 
     @cached_property
     def gaps(self) -> dict[str, Array]:
-        """For each joint that closes a loop, the twist (6,) by which it gapes with its best coordinates."""
+        """For each joint that closes a loop, its gap as a twist (6,), at the joint coordinates that fit best."""
         mech = self.mechanism
         return {
             (joint := mech.joints[j]).name: joint.coordinates(displacement_across(self.poses, joint.name))[1]
@@ -56,42 +56,44 @@ class Kinematics:
 
 
 def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
-    """Forward kinematics at q (dof,), in the order of `mech.coordinates`; by default the reference."""
+    """Forward kinematics at q (dof,), in the order of `mech.coordinates`; by default the reference pose."""
     check_mechanism(mech)
     topology = mech.topology
     q = mech.reference if q is None else array(q, (topology.dof,), f"q of '{mech.name}' ({topology.dof} coordinates)")
     if (far := np.abs(q).max(initial=0)) > FURTHEST:
         raise MechanismError(f"coordinates of '{mech.name}' must be within {FURTHEST:g} rad or m, got {far:g}")
-    across = _across(mech, [q[topology.columns[j]] for j in topology.tree])
+    transforms = _joint_transforms(mech, [q[topology.columns[j]] for j in topology.tree])
     poses = np.empty((len(mech.bodies), 4, 4))
     for b in topology.order:
-        p, step = topology.parent[b], across[topology.joint[b]]
-        poses[b] = step if p < 0 else poses[p] @ step
+        p, transform = topology.parent[b], transforms[topology.joint[b]]
+        poses[b] = transform if p < 0 else poses[p] @ transform
     return Kinematics(mech, q, Poses(mech, poses))
 
 
-def _across(mech: Mechanism, coordinates: Sequence[Array]) -> dict[int, Array]:
+def _joint_transforms(mech: Mechanism, coordinates: Sequence[Array]) -> dict[int, Array]:
     """For each tree joint, the (4, 4) pose of its outer body in its inner one."""
     topology, joints = mech.topology, [mech.joints[j] for j in mech.topology.tree]
     if not joints:
         return {}
     single = [i for i, joint in enumerate(joints) if joint.blocks == (1,)]
     displacements = np.empty((len(joints), 4, 4))
-    if single:  # most joints have one axis: all at once
+    if single:  # most joints have one axis: compute these together
         turns = np.array([coordinates[i] for i in single]) * np.array([joints[i].twists[0] for i in single])
         displacements[single] = spatial.exp(turns)
     for i in set(range(len(joints))).difference(single):
         displacements[i] = joints[i].displacement(coordinates[i])
     inner, outer = np.array([joint.pose_parent for joint in joints]), np.array([joint.pose_child for joint in joints])
-    across = inner @ displacements @ spatial.inverse(outer)
-    backwards = {int(topology.joint[b]) for b in np.flatnonzero(topology.reversed)}
-    return {j: spatial.inverse(step) if j in backwards else step for j, step in zip(topology.tree, across, strict=True)}
+    transforms = inner @ displacements @ spatial.inverse(outer)
+    reversed_joints = {int(topology.joint[b]) for b in np.flatnonzero(topology.reversed)}
+    by_joint = zip(topology.tree, transforms, strict=True)
+    return {j: spatial.inverse(pose) if j in reversed_joints else pose for j, pose in by_joint}
 
 
 def screws(mech: Mechanism, poses: Poses, coordinates: Mapping[int, Array]) -> Array:
-    """(dof, 6): twist of everything beyond a coordinate of the tree, at the world's origin in world axes.
+    """(dof, 6): twist of the bodies that a coordinate of the tree moves, per unit rate, at the world's origin in
+    world axes.
 
-    `coordinates` are those of every joint of the tree, by its index.
+    `coordinates` has the coordinates of every joint of the tree, by the joint's index.
     """
     topology = mech.topology
     signs = {int(topology.joint[b]): -1.0 if topology.reversed[b] else 1.0 for b in topology.order}
@@ -109,7 +111,7 @@ def screws(mech: Mechanism, poses: Poses, coordinates: Mapping[int, Array]) -> A
 
 
 def displacement_across(poses: Poses, joint_name: str) -> Array:
-    """(4, 4) from a joint's frame on its child to its frame on its parent, by the bodies' poses."""
+    """(4, 4) from a joint's frame on its child to its frame on its parent, computed from the bodies' poses."""
     joint = poses.mechanism.joint(joint_name)
     on_parent = poses[joint.parent] @ joint.pose_parent
     across: Array = spatial.inverse(on_parent) @ poses[joint.child] @ joint.pose_child
@@ -134,9 +136,9 @@ def inertias(mech: Mechanism) -> Array:
 def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
     """(dof, dof) joint-space mass matrix with armature; kg m^2, kg m and kg.
 
-    M_ij = s_i^T I_c s_j with I_c the composite inertia beyond the outer of the two coordinates (the
-    composite-rigid-body algorithm). Everything is taken about the mechanism's own centre, so that a
-    mechanism far from the origin loses no digits.
+    M_ij = s_i^T I_c s_j, where s_i is the screw of coordinate i and I_c the composite inertia of the bodies that the
+    outer of the two coordinates moves (composite-rigid-body algorithm). All quantities are about the mean of the
+    bodies' origins, so that a mechanism far from the world's origin loses no digits.
     """
     state = kinematics(mech, q)
     topology = mech.topology
@@ -150,17 +152,17 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
         if topology.parent[b] >= 0:
             composite[topology.parent[b]] += composite[b]
 
-    body = np.empty(topology.dof, dtype=int)  # the body that each coordinate moves first
+    first_body = np.empty(topology.dof, dtype=int)  # the body that each coordinate moves first
     armature = np.zeros((topology.dof, topology.dof))
     for b in topology.order:
         joint, columns = mech.joints[topology.joint[b]], topology.columns[topology.joint[b]]
-        body[columns] = b
+        first_body[columns] = b
         speed = joint.increments(state.q[columns])
         armature[columns, columns] = speed.T @ np.diag(joint.armature) @ speed
-    momentum = (composite[body] @ screws[:, :, None])[..., 0]
+    momentum = (composite[first_body] @ screws[:, :, None])[..., 0]
     product = screws @ momentum.T  # [i, j]: momentum of coordinate j's subtree seen by coordinate i
-    inward = topology.moves[body].T  # [i, j]: coordinate i moves the body of coordinate j
-    half = np.where(inward, product, 0.0)
-    both = inward & inward.T
-    matrix: Array = np.where(both, half, half + half.T)
+    carries = topology.moves[first_body].T  # [i, j]: coordinate i moves the body of coordinate j
+    one_sided = np.where(carries, product, 0.0)
+    same_joint = carries & carries.T
+    matrix: Array = np.where(same_joint, one_sided, one_sided + one_sided.T)
     return matrix + armature

@@ -1,4 +1,4 @@
-"""The frozen description of a mechanism and the questions it answers."""
+"""The frozen description of a mechanism."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(Record):
-    """Bodies, the joints between them, and what acts on the joints. Build one with `supple.Builder`, read
-    one with `supple.load`, or take one from `supple.library`."""
+    """Bodies, the joints between them, couplings and motors. Build one with `supple.Builder`, read one with
+    `supple.load`, or take one from `supple.library`."""
 
     name: str
     bodies: tuple[Body, ...]
@@ -38,7 +38,7 @@ class Mechanism(Record):
     shapes: tuple[Shape, ...] = ()
     """Shapes fixed to the world: floors, walls."""
     height_fields: tuple[HeightField, ...] = ()
-    """Uneven ground, fixed to the world."""
+    """Terrain, fixed to the world."""
     meshes: tuple[Mesh, ...] = ()
     gravity: Array = STANDARD_GRAVITY  # type: ignore[assignment]
     """(3,) m/s^2, world axes."""
@@ -46,7 +46,7 @@ class Mechanism(Record):
     """Pairs of bodies that never touch."""
     keyframes: tuple[Keyframe, ...] = ()
     import_report: tuple[ImportNote, ...] = ()
-    """What the file held that this description does not."""
+    """Elements of the file that this description does not represent."""
 
     def __post_init__(self) -> None:
         from supple.mechanism.checks import check
@@ -81,7 +81,7 @@ class Mechanism(Record):
 
     @property
     def dof(self) -> int:
-        """Number of coordinates of the spanning tree (the mobility is smaller where loops close)."""
+        """Number of coordinates of the spanning tree; with loops the mobility is smaller."""
         return self.topology.dof
 
     @cached_property
@@ -93,14 +93,14 @@ class Mechanism(Record):
         return q
 
     def joints_of(self, body: str) -> tuple[Joint, ...]:
-        """The joints that hold a body: those attached to it."""
+        """The joints attached to a body."""
         self.body_index(body)
         return tuple(j for j in self.joints if body in (j.parent, j.child))
 
     @cached_property
     def mobility(self) -> int:
-        """Number of independent motions that joints and rigid couplings leave at a generic pose; motors count
-        as free."""
+        """Number of independent motions that joints and rigid couplings leave at a generic pose; motors count as
+        free."""
         from supple.mechanism.mobility import mobility
 
         return mobility(self)
@@ -158,7 +158,7 @@ class Mechanism(Record):
 
     @cached_property
     def poses(self) -> Poses:
-        """World poses of every body in the reference configuration."""
+        """World poses of every body at the reference pose."""
         return Poses(self, np.array([body.pose for body in self.bodies]).reshape(-1, 4, 4))
 
     @property
@@ -168,7 +168,7 @@ class Mechanism(Record):
 
     @cached_property
     def centre(self) -> Array:
-        """(3,) centre of mass in the reference configuration, world axes, m."""
+        """(3,) centre of mass at the reference pose, world axes, m."""
         if self.mass == 0:
             raise MechanismError(f"'{self.name}' has no mass, so it has no centre of mass")
         weighted = [b.mass * (b.pose[:3, :3] @ b.centre + b.pose[:3, 3]) for b in self.bodies]
@@ -177,8 +177,8 @@ class Mechanism(Record):
 
     @cached_property
     def bounding_sphere(self) -> tuple[Array, float]:
-        """Centre (3,) and radius, m, of a sphere around joints, sites, bodies, their centres of mass
-        and shapes at rest."""
+        """Centre (3,) and radius, m, of a sphere around joints, sites, body origins, centres of mass and shapes at the
+        reference pose."""
         from supple.mechanism.ball import Cloud, enclosing_ball
 
         points = []
@@ -200,7 +200,7 @@ class Mechanism(Record):
 
     @property
     def radius(self) -> float:
-        """Radius of the bounding sphere at rest, m: the length that displacements are compared with."""
+        """Radius of the bounding sphere, m: the length by which displacements are divided."""
         return self.bounding_sphere[1]
 
     # changed copies
@@ -208,11 +208,11 @@ class Mechanism(Record):
     def with_springs(
         self, stiffness: float, damping: float = 0.0, joints: Iterable[str] | str | None = None
     ) -> Mechanism:
-        """A copy with springs (and dampers) on what nothing holds, relaxed at the reference position.
+        """A copy with springs (and dampers) on the coordinates that nothing holds, unloaded at the reference pose.
 
-        URDF files carry no springs, and a tendon over two finger joints leaves one of their motions free.
-        Coordinates that a spring, a motor, a loop or a rigid coupling holds stay as they are, and so does a
-        free base. `joints` names joints or coordinates instead: those get the spring whatever holds them.
+        URDF files have no springs, and a tendon over two finger joints leaves one of their motions free. Coordinates
+        that a spring, a motor, a loop or a rigid coupling holds do not change, and a free base stays free. `joints`
+        names the joints or coordinates that get the spring instead, whether something holds them or not.
         """
         if array(stiffness, (), "stiffness") < 0 or array(damping, (), "damping") < 0:
             raise MechanismError(f"stiffness and damping must be finite and not negative, got {stiffness}, {damping}")
@@ -236,9 +236,9 @@ class Mechanism(Record):
         return replace(self, joints=tuple(sprung(joint) for joint in self.joints))
 
     def at(self, q: ArrayLike | str) -> Mechanism:
-        """A copy whose reference configuration is q (dof,), or the keyframe of that name.
+        """A copy whose reference pose has the coordinates q (dof,), or those of the keyframe of that name.
 
-        Springs keep their rest positions. Joints that close loops take the coordinates that come nearest.
+        Springs keep their rest. Joints that close loops get the coordinates that fit best.
         """
         from supple.mechanism.kinematics import kinematics
 
@@ -258,7 +258,7 @@ class Mechanism(Record):
         return replace(self, bodies=bodies, joints=tuple(joints))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes a file: `.json` holds everything and reads back identical, `.xml` is MJCF for MuJoCo."""
+        """Writes a file: `.json` holds everything and reads back identical; `.xml` is MJCF for MuJoCo."""
         from supple.mechanism.io import save
 
         save(self, path)
@@ -269,6 +269,6 @@ class Mechanism(Record):
 
 
 def check_mechanism(mech: object) -> None:
-    """Raises for what is no Mechanism: a file's name, say."""
+    """Raises unless the argument is a Mechanism (it may be a file name, for example)."""
     if not isinstance(mech, Mechanism):
         raise MechanismError(f"a Mechanism is needed, got {mech!r:.60}; read a file with supple.load(...)")

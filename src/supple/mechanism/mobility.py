@@ -1,4 +1,4 @@
-"""How many ways a mechanism can move, and which of them nothing holds."""
+"""Mobility of a mechanism, and the coordinates that nothing holds."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ RANK_TOLERANCE = 1e-6
 
 
 def mobility(mech: Mechanism) -> int:
-    """Dimension of the constraints' null space at a generic pose."""
+    """Dimension of the null space of the constraint Jacobian at a generic pose."""
     if not mech.topology.loops and not any(c.rigid for c in mech.couplings):
         return mech.dof
     return min(int(_null_space(constraints(mech, q)[1]).shape[1]) for q in _generic_poses(mech))
 
 
 def unheld(mech: Mechanism) -> tuple[str, ...]:
-    """Coordinates that move in some motion which no spring, motor or constraint resists, at a generic pose."""
+    """Coordinates that take part in a motion that no spring, motor or constraint resists, at a generic pose."""
     names = (*mech.coordinates, *mech.loop_coordinates)
-    held = _held(mech)
-    alone = np.count_nonzero(held, axis=1) == 1
-    loose = ~held[alone].any(axis=0)  # what has a spring or motor of its own does not move
-    if not loose.any():
+    holding = _holding_rows(mech)
+    on_one_coordinate = np.count_nonzero(holding, axis=1) == 1
+    without_own_spring = ~holding[on_one_coordinate].any(axis=0)  # a coordinate with its own spring or motor is held
+    if not without_own_spring.any():
         return ()
-    free: Array | None = None
+    fewest_motions: Array | None = None
     for q in _generic_poses(mech):
-        rows = np.vstack([constraints(mech, q)[1], held[~alone]])
-        motions = _null_space(rows[:, loose], least=1.0)
-        if free is None or motions.shape[1] < free.shape[1]:
-            free = motions
-    assert free is not None
-    moving = np.abs(free).max(axis=1, initial=0.0) > 1e-6
-    return tuple(names[i] for i in np.flatnonzero(loose)[moving])
+        rows = np.vstack([constraints(mech, q)[1], holding[~on_one_coordinate]])
+        motions = _null_space(rows[:, without_own_spring], least=1.0)
+        if fewest_motions is None or motions.shape[1] < fewest_motions.shape[1]:
+            fewest_motions = motions
+    assert fewest_motions is not None
+    moving = np.abs(fewest_motions).max(axis=1, initial=0.0) > 1e-6
+    return tuple(names[i] for i in np.flatnonzero(without_own_spring)[moving])
 
 
 def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
     """Violation (m,) and Jacobian (m, n) of loop closures and rigid couplings.
 
-    q (n,) holds the coordinates of the tree, then those of the loop joints. A loop joint contributes the six
-    rows log(X(q)^-1 X_bodies), lengths divided by the mechanism's radius; the Jacobian is that of a closed
-    joint, where the log vanishes.
+    q (n,) has the coordinates of the tree, then those of the loop joints. A loop joint contributes the six rows
+    log(X(q)^-1 X_bodies), where X_bodies is the displacement across the joint computed from the bodies' poses and
+    lengths are divided by the mechanism's radius. The Jacobian is exact where the joint is closed.
     """
     dof, names = mech.dof, (*mech.coordinates, *mech.loop_coordinates)
     state = kinematics(mech, q[:dof])
@@ -72,8 +72,8 @@ def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
     return np.concatenate(values), np.vstack(rows)
 
 
-def _held(mech: Mechanism) -> Array:
-    """Rows of unit size for what springs and motors resist."""
+def _holding_rows(mech: Mechanism) -> Array:
+    """(m, n) one unit row for each spring or motor: the combination of coordinates that it resists."""
     names = (*mech.coordinates, *mech.loop_coordinates)
     rows = []
     for joint in mech.joints:
@@ -92,27 +92,27 @@ def _held(mech: Mechanism) -> Array:
 
 
 def _generic_poses(mech: Mechanism, count: int = 3) -> list[Array]:
-    """Configurations near the reference that close all loops but share none of its special alignments."""
+    """Random configurations near the reference pose with all loops closed, without its special alignments."""
     start = np.concatenate([mech.reference, *(mech.joints[j].reference for j in mech.topology.loops)])
     rng = np.random.default_rng(0)
     poses = []
     for _ in range(count):
         size = 0.3
         while True:
-            free = _null_space(constraints(mech, start)[1])
-            q = _close(mech, start + size * free @ rng.standard_normal(free.shape[1]))
+            motions = _null_space(constraints(mech, start)[1])
+            q = _close_loops(mech, start + size * motions @ rng.standard_normal(motions.shape[1]))
             if q is not None:
                 poses.append(q)
                 break
             size /= 2
-            if size < 1e-3:  # cannot be moved off the reference: take that itself
+            if size < 1e-3:  # no closed configuration found near the reference: take the reference itself
                 poses.append(start)
                 break
     return poses
 
 
-def _close(mech: Mechanism, q: Array) -> Array | None:
-    """Newton's method with least-norm steps onto the closed loops; None if it does not get there."""
+def _close_loops(mech: Mechanism, q: Array) -> Array | None:
+    """Closes the loops by Newton's method with least-norm corrections; None if it does not converge."""
     for _ in range(60):
         violation, rows = constraints(mech, q)
         if np.abs(violation).max(initial=0.0) < 1e-11:
@@ -123,7 +123,8 @@ def _close(mech: Mechanism, q: Array) -> Array | None:
 
 
 def _null_space(rows: Array, least: float = 1e-300) -> Array:
-    """(n, k) orthonormal basis of the null space; `least` the size that rows are expected to have."""
+    """(n, k) orthonormal basis of the null space; `least` is the smallest size that the largest singular value may
+    be taken to have."""
     if not len(rows):
         return np.eye(rows.shape[1])
     _, values, basis = np.linalg.svd(rows)

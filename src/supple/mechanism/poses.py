@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Poses(Sequence[Array]):
     """World poses (4, 4) of every body: `poses["tip"]`, `poses[3]`, `poses.array` (bodies, 4, 4).
 
-    Names of sites and "world" are understood too.
+    Names of sites and "world" are accepted too.
     """
 
     def __init__(self, mechanism: Mechanism, array: Array) -> None:
@@ -55,7 +55,7 @@ class Poses(Sequence[Array]):
 
 
 def find(names: Sequence[str], name: object, what: str) -> int:
-    """Index of a name, or an error that suggests the nearest ones."""
+    """Index of a name; raises an error that suggests similar names if there is none."""
     if isinstance(name, str) and name in names:
         return names.index(name)
     import difflib

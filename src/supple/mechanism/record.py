@@ -15,7 +15,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Base of the description's parts: equal when every field is equal, arrays to the last bit."""
+    """Base class of the description's parts. Two are equal if every field is equal, arrays to the last bit."""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -46,32 +46,32 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool = False) -> Array:
-    """A read-only float64 copy of `value` with the given shape (-1: any length), or a clear error."""
+    """A read-only float64 copy of `value`; raises unless it is finite and has the given shape (-1: any length)."""
     try:
         result = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise MechanismError(f"{what} must be numbers, got {_short(value)}") from None
+        raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
     if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
         found = "x".join(map(str, result.shape)) or "a single number"
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
     if np.isnan(result).any() or not (infinite or np.isfinite(result).all()):
-        raise MechanismError(f"{what} must be finite, got {_short(value)}")
+        raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
     result.flags.writeable = False
     return result
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def checked_pose(value: ArrayLike, what: str) -> Array:
-    """A (4, 4) pose whose rotation is a rotation to 1e-6; it is kept as given, not rounded again."""
+    """A (4, 4) pose, unchanged; raises unless its 3x3 part is a rotation to 1e-6."""
     pose = array(value, (4, 4), what)
     rotation = pose[:3, :3]
-    off = np.abs(rotation.T @ rotation - np.eye(3)).max()
-    if not off <= 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
+    orthogonality_error = np.abs(rotation.T @ rotation - np.eye(3)).max()
+    if not orthogonality_error <= 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
         raise MechanismError(
             f"{what} is not a rigid pose (its 3x3 part must be a right-handed rotation, its last row 0 0 0 1); "
             "build it with supple.spatial.pose(rotation, position)"
@@ -81,5 +81,5 @@ def checked_pose(value: ArrayLike, what: str) -> Array:
 
 def checked_name(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise MechanismError(f"{what} needs a name: a non-empty string, got {_short(value)}")
+        raise MechanismError(f"{what} needs a name: a non-empty string, got {_shortened(value)}")
     return value

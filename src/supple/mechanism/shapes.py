@@ -1,4 +1,4 @@
-"""What bodies look like and what touches: geometric shapes in a body's frame, and the meshes they share."""
+"""Geometric shapes in a body's frame, for drawing and for contact, and the meshes they share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Shape(Record):
     kind: Kind
     size: Array
     """Metres. sphere (radius), capsule and cylinder (radius, half length), box and ellipsoid (half
-    lengths along x, y, z), plane (half lengths, 0 for endless, and a spacing for drawing), mesh: empty."""
+    lengths along x, y, z), plane (half lengths, 0 for infinite, and a spacing for drawing), mesh: empty."""
     pose: Array
     """(4, 4), from the shape's frame to the body's (to the world's for shapes of the world)."""
     mesh: str | None = None
@@ -85,17 +85,17 @@ class Shape(Record):
 
     @property
     def touches(self) -> bool:
-        """Whether anything can touch this shape; otherwise it is only drawn."""
+        """Whether this shape takes part in contact; otherwise it is only drawn."""
         return bool(self.contact_type or self.contact_affinity)
 
 
 @dataclass(frozen=True, eq=False)
 class HeightField(Record):
-    """Ground given by heights over a rectangle, fixed to the world. Each cell of the grid is two triangles that meet
-    on its diagonal from least x and y."""
+    """Terrain given by heights over a rectangle, fixed to the world. Each grid cell is two triangles, divided by the
+    diagonal that starts at the smallest x and y."""
 
     heights: Array
-    """(rows, columns), metres: rows along y, columns along x, from least to most; at least 2 x 2."""
+    """(rows, columns), metres: rows along y, columns along x, both ascending; at least 2 x 2."""
     size: Array
     """(2,) half lengths along x and y, metres."""
     pose: Array
@@ -121,11 +121,11 @@ class HeightField(Record):
 
     @property
     def touches(self) -> bool:
-        """Whether anything can touch it; otherwise it is only drawn."""
+        """Whether the field takes part in contact; otherwise it is only drawn."""
         return bool(self.contact_type or self.contact_affinity)
 
     def mesh(self, name: str) -> Mesh:
-        """Its triangles, in the field's frame."""
+        """The field's triangles, in its frame."""
         rows, columns = self.heights.shape
         x, y = (np.linspace(-half, half, n) for half, n in zip(self.size, (columns, rows), strict=True))
         corners = np.stack([*np.meshgrid(x, y), self.heights], axis=-1).reshape(-1, 3)
@@ -156,7 +156,7 @@ def _check_masks(shape: Shape | HeightField, what: str) -> None:
 
 
 def checked_friction(value: ArrayLike, what: str) -> Array:
-    """Coefficients (3,), not negative, or a clear error."""
+    """Coefficients (3,); raises unless they are finite and not negative."""
     friction = array(value, (3,), f"friction of {what}")
     if (friction < 0).any():
         raise MechanismError(f"friction of {what} must not be negative, got {friction.tolist()}")
@@ -164,7 +164,7 @@ def checked_friction(value: ArrayLike, what: str) -> Array:
 
 
 def extreme_points(shape: Shape, meshes: dict[str, Mesh]) -> Array:
-    """(n, 3) points in the shape's frame whose convex hull, grown by `margin(shape)`, holds the shape."""
+    """(n, 3) points in the shape's frame whose convex hull, enlarged by `margin(shape)`, contains the shape."""
     match shape.kind:
         case "sphere":
             return np.zeros((1, 3))
@@ -186,5 +186,5 @@ def extreme_points(shape: Shape, meshes: dict[str, Mesh]) -> Array:
 
 
 def margin(shape: Shape) -> float:
-    """Radius of round shapes around their `extreme_points`, metres."""
+    """Radius of a sphere or capsule around its `extreme_points`, metres; 0 for other shapes."""
     return float(shape.size[0]) if shape.kind in ("sphere", "capsule") else 0.0

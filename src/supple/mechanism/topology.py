@@ -1,4 +1,4 @@
-"""The graph of bodies and joints: a spanning tree, and the joints left over, which close loops."""
+"""The graph of bodies and joints: a spanning tree, and the remaining joints, which close loops."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Topology:
     joint: Indices
     """(bodies,) the tree joint towards the parent."""
     reversed: NDArray[np.bool_]
-    """(bodies,) whether that joint is described from this body to its parent."""
+    """(bodies,) true where this body is that joint's parent and the next body towards the world its child."""
     columns: dict[int, slice]
-    """Where each joint's coordinates stand: tree joints in q, loop joints in the vector of loop coordinates."""
+    """Slice of each joint's coordinates: of tree joints in q, of loop joints in the vector of loop coordinates."""
     dof: int
     """Length of q."""
     moves: NDArray[np.bool_]
@@ -43,7 +43,7 @@ def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
     """The spanning tree that takes joints in the order of the description (Kruskal's algorithm)."""
     index = {body.name: i for i, body in enumerate(bodies)} | {WORLD: -1}
     ends = [(index[j.parent], index[j.child]) for j in joints]
-    tree, loops = _split(ends, len(bodies))
+    tree, loops = _split_tree_and_loops(ends, len(bodies))
 
     neighbours: dict[int, list[int]] = {i: [] for i in range(-1, len(bodies))}
     for j in tree:
@@ -54,21 +54,21 @@ def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
     order: list[int] = []
     stack = [-1]
     while stack:
-        here = stack.pop()
-        if here >= 0:
-            order.append(here)
-        for j in reversed(neighbours[here]):
+        current = stack.pop()
+        if current >= 0:
+            order.append(current)
+        for j in reversed(neighbours[current]):
             a, b = ends[j]
-            there = b if a == here else a
-            if there == -1 or parent[there] != -2:
+            neighbour = b if a == current else a
+            if neighbour == -1 or parent[neighbour] != -2:
                 continue
-            parent[there], via[there], backwards[there] = here, j, a != here
-            stack.append(there)
+            parent[neighbour], via[neighbour], backwards[neighbour] = current, j, a != current
+            stack.append(neighbour)
     if len(order) < len(bodies):
-        lost = [body.name for body, p in zip(bodies, parent, strict=True) if p == -2]
+        unreachable = [body.name for body, p in zip(bodies, parent, strict=True) if p == -2]
         raise MechanismError(
-            f"{len(lost)} bodies cannot be reached from the world through joints: {listed(lost)}. "
-            "Tie them with a joint; a body that floats has a free joint to 'world'"
+            f"{len(unreachable)} bodies cannot be reached from the world through joints: {listed(unreachable)}. "
+            "Connect them with a joint; a body that floats has a free joint to 'world'"
         )
     columns = _columns(tree, joints) | _columns(loops, joints)
     dof = sum(len(joints[j].axes) for j in tree)
@@ -80,13 +80,14 @@ def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
     return Topology(tuple(tree), tuple(loops), tuple(order), parent, via, backwards, columns, dof, moves)
 
 
-def _split(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int]]:
-    leader = list(range(count + 1))  # the last entry is the world, index -1
+def _split_tree_and_loops(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int]]:
+    """Joints of the tree and joints that close loops, by union-find over the `count` bodies and the world."""
+    representative = list(range(count + 1))  # the last entry is the world, index -1
 
     def find(i: int) -> int:
-        while leader[i] != i:
-            leader[i] = leader[leader[i]]
-            i = leader[i]
+        while representative[i] != i:
+            representative[i] = representative[representative[i]]
+            i = representative[i]
         return i
 
     tree: list[int] = []
@@ -94,7 +95,7 @@ def _split(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int
     for j, (a, b) in enumerate(ends):
         a, b = find(a % (count + 1)), find(b % (count + 1))
         (loops if a == b else tree).append(j)
-        leader[a] = b
+        representative[a] = b
     return tree, loops
 
 

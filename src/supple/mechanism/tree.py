@@ -1,4 +1,4 @@
-"""A tree of bodies as plain arrays, for linkages too large to be described part by part."""
+"""A tree of bodies as plain arrays, for linkages too large for a `Mechanism` with an object for each part."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Integers = NDArray[np.int64]
 class Tree(Record):
     """n bodies, each with one joint to its parent:  pose_body = pose_of_parent @ pose_parent @ X(q) @ inv(pose_child).
 
-    X(q) is the product of exp(twist_i q_i) over the joint's axes, in order. Axes of all joints stand in one row,
-    those of body 0 first. `mechanism()` turns a tree of moderate size into a `Mechanism`.
+    X(q) is the product of exp(twist_i q_i) over the joint's axes, in order. Arrays (axes, ...) have the axes of all
+    joints, those of body 0 first. `mechanism()` converts a tree of moderate size to a `Mechanism`.
     """
 
     parent: Integers
@@ -50,13 +50,13 @@ class Tree(Record):
     stiffness: Array = None  # type: ignore[assignment]
     """(axes,) N m/rad or N/m; by default 0."""
     rest: Array = None  # type: ignore[assignment]
-    """(axes,) where springs are relaxed; by default the reference."""
+    """(axes,) coordinates at which springs are unloaded; by default the reference."""
     armature: Array = None  # type: ignore[assignment]
     """(axes,) kg m^2 or kg; by default 0."""
     reversed: NDArray[np.bool_] = None  # type: ignore[assignment]
-    """(n,) whether the joint is described from the body to its parent: inverse of X, frames swapped."""
+    """(n,) true where the joint's frames are swapped: it is described from the body to its parent, with X inverted."""
     curves: Mapping[int, Curve] = field(default_factory=dict)
-    """Further restoring torques of some axes."""
+    """Restoring torques of some axes, by axis, added to those of the linear springs."""
     gravity: Array = (0.0, 0.0, 0.0)  # type: ignore[assignment]
     """(3,) m/s^2, world axes."""
     name: str = "tree"
@@ -64,14 +64,14 @@ class Tree(Record):
     """(n,) of the bodies; by default body_0, body_1 ..."""
 
     def __post_init__(self) -> None:
-        parent = _whole(self.parent, (-1,), "parents of a tree")
+        parent = _integers(self.parent, (-1,), "parents of a tree")
         n = len(parent)
         if n == 0:
             raise MechanismError("a tree needs at least one body")
-        axes = np.ones(n, dtype=np.int64) if self.axes is None else _whole(self.axes, (n,), "numbers of axes")
-        self._refuse((axes < 0) | (axes > 6), "has a joint with more than 6 axes, or fewer than none")
+        axes = np.ones(n, dtype=np.int64) if self.axes is None else _integers(self.axes, (n,), "numbers of axes")
+        self._raise_for((axes < 0) | (axes > 6), "has a joint with more than 6 axes, or fewer than none")
         k = int(axes.sum())
-        blocks = np.ones(k, dtype=np.int64) if self.blocks is None else _whole(self.blocks, (k,), "blocks of axes")
+        blocks = np.ones(k, dtype=np.int64) if self.blocks is None else _integers(self.blocks, (k,), "blocks of axes")
         reference = self._per_axis(self.reference, k, "reference", np.zeros(k))
         self._freeze(
             parent=parent,
@@ -95,14 +95,14 @@ class Tree(Record):
     @classmethod
     def placed(cls, parent: ArrayLike, poses: Array, frames: Array, **rest: Any) -> Tree:
         """From world poses (n, 4, 4) of the bodies and of their joints' frames, at the coordinates 0."""
-        above = np.asarray(parent)
-        base = np.where(above[:, None, None] < 0, np.eye(4), poses[above])
+        parents = np.asarray(parent)
+        base = np.where(parents[:, None, None] < 0, np.eye(4), poses[parents])
         pose_parent, pose_child = spatial.inverse(base) @ frames, spatial.inverse(poses) @ frames
-        return cls(above, pose_parent, pose_child, **rest)
+        return cls(parents, pose_parent, pose_child, **rest)
 
     @classmethod
     def of(cls, mech: Mechanism) -> Tree:
-        """The spanning tree of a mechanism; joints that close loops are left out."""
+        """The spanning tree of a mechanism, without the joints that close loops."""
         topology, joints = mech.topology, [mech.joints[j] for j in mech.topology.joint]
         counts = np.array([len(joint.axes) for joint in joints], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -139,7 +139,7 @@ class Tree(Record):
         )
 
     def mechanism(self) -> Mechanism:
-        """The same linkage as a `Mechanism`: joint_i holds body i. For some thousand bodies at most."""
+        """The same linkage as a `Mechanism`, in which joint_i carries body i. For a few thousand bodies at most."""
         bodies: dict[int, Body] = {}
         joints = [self._joint(i, first) for i, first in enumerate((np.cumsum(self.axes) - self.axes).tolist())]
         for i in self._parents_first():
@@ -150,11 +150,11 @@ class Tree(Record):
         return Mechanism(self.name, tuple(bodies[i] for i in range(len(bodies))), tuple(joints), gravity=self.gravity)
 
     def _joint(self, i: int, first: int) -> Joint:
-        above = "world" if self.parent[i] < 0 else self.body_name(int(self.parent[i]))
-        own, part = self.body_name(i), slice(first, first + int(self.axes[i]))
+        parent_name = "world" if self.parent[i] < 0 else self.body_name(int(self.parent[i]))
+        body_name, part = self.body_name(i), slice(first, first + int(self.axes[i]))
         return Joint(
             f"joint_{i}",
-            *((own, above) if self.reversed[i] else (above, own)),
+            *((body_name, parent_name) if self.reversed[i] else (parent_name, body_name)),
             pose_parent=self.pose_parent[i],
             pose_child=self.pose_child[i],
             twists=self.twists[part],
@@ -185,36 +185,37 @@ class Tree(Record):
 
     def _check(self, n: int) -> None:
         parent = self.parent
-        self._refuse((parent < -1) | (parent >= n) | (parent == np.arange(n)), "has a parent that does not exist")
-        above = parent
-        for _ in range(n.bit_length() + 1):  # twice as far up each time
-            above = np.where(above >= 0, above[above], -1)
-        self._refuse(above >= 0, "is its own ancestor: the joints form a loop; leave one of them out of the tree")
+        self._raise_for((parent < -1) | (parent >= n) | (parent == np.arange(n)), "has a parent that does not exist")
+        ancestor = parent
+        for _ in range(n.bit_length() + 1):  # each pass doubles the distance to the ancestor
+            ancestor = np.where(ancestor >= 0, ancestor[ancestor], -1)
+        self._raise_for(ancestor >= 0, "is its own ancestor: the joints form a loop; leave one of them out of the tree")
         for poses in (self.pose_parent, self.pose_child):
             turns = poses[:, :3, :3]
             off = np.abs(np.swapaxes(turns, 1, 2) @ turns - np.eye(3)).max(axis=(1, 2))
             rigid = (off <= 1e-6) & (np.linalg.det(turns) > 0) & (poses[:, 3] == [0, 0, 0, 1]).all(axis=1)
-            self._refuse(~rigid, "has a joint frame that is not a rigid pose")
+            self._raise_for(~rigid, "has a joint frame that is not a rigid pose")
         turning = np.linalg.norm(self.twists[:, 3:], axis=1)
         length = np.where(turning > 0, turning, np.linalg.norm(self.twists[:, :3], axis=1))
         owner = np.repeat(np.arange(n), self.axes)
-        self._refuse(np.isin(np.arange(n), owner[np.abs(length - 1) > 1e-9]), "has an axis that is no unit vector")
+        self._raise_for(np.isin(np.arange(n), owner[np.abs(length - 1) > 1e-9]), "has an axis that is no unit vector")
         for what in ("stiffness", "armature"):
-            self._refuse(np.isin(np.arange(n), owner[getattr(self, what) < 0]), f"has a joint of negative {what}")
-        self._refuse(np.isin(np.arange(n), owner[~np.isin(self.blocks, (1, 3))]), "has a block that is not 1 or 3")
+            self._raise_for(np.isin(np.arange(n), owner[getattr(self, what) < 0]), f"has a joint of negative {what}")
+        self._raise_for(np.isin(np.arange(n), owner[~np.isin(self.blocks, (1, 3))]), "has a block that is not 1 or 3")
         if self.names is not None and len(self.names) != n:
             raise MechanismError(f"a tree of {n} bodies needs as many names, got {len(self.names)}")
         if self.reversed.shape != (n,):
             raise MechanismError(f"`reversed` must have shape {n}, got {self.reversed.shape}")
         asymmetric = np.abs(self.inertia - np.swapaxes(self.inertia, 1, 2)).max(axis=(1, 2))
-        self._refuse(asymmetric > 1e-9 * np.abs(self.inertia).max(axis=(1, 2)), "has an inertia that is not symmetric")
+        largest = np.abs(self.inertia).max(axis=(1, 2))
+        self._raise_for(asymmetric > 1e-9 * largest, "has an inertia that is not symmetric")
 
-    def _refuse(self, wrong: NDArray[np.bool_], why: str) -> None:
+    def _raise_for(self, wrong: NDArray[np.bool_], why: str) -> None:
         if wrong.any():
             raise MechanismError(f"{listed([self.body_name(int(i)) for i in np.flatnonzero(wrong)])} {why}")
 
 
-def _whole(value: ArrayLike, shape: tuple[int, ...], what: str) -> Integers:
+def _integers(value: ArrayLike, shape: tuple[int, ...], what: str) -> Integers:
     numbers = array(value, shape, what)
     if (numbers != np.round(numbers)).any():
         raise MechanismError(f"{what} must be whole numbers")

@@ -1,4 +1,4 @@
-"""Reduced models: a whole mechanism folded into its end effectors."""
+"""Reduced models: the dynamics of a mechanism in the coordinates of its end effectors."""
 
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.build import reduce

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import RANK_TOLERANCE, Linear, check_held, linearised, null_space
+from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
-from supple.mechanism.axes import axis_names, per_axis
-from supple.mechanism.kinematics import inertias
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.projected import projected_damping, projected_mass
 from supple.mechanism.record import Array
+from supple.reduced.admissible import AdmissibleSpace
 from supple.reduced.floating import floating
 from supple.reduced.maps import Maps
 from supple.reduced.model import ReducedModel, held_base
 from supple.reduced.projection import projection
+from supple.reduced.published import published_damping, published_mass
+from supple.reduced.recursion import recursion
 
 METHODS = ("projection", "recursion")
 MASSES = ("consistent", "accelerability")
@@ -33,16 +36,25 @@ def reduce(
     modes: int = 0,
     tolerance: float = 1e-8,
 ) -> ReducedModel:
-    """Folds a sprung mechanism into a linear model of its end effectors (bodies or sites).
+    """Reduces a sprung mechanism to a linear model of its end effectors.
 
-    Without `at` the reference pose is taken as held: preload and gravity count as balanced there. `at` an
-    equilibrium linearises there, preload, gravity and loads included. `method="recursion"` is the published
-    construction (reference pose only). `mass="consistent"` is the energy of the links' own motion,
-    `"accelerability"` the published projection of the inverse mass. `modes` adds that many fixed-interface
-    modes. Directions smaller than `tolerance`, relative to the largest and with lengths over the mechanism's
-    radius, count as inadmissible.
+    Arguments:
+        mech: The mechanism.
+        end_effectors: Names of bodies or sites.
+        at: The equilibrium to linearise at, with its preload, gravity and loads. Without it the model is made at the
+            reference pose, which counts as an equilibrium: preload and gravity are taken as balanced there.
+        method: "projection" solves the engine's tangent for unit wrenches. "recursion" is the published construction;
+            it works at the reference pose only.
+        mass: "consistent" is the kinetic energy of all links in the motion that the model gives them, Phi^T M Phi.
+            "accelerability" is the published projection of the inverse mass and of the inverse damping.
+        modes: Number of fixed-interface modes (Craig-Bampton) to add.
+        tolerance: Directions smaller than this, relative to the largest and with lengths over the mechanism's radius,
+            count as inadmissible.
+
+    Raises:
+        MechanismError: An argument is wrong, or nothing holds some coordinate.
     """
-    names = _checked(mech, end_effectors, method, mass, modes, tolerance)
+    names = _checked_names(mech, end_effectors, method, mass, modes, tolerance)
     held, base = held_base(mech)
     if base is not None:
         if at is not None:
@@ -51,65 +63,92 @@ def reduce(
     linear = linearised(held, at, turning=names)
     check_held(linear)
     if method == "recursion":
-        from supple.reduced.recursion import recursion
-
         if at is not None:
             raise MechanismError('method="recursion" works at the reference pose only; use method="projection"')
         maps = recursion(held, names)
     else:
         maps = projection(linear, names)
-
-    parts = _Parts(linear, names, tolerance, floating=base is not None)
-    stiffness_body = np.linalg.inv(parts.cobasis @ maps.compliance @ parts.cobasis.T)
-    wrench_of_z = parts.cobasis.T @ stiffness_body  # the wrench that moves the tips by basis @ z
-    motion, turns = maps.twists @ wrench_of_z, maps.coordinates @ wrench_of_z
-    stiffness = (stiffness_body + stiffness_body.T) / 2
-    basis, cobasis = parts.basis, parts.cobasis
+    space = AdmissibleSpace(linear, names, tolerance, base_is_free=base is not None)
+    shapes, maps = _static_shapes(space, maps)
     if modes:
-        stiffness, motion, turns, basis, cobasis = _with_modes(linear, parts, modes, stiffness, motion, turns)
-    inertia, resistance = _consistent(held, motion, turns)
-    if mass == "accelerability":
-        inertia, resistance = _published(linear, parts, names, method, inertia, resistance)
-
-    model = _assemble(linear, names, maps, at, method, mass, modes, parts.rank, motion, turns, basis, cobasis,
-                      stiffness, resistance, inertia)  # fmt: skip
+        shapes = _with_modes(linear, space, modes, shapes)
+    if mass == "consistent":
+        inertia = projected_mass(held, shapes.twists, shapes.increments)
+        resistance = projected_damping(held, shapes.increments)
+    elif modes:
+        raise MechanismError('modes need mass="consistent"; the published mass is that of the end effectors alone')
+    else:
+        inertia, resistance = published_mass(linear, space, method), published_damping(linear, space, method)
+    basis, cobasis = shapes.basis, shapes.cobasis
+    model = ReducedModel(
+        held,
+        tuple(names),
+        compliance=basis @ np.linalg.inv(shapes.stiffness) @ basis.T,
+        stiffness=cobasis.T @ shapes.stiffness @ cobasis,
+        damping=cobasis.T @ ((resistance + resistance.T) / 2) @ cobasis,
+        mass=cobasis.T @ ((inertia + inertia.T) / 2) @ cobasis,
+        twist_map=maps.twists,
+        wrench_map=maps.wrenches,
+        motion_map=shapes.twists @ cobasis,
+        coordinate_map=shapes.increments @ cobasis,
+        basis=basis,
+        cobasis=cobasis,
+        rank=space.rank,
+        modes=modes,
+        rest_poses=linear.poses,
+        wrenches=_end_effector_loads(linear, names, at),
+        q=linear.q,
+        method=method,
+        mass_kind=mass,
+        at=at,
+    )
     return model if base is None else floating(mech, base, model)
 
 
-class _Parts:
-    """The admissible space of the end effectors: range of their rows of the allowed motions."""
+@dataclass(frozen=True)
+class _Shapes:
+    """The m shapes that the model's coordinates z stand for: r of the end effectors, then k modes."""
 
-    def __init__(self, linear: Linear, names: Sequence[str], tolerance: float, floating: bool = False) -> None:
-        by_axes = linear.jacobian_of(names)
-        self.tips: Array = by_axes @ linear.free
-        """(6e, free): twists of the end effectors per allowed motion."""
-        radius = linear.mechanism.radius or 1.0
-        lengths = np.tile([radius] * 3 + [1.0] * 3, len(names))
-        scaled = self.tips / lengths[:, None]
-        # what loops, couplings and motors leave of a motion that they hold is rounding, not a small motion
-        rounding = RANK_TOLERANCE * np.abs(by_axes / lengths[:, None]).max(axis=1, initial=0.0)
-        for i, name in enumerate(() if floating else names):
-            part = slice(6 * i, 6 * i + 6)
-            if not np.abs(scaled[part]).max(initial=0.0) > rounding[part].max():
-                raise MechanismError(
-                    f"end effector '{name}' cannot move: every joint on its way to the world is fixed, held by a motor "
-                    "or a limit, or locked by a loop; name a body that springs let move"
-                )
-        left, sizes, _ = np.linalg.svd(scaled, full_matrices=False)
-        self.rank = int((sizes > max(tolerance * sizes.max(initial=0.0), rounding.max(initial=0.0))).sum())
-        self.basis: Array = lengths[:, None] * left[:, : self.rank]
-        self.cobasis: Array = left[:, : self.rank].T / lengths
+    twists: Array
+    """Phi (bodies, 6, m): every link's twist per unit of z."""
+    increments: Array
+    """(axes, m): increments of every joint's coordinates per unit of z."""
+    stiffness: Array
+    """(m, m): symmetric."""
+    basis: Array
+    """(n, m): displacement of the end effectors (6e) and of the modes (k) per unit of z."""
+    cobasis: Array
+    """(m, n): z of a displacement."""
+
+
+def _static_shapes(space: AdmissibleSpace, maps: Maps) -> tuple[_Shapes, Maps]:
+    """The shapes that links take when the end effectors are displaced statically, and the maps of the model.
+
+    `maps` are responses to wrenches while the present loads turn with their bodies: their inverse is K_body, which
+    is unsymmetric under load. The model keeps its symmetric part K, the Hessian of its energy b^T xi + 1/2 xi^T K xi.
+    The maps that are returned respond to the same wrench as `compliance`, K^-1: the generalised force of xi.
+    """
+    stiffness_body = np.linalg.inv(space.cobasis @ maps.compliance @ space.cobasis.T)
+    stiffness = (stiffness_body + stiffness_body.T) / 2
+    by_displacement = space.cobasis.T @ stiffness_body  # wrenches (6e, r) that displace the end effectors by P z
+    shapes = _Shapes(
+        maps.twists @ by_displacement, maps.coordinates @ by_displacement, stiffness, space.basis, space.cobasis
+    )
+    # Wrenches with loads that turn, for unit generalised forces; the same for forces that constraints take.
+    difference = stiffness_body - stiffness
+    turning = np.eye(len(space.basis)) + space.cobasis.T @ difference @ np.linalg.solve(stiffness, space.basis.T)
+    return shapes, maps.transformed(turning)
 
 
 def listed_names(end_effectors: Sequence[str] | str) -> list[str]:
-    """One name, or several."""
+    """A list of names from one name or several."""
     names = [end_effectors] if isinstance(end_effectors, str) else end_effectors
     if not isinstance(names, Iterable) or not (names := list(names)):
         raise MechanismError(f"name at least one end effector (a body or site), got {end_effectors!r}")
     return names
 
 
-def _checked(
+def _checked_names(
     mech: Mechanism,
     end_effectors: Sequence[str] | str,
     method: str,
@@ -135,104 +174,39 @@ def _checked(
     return names
 
 
-def _consistent(mech: Mechanism, motion: Array, turns: Array) -> tuple[Array, Array]:
-    """Mass and damping from the energy and the losses of every link's own motion: Phi^T M Phi."""
-    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    armature, damping = (per_axis(mech, what) for what in ("armature", "damping"))
-    mass += turns.T @ (armature[:, None] * turns)
-    resistance = turns.T @ (damping[:, None] * turns)
-    names = axis_names(mech)
-    for c in mech.couplings:
-        if not c.rigid and c.damping:
-            length = c.coefficients @ turns[[names.index(n) for n in c.coordinates]]
-            resistance += c.damping * np.outer(length, length)
-    return (mass + mass.T) / 2, (resistance + resistance.T) / 2
-
-
-def _with_modes(
-    linear: Linear, parts: _Parts, count: int, stiffness: Array, motion: Array, turns: Array
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Adds the slowest modes with the end effectors held (Craig and Bampton)."""
+def _with_modes(linear: Linearisation, space: AdmissibleSpace, count: int, shapes: _Shapes) -> _Shapes:
+    """Adds the slowest modes with the end effectors fixed (Craig and Bampton)."""
     from scipy.linalg import eigh
 
-    inside = null_space(parts.tips)
-    if count > inside.shape[1]:
-        name, found = linear.mechanism.name, inside.shape[1]
-        raise MechanismError(f"'{name}' has {found} modes with its end effectors held, not {count}")
-    own = inside.T @ linear.stiffness @ inside
-    values, vectors = eigh((own + own.T) / 2, inside.T @ linear.mass @ inside, subset_by_index=(0, count - 1))
-    shapes = linear.motions @ (inside @ vectors)
+    interior = null_space(space.tips)
+    if count > interior.shape[1]:
+        name, available = linear.mechanism.name, interior.shape[1]
+        raise MechanismError(f"'{name}' has {available} modes with its end effectors held, not {count}")
+    own = interior.T @ linear.stiffness @ interior
+    values, vectors = eigh((own + own.T) / 2, interior.T @ linear.mass @ interior, subset_by_index=(0, count - 1))
+    modes = linear.motions @ (interior @ vectors)
     nb = len(linear.mechanism.bodies)
-    wide = np.zeros((len(stiffness) + count,) * 2)
-    wide[: len(stiffness), : len(stiffness)] = stiffness
-    wide[len(stiffness) :, len(stiffness) :] = np.diag(values)
-    n = len(parts.basis)
-    basis, cobasis = np.zeros((n + count, parts.rank + count)), np.zeros((parts.rank + count, n + count))
-    basis[:n, : parts.rank], basis[n:, parts.rank :] = parts.basis, np.eye(count)
-    cobasis[: parts.rank, :n], cobasis[parts.rank :, n:] = parts.cobasis, np.eye(count)
-    return (
-        wide,
-        np.concatenate([motion, shapes[: 6 * nb].reshape(nb, 6, count)], axis=2),
-        np.concatenate([turns, shapes[6 * nb :]], axis=1),
-        basis,
-        cobasis,
+    return _Shapes(
+        np.concatenate([shapes.twists, modes[: 6 * nb].reshape(nb, 6, count)], axis=2),
+        np.concatenate([shapes.increments, modes[6 * nb :]], axis=1),
+        _block_diagonal(shapes.stiffness, np.diag(values)),
+        _block_diagonal(shapes.basis, np.eye(count)),
+        _block_diagonal(shapes.cobasis, np.eye(count)),
     )
 
 
-def _published(
-    linear: Linear, parts: _Parts, names: Sequence[str], method: str, mass: Array, resistance: Array
-) -> tuple[Array, Array]:
-    """The published mass and damping: their inverses projected, J M^-1 J^T; undamped joints keep the consistent one."""
-    if len(mass) > parts.rank:
-        raise MechanismError('modes need mass="consistent"; the published mass is that of the end effectors alone')
-    if method == "recursion":
-        from supple.reduced import recursion
-
-        return _inverse(parts, recursion.accelerability(linear.mechanism, names)), resistance
-    damping = per_axis(linear.mechanism, "damping")
-    drag = linear.free.T @ (damping[:, None] * linear.free)
-    if (damping > 0).all():
-        resistance = _inverse(parts, parts.tips @ np.linalg.solve(drag, parts.tips.T))
-    accelerability: Array = parts.tips @ np.linalg.solve(linear.mass, parts.tips.T)
-    return _inverse(parts, accelerability), resistance
+def _block_diagonal(a: Array, b: Array) -> Array:
+    result = np.zeros((a.shape[0] + b.shape[0], a.shape[1] + b.shape[1]))
+    result[: a.shape[0], : a.shape[1]], result[a.shape[0] :, a.shape[1] :] = a, b
+    return result
 
 
-def _inverse(parts: _Parts, projected: Array) -> Array:
-    inverse = np.linalg.inv(parts.cobasis @ projected @ parts.cobasis.T)
-    symmetric: Array = (inverse + inverse.T) / 2
-    return symmetric
-
-
-def _assemble(
-    linear: Linear, names: Sequence[str], maps: Maps, at: Equilibrium | None, method: str, mass_kind: str, modes: int,
-    rank: int, motion: Array, turns: Array, basis: Array, cobasis: Array, stiffness: Array, damping: Array, mass: Array,
-) -> ReducedModel:  # fmt: skip
-    mech = linear.mechanism
+def _end_effector_loads(linear: Linearisation, names: Sequence[str], at: Equilibrium | None) -> Array:
+    """(6e,) the equilibrium's loads on the end effectors, each in its own axes."""
     wrenches = np.zeros(6 * len(names))
     for load in at.loads if at is not None else ():
         if load.name in names:
             i = list(names).index(load.name)
-            to_frame = linear.poses[load.name][:3, :3].T if load.world else mech.frame(load.name)[1][:3, :3].T
-            wrenches[6 * i : 6 * i + 6] += turned(to_frame, load.wrench)
-    return ReducedModel(
-        mech,
-        tuple(names),
-        compliance=basis @ np.linalg.inv(stiffness) @ basis.T,
-        stiffness=cobasis.T @ stiffness @ cobasis,
-        damping=cobasis.T @ damping @ cobasis,
-        mass=cobasis.T @ mass @ cobasis,
-        twist_map=maps.twists,
-        wrench_map=maps.wrenches,
-        motion_map=motion @ cobasis,
-        coordinate_map=turns @ cobasis,
-        basis=basis,
-        cobasis=cobasis,
-        rank=rank,
-        modes=modes,
-        rest_poses=linear.poses,
-        wrenches=wrenches,
-        q=linear.q,
-        method=method,
-        mass_kind=mass_kind,
-        at=at,
-    )
+            to_frame = linear.poses[load.name] if load.world else linear.mechanism.frame(load.name)[1]
+            wrenches[6 * i : 6 * i + 6] += turned(to_frame[:3, :3].T, load.wrench)
+    return wrenches

@@ -1,4 +1,4 @@
-"""`supple.condense`: a reduced model whose interior is solved exactly, wherever the end effectors are."""
+"""`supple.condense`: a model of end effectors with everything between them and the world in static equilibrium."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.assembly import Equations, Load, equations, loads, turned
+from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
-from supple.engine.statics import Acting
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
@@ -26,17 +25,17 @@ from supple.reduced.build import reduce
 from supple.reduced.model import Model, ReducedModel, held_base
 
 TIED = 1e-9
-"""Largest motion between two end effectors, over their own, of those that count as tied to each other."""
+"""Two end effectors are rigidly tied if their relative motion is below this, over their own motion."""
 
 
 def condense(
     mech: Mechanism, end_effectors: Sequence[str] | str, *, method: str = "euler", gravity: bool = True
 ) -> CondensedModel:
-    """Folds a sprung mechanism into its end effectors (bodies or sites), exactly at any displacement.
+    """Builds the condensed model of a sprung mechanism, which is exact in statics at any displacement.
 
-    Everything between the end effectors and the world is kept in static balance: springs of any law, loops, motors,
-    touched limits and, with `gravity`, weight. It starts in the equilibrium without wrenches on end effectors.
-    `method` is that of time steps: "euler" (backward Euler) or "bdf2" (second order).
+    Everything between the end effectors (bodies or sites) and the world is in static equilibrium: springs of any
+    law, loops, motors, touched limits and, with `gravity`, weight. The model starts in the equilibrium without
+    wrenches on end effectors. `method` is the integrator: "euler" (backward Euler) or "bdf2" (second order).
     """
     check_mechanism(mech)
     if method not in tuple(METHODS):
@@ -44,17 +43,17 @@ def condense(
     base = held_base(mech)[1]
     if base is not None:
         raise MechanismError(f"nothing holds '{mech.name}': '{base}' floats. Fix it, or use supple.reduce")
-    linear = reduce(mech, end_effectors)  # names what is not there, cannot move or is held by nothing
-    _check_apart(linear)
+    linear = reduce(mech, end_effectors)  # raises for unknown, immovable or unheld end effectors
+    _check_not_tied(linear)
     check_inertia(mech)
     if not gravity:
         mech = replace(mech, gravity=np.zeros(3))
     return CondensedModel(mech, linear.end_effectors, method, equilibrium(mech))
 
 
-def _check_apart(model: ReducedModel) -> None:
-    """Raises if two end effectors cannot move against each other."""
-    linear, names = model.linear, model.end_effectors
+def _check_not_tied(model: ReducedModel) -> None:
+    """Raises if two end effectors cannot move relative to each other."""
+    linear, names = model.linearisation, model.end_effectors
     twists = (linear.jacobian_of(names) @ linear.free).reshape(len(names), 6, -1)
     for i, first in enumerate(names):
         for j, second in enumerate(names[:i]):
@@ -67,51 +66,70 @@ def _check_apart(model: ReducedModel) -> None:
 
 @dataclass(frozen=True)
 class CondensedModel(Model):
-    """A mechanism as e end effectors, its interior in exact static balance; `ReducedSimulation` moves it."""
+    """A mechanism described by e end effectors, with its interior in static equilibrium, for `ReducedSimulation`."""
 
     mechanism: Mechanism
     end_effectors: tuple[str, ...]
     """Names of bodies or sites."""
     method: str
-    """Of time steps: "euler" or "bdf2"."""
+    """Integrator: "euler" or "bdf2"."""
     rest: Equilibrium = field(repr=False)
-    """Where it starts: the equilibrium without wrenches on end effectors."""
+    """The initial state: the equilibrium without wrenches on end effectors."""
 
     @cached_property
     def end_effector_poses(self) -> Array:
-        """(e, 4, 4) world poses of the end effectors at rest."""
+        """(e, 4, 4) world poses of the end effectors in the initial state."""
         return np.array([self.rest.poses[name] for name in self.end_effectors])
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> CondensedMotion:
-        """The model in motion; its links follow their joints whatever `reconstruction` says."""
+        """The model's integrator. `reconstruction` has no effect: links always follow their joints."""
         return CondensedMotion(self, dt)
 
     def linear(self) -> ReducedModel:
-        """The linear model at rest."""
+        """The linear model at the initial state."""
         return reduce(self.mechanism, self.end_effectors, at=self.rest)
 
     def under(
         self, wrenches: Mapping[str, ArrayLike], frame: str = "world", start: CondensedPose | None = None
     ) -> CondensedPose:
-        """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as for `supple.equilibrium`;
-        from rest, or from another pose. Raises `ConvergenceError` with the `load_fraction` reached."""
+        """Statics under wrenches (6,) on end effectors, force (N) then torque (N m), as in `supple.equilibrium`.
+
+        The wrenches grow slowly from those of `start`, or from none. The result lies on the same continuous branch of
+        stable equilibria. If that branch ends, `supple.equilibrium` finds the state that follows, and the result's
+        `snaps` says at which shares of the load.
+
+        Raises `ConvergenceError` with `load_fraction`, `reason` and `state` as `supple.equilibrium` does.
+        """
         solver = self._solver(start)
         for load in loads(self.mechanism, wrenches, frame):
             self.index(load.name)
         for i, name in enumerate(self.end_effectors):
             wrench = array((wrenches or {}).get(name, np.zeros(6)), (6,), f"wrench on '{name}'")
             solver.core.set_wrench(i, np.ascontiguousarray(wrench), frame == "world")
-        reached = solver.core.balance()
-        if reached < 1:
-            raise ConvergenceError(
-                f"no equilibrium of '{self.mechanism.name}' was found beyond {reached:.1%} of the load: it buckles or "
-                "runs away there; apply less, or add stiffness",
-                load_fraction=reached,
-            )
-        return solver.pose()
+        if solver.core.follow_branch() == 1:
+            return solver.pose()
+        before = self.rest if start is None else start.equilibrium
+        full = equilibrium(self.mechanism, wrenches, frame=frame, start=before)
+        solver.place(full.state, self._own_wrenches(full))
+        solver.core.follow_branch()
+        return replace(solver.pose(), snaps=full.snaps)
+
+    def _own_wrenches(self, eq: Equilibrium) -> Array:
+        """(6e,) wrenches on the end effectors in an equilibrium of the engine, in their own axes."""
+        wrenches = np.zeros((len(self.end_effectors), 6))
+        for load in eq.loads:
+            pose_body_frame = self.mechanism.frame(load.name)[1]
+            to_own = pose_body_frame[:3, :3].T
+            if load.world:
+                to_own = to_own @ eq.poses.array[load.body][:3, :3].T
+            wrenches[self.index(load.name)] += turned(to_own, load.wrench)
+        return wrenches.ravel()
 
     def at(self, poses: Mapping[str, ArrayLike], start: CondensedPose | None = None) -> CondensedPose:
-        """Statics with every end effector held at a world pose (4, 4); from rest, or from another pose nearby."""
+        """Statics with every end effector fixed at a world pose (4, 4); solved from the initial state, or from `start`.
+
+        Raises `ConvergenceError` with the `load_fraction` of the way that was reached.
+        """
         solver = self._solver(start)
         if not isinstance(poses, Mapping):
             raise MechanismError("poses are given as {end effector: (4, 4) array}")
@@ -120,12 +138,12 @@ class CondensedModel(Model):
             raise MechanismError(f"a pose is needed for every end effector; there is none for '{missing[0]}'")
         for name in poses:
             self.index(name)
-        goals = np.array([_pose(poses[name], name) for name in self.end_effectors])
+        goals = np.array([_checked_pose(poses[name], name) for name in self.end_effectors])
         reached = solver.core.hold(np.ascontiguousarray(goals))
         if reached < 1:
             raise ConvergenceError(
                 f"the end effectors of '{self.mechanism.name}' cannot be held there: beyond {reached:.1%} of the way "
-                "they are out of reach, or the interior buckles; go less far, or pull with a handle",
+                "they are out of reach, or the interior snaps through; go less far, or pull with a handle",
                 load_fraction=reached,
             )
         return solver.pose()
@@ -144,11 +162,11 @@ class CondensedModel(Model):
 
     @cached_property
     def _of_thread(self) -> threading.local:
-        """Every thread has a solver of its own, for they work at the same time."""
+        """Solvers by thread, since threads may use the model at the same time."""
         return threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without solvers: for copies, and for other processes."""
+        """The model without its solvers, for copies and other processes."""
         return {name: value for name, value in self.__dict__.items() if name != "_of_thread"}
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -170,7 +188,7 @@ class CondensedModel(Model):
 
 @dataclass(frozen=True)
 class CondensedPose:
-    """A condensed mechanism in static balance."""
+    """A condensed mechanism in static equilibrium."""
 
     model: CondensedModel = field(repr=False)
     poses: Poses
@@ -178,29 +196,41 @@ class CondensedPose:
     coordinates: dict[str, Array]
     """Coordinates (k,) of every joint, by its name; rad and m."""
     wrenches: Array
-    """(6e,) wrenches that hold the end effectors there, in their own axes; the mechanism exerts their opposite."""
+    """(6e,) wrenches on the end effectors that balance the mechanism, in their own axes; N and N m."""
     energy: float
-    """Elastic and gravitational, J."""
+    """Elastic and gravitational energy, J."""
     gap: float
     """Largest gap of a loop over the radius, or error of a motor or touched limit."""
     state: tuple[Array, Array, Array] = field(repr=False)
+    """Coordinates of every joint, multipliers of joints and of rows, as in `Equilibrium.state`."""
     acting: Acting = field(repr=False)
+    """Loads, gravity and set-points that this state balances."""
+    snaps: tuple[float, ...] = ()
+    """Shares of the load at which a stable branch ended, as in `Equilibrium.snaps`."""
 
     @cached_property
     def equilibrium(self) -> Equilibrium:
-        """The same as an equilibrium of the engine, the wrenches fixed in the end effectors' own axes."""
+        """The same state as an equilibrium of the engine, with wrenches fixed in the end effectors' own axes."""
         mech, names = self.model.mechanism, self.model.end_effectors
         eqs = equations(mech)
-        self.acting.on(eqs)
+        self.acting.apply_to(eqs)
         eqs.core.set_state(*self.state)
         eqs.core.evaluate(False)
         state = eqs.core.q, eqs.core.reactions, eqs.core.mu
         residual = max(eqs.core.imbalance, eqs.core.gap_size)
-        held = eqs.held(state[2])
-        reactions = eqs.reactions(state[1])
         assert len(names) == len(self.acting.loads)
         return Equilibrium(
-            mech, self.poses, self.coordinates, reactions, held, residual, 1.0, 0, self.acting, state
+            mech,
+            self.poses,
+            self.coordinates,
+            eqs.reactions(state[1]),
+            eqs.motor_torques(state[2]),
+            residual,
+            1.0,
+            0,
+            self.acting,
+            state,
+            self.snaps,
         )
 
     def linear(self) -> ReducedModel:
@@ -209,42 +239,42 @@ class CondensedPose:
 
 
 class _Solver:
-    """The compiled core of a model, and the engine's equations that it works on."""
+    """The compiled core of a model, with the engine's equations that it uses."""
 
     def __init__(self, model: CondensedModel, dt: float, stops: bool) -> None:
         mech = model.mechanism
         self.model = model
         self.eqs: Equations = equations(mech)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        model.rest.acting.on(self.eqs)
+        model.rest.acting.apply_to(self.eqs)
         self.eqs.core.set_state(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]
         self.core: Any = _core.CondensedCore(self.eqs.core, bodies, on_body, dt, METHODS[model.method], stops, False)
 
     def place(self, state: tuple[Array, Array, Array], wrenches: Array) -> None:
-        """At rest in a state of balance, with the wrenches (6e,) that hold it."""
+        """Sets a state of equilibrium at rest, with its wrenches (6e,) on the end effectors."""
         self.core.place(*(np.ascontiguousarray(part) for part in (*state, wrenches)))
 
     @property
     def engine(self) -> Any:
-        """The engine's core, brought up to date."""
+        """The engine's core, updated to the present state."""
         self.core.tell()
         return self.eqs.core
 
     def pose(self) -> CondensedPose:
-        """The present state, which must be balanced."""
+        """The present state, which must be in equilibrium, as a `CondensedPose`."""
         self.core.update()
         mech, engine = self.model.mechanism, self.engine
         _, strain, weight = engine.energies
         wrenches = self.core.wrenches
-        held = tuple(
+        on_tips = tuple(
             Load(name, body, on_body[:3, 3].copy(), turned(on_body[:3, :3], wrench), False)
             for name, (body, on_body), wrench in zip(
                 self.model.end_effectors, self.frames, wrenches.reshape(-1, 6), strict=True
             )
         )
-        acting = Acting(held, mech.gravity, self.eqs.rest, self.eqs.targets)
+        acting = Acting(on_tips, mech.gravity, self.eqs.rest, self.eqs.targets)
         return CondensedPose(
             self.model,
             Poses(mech, self.core.poses.copy()),
@@ -258,11 +288,11 @@ class _Solver:
 
 
 class CondensedMotion:
-    """A condensed model by implicit time steps (a `Motion`)."""
+    """The motion of a condensed model by implicit time steps (a `Motion`)."""
 
     failure = (
         "no motion of the end effectors with a balanced interior was found, in steps down to a thousandth of dt; "
-        "the state is that of the last good one: pull less, or use the engine"
+        "the state is that of the last good step: pull less, or use supple.Simulation"
     )
 
     def __init__(self, model: CondensedModel, dt: float) -> None:
@@ -285,7 +315,8 @@ class CondensedMotion:
 
     @property
     def pose(self) -> CondensedPose:
-        """The present state as one of statics, with the wrenches that hold it: limits that gave way are exact again."""
+        """The present pose in static equilibrium, with the wrenches that balance it and exact limits (in motion limits
+        are soft stops)."""
         here = self._solver.pose()
         wrenches = dict(zip(self.model.end_effectors, here.wrenches.reshape(-1, 6), strict=True))
         return self.model.under(wrenches, frame="body", start=here)
@@ -334,10 +365,10 @@ class CondensedMotion:
         self.core.set_state(flat, time)
 
 
-def _pose(value: ArrayLike, name: str) -> Array:
-    """A pose (4, 4), or a clear error."""
+def _checked_pose(value: ArrayLike, name: str) -> Array:
+    """A checked pose (4, 4), or a `MechanismError`."""
     pose = array(value, (4, 4), f"the pose of '{name}'")
     rotation = pose[:3, :3]
     if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6 or np.linalg.det(rotation) < 0:
-        raise MechanismError(f"the pose of '{name}' is no rotation and translation")
+        raise MechanismError(f"the pose of '{name}' is no rotation and translation: its 3x3 block must be a rotation")
     return pose

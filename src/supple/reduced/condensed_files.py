@@ -13,7 +13,7 @@ FORMAT = "supple-condensed-model"
 
 
 def save(model: CondensedModel, path: str | PathLike[str]) -> None:
-    """Writes a model: its mechanism, its end effectors and where it starts."""
+    """Writes a model: its mechanism, its end effectors and its initial state."""
     rest = model.rest
     header = {
         "format": FORMAT,
@@ -29,13 +29,13 @@ def save(model: CondensedModel, path: str | PathLike[str]) -> None:
 
 
 def load(path: str | PathLike[str]) -> CondensedModel:
-    """Reads what `save` wrote; anything else raises `MechanismError`."""
+    """Reads a file that `save` wrote. Any other file raises `MechanismError`."""
     with opened(path, FORMAT, "condensed model", "supple.condense") as (mech, header, arrays):
         names = tuple(str(name) for name in header["end_effectors"])
         if not names or len(set(names)) < len(names) or any(mech.frame(name)[0] < 0 for name in names):
             raise ValueError("its end effectors do not fit the mechanism")
         check_array(arrays, "poses")
         if header["method"] not in METHODS or arrays["poses"].shape != (len(mech.bodies), 4, 4):
-            raise ValueError("its method or poses are not right")
+            raise ValueError("its method or the shape of its poses does not fit")
         rest = equilibrium_in(mech, header, arrays, Poses(mech, arrays["poses"]))
         return CondensedModel(mech, names, header["method"], rest)

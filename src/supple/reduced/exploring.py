@@ -26,7 +26,7 @@ from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array
-from supple.progress import telling
+from supple.progress import progress_callback
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import listed_names, reduce
 from supple.reduced.joints import separation
@@ -122,7 +122,7 @@ def explore(
     """
     names = _check_arguments(mech, end_effectors, max_error, reach, budget, seed)
     started = time.perf_counter()
-    with _executor_or_processes(executor) as pool, telling(f"exploring '{mech.name}'", progress) as tell:
+    with _executor_or_processes(executor) as pool, progress_callback(f"exploring '{mech.name}'", progress) as tell:
         search = _Search(mech, names, max_error, reach, pool, seed, checkpoint)
         search.add_directions(FIRST)
         while True:

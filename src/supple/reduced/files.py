@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from supple.engine import Equilibrium
-from supple.engine.assembly import Load, equations
-from supple.engine.statics import Acting
+from supple.engine.assembly import Acting, Load, equations
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
@@ -26,7 +25,7 @@ from supple.reduced.model import ReducedModel
 
 FORMAT, COLLECTION, VERSION = "supple-reduced-model", "supple-blended-model", 1
 LARGEST = 2**31
-"""Bytes that the arrays of a file may unpack to."""
+"""Largest size of a file's unpacked arrays, bytes."""
 ARRAYS = (
     "compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "motion_map", "coordinate_map",
     "basis", "cobasis", "wrenches", "q",
@@ -34,7 +33,7 @@ ARRAYS = (
 
 
 def save(model: ReducedModel, path: str | PathLike[str]) -> None:
-    """Writes a model, its mechanism and the equilibrium it was made at."""
+    """Writes a model, its mechanism and its equilibrium."""
     header, arrays = _packed(model)
     write(path, {"format": FORMAT, "version": VERSION, **header}, model.mechanism, arrays)
 
@@ -53,7 +52,7 @@ def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
 
 
 def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Words and arrays of a model, without its mechanism."""
+    """Header and arrays of a model, without its mechanism."""
     header: dict[str, Any] = {
         "end_effectors": model.end_effectors,
         "rank": model.rank,
@@ -83,13 +82,13 @@ def write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, ar
 
 
 def load(path: str | PathLike[str]) -> ReducedModel:
-    """Reads what `save` wrote; anything else raises `MechanismError`."""
+    """Reads a file that `save` wrote. Raises `MechanismError` for any other file."""
     with opened(path, FORMAT, "reduced model", "supple.reduce") as (mech, header, arrays):
         return _model(mech, header, arrays)
 
 
 def load_blended(path: str | PathLike[str]) -> BlendedModel:
-    """Reads what `save_blended` wrote; anything else raises `MechanismError`."""
+    """Reads a file that `save_blended` wrote. Raises `MechanismError` for any other file."""
     with opened(path, COLLECTION, "blended model", "supple.blend or supple.explore") as (mech, header, arrays):
         models = []
         for i, own in enumerate(header["models"]):
@@ -104,7 +103,8 @@ def load_blended(path: str | PathLike[str]) -> BlendedModel:
 def opened(
     path: str | PathLike[str], wanted: str, what: str, maker: str
 ) -> Iterator[tuple[Mechanism, dict[str, Any], dict[str, Any]]]:
-    """Mechanism, header and arrays of a file of this format; errors while they are used are the file's."""
+    """Mechanism, header and arrays of a file of this format. Errors inside the `with` block are reported as a damaged
+    file."""
     where = fspath(path)
     arrays = _read(where, what)
     try:
@@ -162,7 +162,7 @@ def check_array(arrays: dict[str, Any], name: str) -> None:
 
 
 def equilibrium_in(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any], poses: Poses) -> Equilibrium:
-    """The equilibrium that the model was made at, as far as a linearisation needs it."""
+    """The equilibrium of the model, with the fields that a linearisation needs."""
     for a in header["loads"]:
         if mech.frame(a["name"])[0] != a["body"] or a["body"] < 0:
             raise ValueError(f"the load on '{a['name']}' does not fit the mechanism")

@@ -1,26 +1,22 @@
-"""Reduced models of mechanisms that float: made with the base held, then set free."""
+"""Reduced models of mechanisms with a free base: reduced with the base fixed, then released."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import linearised
-from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
-from supple.mechanism.axes import axis_names, per_axis
-from supple.mechanism.kinematics import inertias
-from supple.mechanism.record import Array
+from supple.mechanism.axes import axis_names
+from supple.mechanism.projected import projected_mass
 from supple.reduced.model import ReducedModel
+from supple.reduced.published import floating_mass
 
 
 def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
-    """The same model with its base set free: the base's twist comes last, the others are seen from it.
+    """The model of a mechanism with a free base, from the one with the base fixed.
 
-    With xi_rel = xi - Ad xi_base, elastic energy is that of xi_rel, and every link moves by its map of xi_rel
-    and rigidly with the base.
+    The base becomes the last end effector. With xi_rel = xi - Ad xi_base, the elastic energy is that of xi_rel, and the
+    motion of every link is its map of xi_rel plus the rigid motion with the base.
     """
     e, k, n = len(model.end_effectors), model.modes, len(model.stiffness)
     home = spatial.inverse(model.rest_poses[base])
@@ -41,17 +37,16 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     free = mech.joint(next(axis for axis in names if axis not in kept))
     q[[names.index(a) for a in free.axes]] = free.reference
     q[rows] = model.q
-    # the base's own joint turns with the base
+    # coordinates of the base's free joint
     frame = spatial.inverse(model.rest_poses[base]) @ model.rest_poses.of(free.child) @ free.pose_child
     own = np.linalg.inv(free.twist_jacobian(free.reference)) @ spatial.adjoint(spatial.inverse(frame)) @ rigid
     sign = 1.0 if free.child == base else -1.0
     turns[[names.index(a) for a in free.axes]] = sign * free.increments(free.reference) @ own
 
-    lift = np.zeros((n + 6, n))  # back from displacements seen from a held base
+    lift = np.zeros((n + 6, n))  # back from displacements seen from a fixed base
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
-    mass = np.einsum("bim,bij,bjn->mn", motion, inertias(mech), motion, optimize=True)
-    mass += turns.T @ (per_axis(mech, "armature")[:, None] * turns)
+    mass = projected_mass(mech, motion, turns)
     pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
     basis = np.zeros((n + 6, model.basis.shape[1] + 6))
     basis[:, :-6] = lift @ model.basis
@@ -59,7 +54,7 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     basis[6 * e : 6 * e + 6, -6:] = np.eye(6)
     cobasis = np.concatenate([model.cobasis @ pick, rigid])
     if model.mass_kind == "accelerability":
-        mass = _published_mass(mech, (*model.end_effectors, base), model.method, cobasis)
+        mass = floating_mass(mech, (*model.end_effectors, base), model.method, cobasis)
     admissible = basis @ cobasis
     maps = [np.concatenate([m, np.zeros((*m.shape[:2], 6))], axis=2) for m in (model.twist_map, model.wrench_map)]
     return ReducedModel(
@@ -86,13 +81,3 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
         free_base=base,
     )
 
-
-def _published_mass(mech: Mechanism, names: Sequence[str], method: str, cobasis: Array) -> Array:
-    """(n, n): the published mass, the projected inverse inverted again, of a mechanism whose base is free."""
-    if method == "recursion":
-        raise MechanismError(f"'{mech.name}' floats, and the recursion has no mass for that; use mass='consistent'")
-    linear = linearised(mech)
-    tips = linear.jacobian_of(names) @ linear.free
-    inverse = np.linalg.inv(cobasis @ tips @ np.linalg.solve(linear.mass, tips.T) @ cobasis.T)
-    mass: Array = cobasis.T @ inverse @ cobasis
-    return mass

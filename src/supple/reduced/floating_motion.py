@@ -1,4 +1,4 @@
-"""A reduced model whose base moves: its own coordinates as seen from the base, and the momentum of the whole."""
+"""Time stepping of a reduced model on a moving base: coordinates relative to the base, and the total momentum."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ class Mount:
 
 
 class FloatingMotion:
-    """A linear model on a moving base. Links stand at base @ rest @ exp(Phi y), y as seen from the base, and move with
-    their own consistent mass, so that the momentum is exactly that of all links. Gravity acts on every link.
+    """A linear model on a moving base.
 
-    `decouple()` turns it into the published variant (FORK-1S, 6.1): the base is a rigid body with the mass and inertia
-    of all links at rest, and feels the model only through external forces.
+    Links have the poses base @ rest @ exp(Phi y), with coordinates y relative to the base. The mass matrix is that of
+    all links in this motion, so that the momentum is exactly theirs. Gravity acts on every link.
+
+    `decouple()` switches to the published variant (FORK-1S, 6.1): the base is a rigid body with the mass and inertia of
+    all links in the reference pose, and only external forces couple it to the model.
     """
 
     failure = NOT_FINITE
@@ -40,20 +42,20 @@ class FloatingMotion:
     def __init__(self, model: ReducedModel, dt: float, reconstruction: str, corrections: int, threads: int) -> None:
         assert model.free_base is not None
         self.model = model
-        self._still = LinearMotion(model, dt, reconstruction, corrections, threads)  # shows links with the base at rest
+        self._fixed = LinearMotion(model, dt, reconstruction, corrections, threads)  # links with the base at its start
         self._m = m = model.basis.shape[1] - 6
-        self._own_basis = basis = _separated(model)
+        self._own_basis = basis = _basis_by_end_effector(model)
         self._to_model = model.cobasis[:m] @ basis
-        """(m, m): the model's coordinates from those used here."""
+        """(m, m): the model's coordinates z from the coordinates y used here."""
         mech = model.mechanism
         self._home = np.array(model.rest_poses[model.free_base])
         self._rest = spatial.inverse(self._home) @ model.rest_poses.array
-        self._links: Array = _clean(model.motion_map @ basis)
-        turns = _clean(model.coordinate_map @ basis)
+        self._links: Array = _without_rounding(model.motion_map @ basis)
+        turns = _without_rounding(model.coordinate_map @ basis)
         small = [basis.T @ matrix @ basis for matrix in (model.damping, model.stiffness)]
         armature = turns.T @ (per_axis(mech, "armature")[:, None] * turns)
         held = basis.T @ model.mass @ basis
-        parts = [np.ascontiguousarray(_clean((each + each.T) / 2)) for each in (*small, armature, held)]
+        parts = [np.ascontiguousarray(_without_rounding((each + each.T) / 2)) for each in (*small, armature, held)]
         core = _core.FloatingCore(*parts, mech.gravity, self._home, dt, m)
         for body, rest, link in zip(mech.bodies, self._rest, self._links, strict=True):
             core.add_link(rest, body.mass, body.centre, np.ascontiguousarray(body.inertia), np.ascontiguousarray(link))
@@ -61,12 +63,12 @@ class FloatingMotion:
             core.add_tip(*mech.frame(name))
         self._bounds = bounds(model)
         for row, at, lower, upper in self._bounds:
-            core.add_bound(np.ascontiguousarray(_clean(row @ basis)), at, lower, upper)
+            core.add_bound(np.ascontiguousarray(_without_rounding(row @ basis)), at, lower, upper)
         core.prepare()
-        self.core = _Shown(core, self)
+        self.core = _CoreWithLinks(core, self)
 
     def decouple(self) -> None:
-        """The published variant, from here on."""
+        """Switches to the published variant without inertial coupling of base and end effectors."""
         self.core.decouple()
 
     @property
@@ -76,11 +78,11 @@ class FloatingMotion:
         return momentum
 
     def set_base_velocity(self, twist: Array) -> None:
-        """Gives the base a twist (6,) in its own frame; links keep their motion relative to it."""
+        """Sets the base's twist (6,), in its own frame; links keep their motion relative to it."""
         self.core.set_twist(twist)
 
     def set_mount(self, mount: Mount | None) -> None:
-        """Springs that hold the base on a pose."""
+        """Attaches the base to a pose by springs and dampers; None releases it."""
         none = np.zeros(6)
         if mount is None:
             self.core.set_mount(False, self._home, none, none)
@@ -88,30 +90,30 @@ class FloatingMotion:
             self.core.set_mount(True, mount.pose, mount.stiffness, mount.damping)
 
     def set_targets(self, targets: dict[str, float]) -> None:
-        still = self._still
-        still.set_targets(targets)
-        self.core.set_targets(np.linalg.solve(self._to_model, still.goal[: self._m]), still.offsets)
-        for i, at in enumerate(still.bounds_at):
+        fixed = self._fixed
+        fixed.set_targets(targets)
+        self.core.set_targets(np.linalg.solve(self._to_model, fixed.goal[: self._m]), fixed.offsets)
+        for i, at in enumerate(fixed.bounds_at):
             self.core.set_bound_at(i, at)
 
     @property
     def tips(self) -> tuple[Array, Array]:
         xi = self._own[: 6 * len(self.model.end_effectors)].reshape(-1, 6)
         rates = (self._own_basis @ self.core.v)[: xi.size].reshape(-1, 6)
-        poses = self.model.end_effector_poses @ spatial.exp(xi)  # where the base was
+        poses = self.model.end_effector_poses @ spatial.exp(xi)  # with the base at its start
         own = (spatial.right_jacobian(xi) @ rates[..., None])[..., 0]
         seen = spatial.adjoint(spatial.inverse(spatial.inverse(self._home) @ poses)) @ self.core.twist
         return self._carried @ poses, own + seen
 
     @property
     def _own(self) -> Array:
-        """(n,) displacement as seen from the base."""
-        own: Array = self._own_basis @ self.core.y + self._still.shift
+        """(n,) displacement relative to the base."""
+        own: Array = self._own_basis @ self.core.y + self._fixed.shift
         return own
 
     @property
     def _carried(self) -> Array:
-        """(4, 4) the base's motion since the start, world."""
+        """(4, 4) motion of the base since the start, in world axes."""
         carried: Array = self.core.base @ spatial.inverse(self._home)
         return carried
 
@@ -128,7 +130,7 @@ class FloatingMotion:
 
     @property
     def velocities(self) -> Array:
-        twists = self._links @ self.core.y + self._still.offsets
+        twists = self._links @ self.core.y + self._fixed.offsets
         own = (spatial.right_jacobian(twists) @ (self._links @ self.core.v)[..., None])[..., 0]
         carried = spatial.adjoint(spatial.inverse(self._rest @ spatial.exp(twists))) @ self.core.twist
         velocities: Array = own + carried
@@ -136,12 +138,12 @@ class FloatingMotion:
 
     @property
     def coordinates(self) -> Array:
-        self.show()
-        q = self._still.coordinates.copy()
+        self.update_links()
+        q = self._fixed.coordinates.copy()
         mech, start = self.model.mechanism, 0
         for joint in mech.joints:
             if joint.kind == "free" and "world" in (joint.parent, joint.child):
-                ends = [np.eye(4) if n == "world" else self._carried @ self._still.core.poses[mech.body_index(n)]
+                ends = [np.eye(4) if n == "world" else self._carried @ self._fixed.core.poses[mech.body_index(n)]
                         for n in (joint.parent, joint.child)]  # fmt: skip
                 across = spatial.inverse(ends[0] @ joint.pose_parent) @ ends[1] @ joint.pose_child
                 q[start : start + 6] = joint.coordinates(across)[0]
@@ -150,8 +152,8 @@ class FloatingMotion:
 
     @property
     def gaps(self) -> Array:
-        self.show()
-        return self._still.gaps
+        self.update_links()
+        return self._fixed.gaps
 
     @property
     def state(self) -> tuple[Array, ...]:
@@ -162,22 +164,22 @@ class FloatingMotion:
             raise MechanismError("this state was saved by a simulation of another model")
         self.core.set_state(*state, time)
 
-    def show(self) -> None:
-        """Links at the present coordinates, the base at rest."""
+    def update_links(self) -> None:
+        """Updates the links' poses at the present coordinates, with the base at its start."""
         none = np.zeros(6)
         own, rates = (np.concatenate([self._to_model @ part, none]) for part in (self.core.y, self.core.v))
-        self._still.core.set_state(own, rates, self.core.time)
-        self._still.core.update()
+        self._fixed.core.set_state(own, rates, self.core.time)
+        self._fixed.core.update()
 
     @property
     def poses(self) -> Array:
-        """(bodies, 4, 4) of the links last shown, where the base is now."""
-        poses: Array = self._carried @ self._still.core.poses
+        """(bodies, 4, 4) world poses of the links as of the last update, moved with the base."""
+        poses: Array = self._carried @ self._fixed.core.poses
         return poses
 
 
-class _Shown:
-    """The compiled motion, with the links shown by the model at rest."""
+class _CoreWithLinks:
+    """The compiled stepping, with poses of links from the motion with a fixed base."""
 
     def __init__(self, core: Any, motion: FloatingMotion) -> None:
         self._core, self._motion = core, motion
@@ -187,32 +189,35 @@ class _Shown:
         return getattr(self._core, name)
 
     def update(self) -> None:
-        self._motion.show()
+        self._motion.update_links()
 
     @property
     def poses(self) -> Array:
         return self._motion.poses
 
 
-def _separated(model: ReducedModel) -> Array:
-    """(n, m) basis of the displacements seen from the base. Where end effectors move independently of each other, each
-    has columns of its own, so that the legs of a walking robot stay apart in all matrices."""
+def _basis_by_end_effector(model: ReducedModel) -> Array:
+    """(n, m) basis of the displacements relative to the base.
+
+    Where end effectors move independently of each other, each gets columns of its own. The matrices of a walking robot
+    are then block diagonal in its legs.
+    """
     e, m = len(model.end_effectors) - 1, model.basis.shape[1] - 6
     basis = model.basis[:, :m]
     parts = [slice(6 * i, 6 * i + 6) for i in range(e)] + ([slice(6 * e + 6, None)] if model.modes else [])
-    found = []
+    bases = []
     for part in parts:
         left, sizes, _ = np.linalg.svd(basis[part], full_matrices=False)
-        found.append(left[:, sizes > 1e-9 * sizes.max(initial=0.0)])
-    if sum(each.shape[1] for each in found) != m:
+        bases.append(left[:, sizes > 1e-9 * sizes.max(initial=0.0)])
+    if sum(each.shape[1] for each in bases) != m:
         return basis
     result, start = np.zeros_like(basis), 0
-    for part, each in zip(parts, found, strict=True):
+    for part, each in zip(parts, bases, strict=True):
         result[part, start : start + each.shape[1]] = each
         start += each.shape[1]
     return result
 
 
-def _clean(values: Array) -> Array:
-    """The same numbers, those that are rounding made zero."""
+def _without_rounding(values: Array) -> Array:
+    """The same numbers, with rounding errors (below 1e-11 of the largest) set to zero."""
     return np.where(np.abs(values) > 1e-11 * np.abs(values).max(initial=0.0), values, 0.0)

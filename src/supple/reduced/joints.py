@@ -1,4 +1,4 @@
-"""Joint by joint: how far shown links come apart, and the tables for following joints exactly."""
+"""Separation of joints, and the data that the core needs to reconstruct links from joint coordinates."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from supple.reduced.model import ReducedModel, held_base
 
 @dataclass(frozen=True)
 class Separation:
-    """How far joints have come apart."""
+    """Distances between the attachment points of joints."""
 
     joints: dict[str, float]
-    """Distance between the attachment points of each joint, m; along a slide it does not count."""
+    """Distance for each joint, m, without the part that the joint's own axes (slides) allow."""
     total: float
-    """Their sum over the mechanism's radius."""
+    """The sum of the distances, divided by the mechanism's radius."""
 
 
 def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Separation:
-    """Separation of every joint at poses (bodies, 4, 4) of the bodies; what a joint's own freedom explains is looked
-    for from its coordinates in `near` (axes,), by default the reference."""
+    """Separation of every joint at poses (bodies, 4, 4) of the bodies.
+
+    The part that a joint's own axes allow does not count. Its search starts from the coordinates `near` (axes,), by
+    default the reference.
+    """
     index = [[mech.body_index(j.parent), mech.body_index(j.child)] for j in mech.joints]
     world = np.concatenate([poses, np.eye(4)[None]])  # index -1 is the world
     ends = np.array(index).reshape(-1, 2)
@@ -35,31 +38,33 @@ def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Sepa
     apart = on_child[:, :3, 3] - on_parent[:, :3, 3]
     near = per_axis(mech, "reference") if near is None else near
     starts = [near[part] for part in axis_slices(mech)]
-    bent: dict[int, list[int]] = {}  # by their number of axes
+    curved: dict[int, list[int]] = {}  # indices of joints by their number of axes
     for i, joint in enumerate(mech.joints):
         slides = joint.twists[:, :3]
         if not slides.any():
             continue
-        # what the joint's own freedom explains does not count
-        if _bent(joint) and max(joint.blocks) == 1:
-            bent.setdefault(len(slides), []).append(i)
-        elif _bent(joint):
+        if _moves_on_curve(joint) and max(joint.blocks) == 1:
+            curved.setdefault(len(slides), []).append(i)
+        elif _moves_on_curve(joint):
             apart[i] = joint.coordinates(spatial.inverse(on_parent[i]) @ on_child[i], starts[i])[1][:3]
         else:
             allowed = np.linalg.qr(on_parent[i, :3, :3] @ slides[slides.any(axis=1)].T)[0]
             apart[i] -= allowed @ (allowed.T @ apart[i])
-    for which in bent.values():
-        found = spatial.inverse(on_parent[which]) @ on_child[which]
+    for which in curved.values():
+        displacements = spatial.inverse(on_parent[which]) @ on_child[which]
         twists = np.array([mech.joints[i].twists for i in which])
-        apart[which] = _left_over(twists, np.array([starts[i] for i in which]), found)[:, :3]
+        apart[which] = _remaining_twists(twists, np.array([starts[i] for i in which]), displacements)[:, :3]
     sizes = np.linalg.norm(apart, axis=1)
     names = [j.name for j in mech.joints]
     return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
 
 
-def _left_over(twists: Array, q: Array, displacements: Array) -> Array:
-    """Twists (n, 6) that are left where n joints of k single axes (n, k, 6) come nearest to displacements (n, 4, 4),
-    from coordinates q (n, k): what `Joint.coordinates` finds, for all of them at once."""
+def _remaining_twists(twists: Array, q: Array, displacements: Array) -> Array:
+    """Twists (n, 6) between displacements (n, 4, 4) and the nearest ones that n joints of k single axes can make.
+
+    Gauss-Newton from coordinates q (n, k), as in `Joint.coordinates`, for all joints at once; `twists` (n, k, 6) are
+    their axes.
+    """
     columns = np.zeros((*q.shape, 6))
     for _ in range(50):
         reached = np.broadcast_to(np.eye(4), displacements.shape)
@@ -74,9 +79,11 @@ def _left_over(twists: Array, q: Array, displacements: Array) -> Array:
     return left
 
 
-def _bent(joint: Joint) -> bool:
-    """Whether what a joint's slides reach is more than a plane or line fixed to its parent: turns off the joint's
-    origin, and slides that earlier turns carry with them."""
+def _moves_on_curve(joint: Joint) -> bool:
+    """Whether the child's attachment point can leave the line or plane, fixed to the parent, of the joint's slides.
+
+    It can where an axis of rotation does not pass through the joint's origin, and where a slide follows a rotation.
+    """
     turned = np.zeros((0, 3))
     for twist in joint.twists:
         along, about = twist[:3], twist[3:]
@@ -87,7 +94,7 @@ def _bent(joint: Joint) -> bool:
 
 
 def add_joints(core: Any, model: ReducedModel) -> None:
-    """Hands the core the tree, the loops, and how joint coordinates answer to errors of tips and loops."""
+    """Gives the core the tree, the loops, and the responses of joint coordinates to errors of tips and loops."""
     mech, topology = model.mechanism, model.mechanism.topology
     starts = [part.start for part in axis_slices(mech)]
     shown: dict[int, tuple[int, Array]] = {-1: (-1, np.eye(4))}
@@ -121,7 +128,7 @@ def add_joints(core: Any, model: ReducedModel) -> None:
 
 
 def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
-    """First axis and twists of each exponential, in order; X^-1 takes them backwards with the opposite sign."""
+    """First axis and twists of each exponential of X(q), in order; for X^-1 in reverse order with the opposite sign."""
     result, start = [], 0
     for size in joint.blocks:
         result.append((start, joint.twists[start : start + size]))
@@ -130,9 +137,9 @@ def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
 
 
 def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
-    """Per unit gap of each loop: increments of every coordinate (axes, 6 loops) and twists of the end effectors
-    (6e, 6 loops), of the mechanism giving way to the gap with nothing else acting."""
-    mech, linear = model.mechanism, model.linear
+    """Static response to a unit gap in each loop, without other loads: increments of every coordinate (axes, 6 loops),
+    and twists of the end effectors (6e, 6 loops)."""
+    mech, linear = model.mechanism, model.linearisation
     core, loops = linear.equations.core, mech.topology.loops
     e = len(model.end_effectors)
     if not loops:

@@ -1,4 +1,4 @@
-"""The reduced model: a whole mechanism as a small dense system of its end effectors."""
+"""The reduced model: a small dense linear system in the twists of a mechanism's end effectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from supple import spatial
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linear import Linear, linearised
+from supple.engine.linearisation import Linearisation, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from supple.reduced.motion import Motion
 
 class Model(ABC):
-    """What a `ReducedSimulation` needs of a model: a mechanism seen from its end effectors."""
+    """Interface of the models that a `ReducedSimulation` takes: linear, blended and condensed ones."""
 
     mechanism: Mechanism
     end_effectors: tuple[str, ...]
 
     @abstractmethod
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
-        """The model moving in time by steps of `dt` seconds."""
+        """The state of the model and its time stepping by `dt` seconds."""
 
     @property
     def acting(self) -> dict[str, tuple[Array, bool]]:
-        """Wrenches (6,) that act from the start, by end effector, and whether they are in world axes."""
+        """Loads that act at the start, by end effector: wrench (6,), and whether it is in world axes."""
         return {}
 
     def index(self, end_effector: str) -> int:
-        """Position of an end effector."""
+        """Index of an end effector."""
         if end_effector in self.end_effectors:
             return self.end_effectors.index(end_effector)
         self.mechanism.frame(end_effector)  # raises for names that do not exist at all
@@ -50,50 +50,53 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class ReducedModel(Model):
-    """A linear model of e end effectors (6e twists) and k added modes, n = 6e + k numbers in all.
+    """A linear model with n = 6e + k coordinates: the twists of e end effectors, then k fixed-interface modes.
 
-    Twists and wrenches are linear then angular, in the end effector's own axes: at displacement xi it stands at
-    `pose @ exp(xi)`, and the wrench that holds it there is Jr(xi)^-T (b + K xi), which does no work around a cycle.
-    With a free base the base is the last end effector.
+    Twists and wrenches are linear part first, in the end effector's own axes. At displacement xi the end effector has
+    the pose H exp(xi), where H is its pose in the linearised state. The wrench that holds it there is
+    Jr(xi)^-T (b + K xi), with Jr the right Jacobian of exp. It is the gradient of the energy b^T xi + 1/2 xi^T K xi and
+    does no net work around a cycle.
     """
 
     mechanism: Mechanism
     end_effectors: tuple[str, ...]
     """Names of bodies or sites; a free base is the last one."""
     compliance: Array
-    """(n, n): displacement per unit load; zero where nothing can move (and for a free base, which is held)."""
+    """(n, n): displacement xi per unit of its generalised force, Jr(xi)^T wrench - b; symmetric, also under load. Zero
+    for inadmissible directions (and for a free base, which counts as held here)."""
     stiffness: Array
-    """(n, n): symmetric; N/m, N/rad, N m/rad. The pseudo-inverse of the compliance in the admissible space."""
+    """K (n, n): symmetric; N/m, N/rad, N m/rad. The pseudo-inverse of the compliance in the admissible space."""
     damping: Array
-    """(n, n)"""
+    """(n, n): symmetric; N s/m, N s/rad, N m s/rad."""
     mass: Array
-    """(n, n)"""
+    """(n, n): symmetric; kg, kg m, kg m^2."""
     twist_map: Array
-    """(bodies, 6, 6e): every link's twist per unit end-effector wrench."""
+    """(bodies, 6, 6e): every link's twist per unit end-effector wrench; the end effectors' rows are `compliance`."""
     wrench_map: Array
-    """(bodies, 6, 6e): the wrench that arrives at every link, per unit end-effector wrench."""
+    """(bodies, 6, 6e): change of the wrench that every link hands on towards the world, its own load included, in the
+    link's own axes, per unit end-effector wrench."""
     motion_map: Array
     """(bodies, 6, n): every link's twist per unit displacement of the model."""
     coordinate_map: Array
     """(axes, n): increments of every joint's coordinates, in the order of `mech.joints`, per unit displacement."""
     basis: Array
-    """(n, m): the admissible displacements; those of the end effectors are basis @ z."""
+    """P (n, m): admissible displacements are P z."""
     cobasis: Array
     """(m, n): z of an admissible displacement; cobasis @ basis is the identity."""
     rank: int
-    """Dimension of the end effectors' admissible twists: their mobility at this pose."""
+    """Dimension of the space of admissible twists: the end effectors' mobility at this pose."""
     modes: int
     """k, the number of added fixed-interface modes."""
     rest_poses: Poses
-    """World poses of every body where the model was made."""
+    """World poses of every body in the linearised state."""
     wrenches: Array
-    """(6e,) the equilibrium wrenches b on the end effectors, in their own axes."""
+    """b (6e,): the loads on the end effectors in the linearised state, in their own axes."""
     q: Array
-    """(axes,) joint coordinates where the model was made."""
+    """(axes,) joint coordinates in the linearised state."""
     method: str
     mass_kind: str
     at: Equilibrium | None = field(repr=False)
-    """The equilibrium the model was made at; None for the reference pose, taken as held."""
+    """The equilibrium of the linearisation; None for the reference pose, which counts as an equilibrium."""
     free_base: str | None = None
     """Name of the base if nothing holds it."""
 
@@ -101,24 +104,28 @@ class ReducedModel(Model):
         lock(tuple(vars(self).values()))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle and copy: without the core's equations, which `linear` makes again."""
-        return {name: value for name, value in vars(self).items() if name != "linear"}
+        """For pickle and copy: without the core's equations, which `linearisation` builds again when needed."""
+        return {name: value for name, value in vars(self).items() if name != "linearisation"}
 
     @cached_property
     def end_effector_poses(self) -> Array:
-        """(e, 4, 4) world poses of the end effectors where the model was made."""
+        """(e, 4, 4) world poses of the end effectors in the linearised state."""
         return np.array([self.rest_poses[name] for name in self.end_effectors])
 
     @property
     def acting(self) -> dict[str, tuple[Array, bool]]:
-        """The loads of the equilibrium that the model was made at."""
+        """The loads of the linearised equilibrium."""
         loads = [load for load in (self.at.loads if self.at is not None else ()) if load.name in self.end_effectors]
         frames = {load.name: self.mechanism.frame(load.name)[1][:3, :3].T for load in loads if not load.world}
         return {load.name: (turned(frames.get(load.name, np.eye(3)), load.wrench), load.world) for load in loads}
 
     def tangent_stiffness(self, frame: str) -> Array:
-        """(6e, 6e): d wrench / d twist at the model's pose with the present loads held, either turning with the
-        end effectors (`frame="body"`) or fixed in world axes (`"world"`); both equal `stiffness` without load."""
+        """(6e, 6e): change of the wrench that holds the end effectors, in their own axes, per unit twist from the
+        model's pose.
+
+        The present loads either turn with the end effectors (`frame="body"`) or keep their direction in the world
+        (`"world"`). Without load both equal `stiffness`.
+        """
         e = len(self.end_effectors)
         result = np.array(self.stiffness[: 6 * e, : 6 * e])
         for i in range(e):
@@ -133,15 +140,30 @@ class ReducedModel(Model):
                 raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
         return result
 
+    def tangent_compliance(self, frame: str) -> Array:
+        """(6e, 6e): twist of the end effectors per unit of an additional wrench in their own axes, while the present
+        loads turn with them (`frame="body"`) or keep their direction in the world (`"world"`).
+
+        The inverse of `tangent_stiffness` in the admissible space; unsymmetric under most loads. Links follow by
+        `motion_map`. Without load both equal `compliance`.
+        """
+        basis = self.basis[: 6 * len(self.end_effectors), : self.basis.shape[1] - self.modes]
+        compliance: Array = basis @ np.linalg.solve(basis.T @ self.tangent_stiffness(frame) @ basis, basis.T)
+        return compliance
+
     @cached_property
-    def linear(self) -> Linear:
-        """The engine's linear system that the model was made from, a free base held."""
+    def linearisation(self) -> Linearisation:
+        """The engine's equations, linearised at the state of the model; a free base is fixed in them."""
         return linearised(held_base(self.mechanism)[0], self.at, turning=self.end_effectors)
 
     def target_effect(self, name: str) -> tuple[Array, Array, Array]:
-        """What a unit change of a set-point does with nothing else changed: displacement of the model (n,),
-        twists of every link (bodies, 6), increments of every joint's coordinates (axes,)."""
-        linear = self.linear
+        """Response to a unit change of a set-point, all loads unchanged.
+
+        Returns:
+            The displacement of the model (n,), the twists of every link (bodies, 6), and the increments of every
+            joint's coordinates (axes,).
+        """
+        linear = self.linearisation
         eqs = linear.equations
         rhs = np.zeros(eqs.core.unknowns)
         rows = np.array(eqs.core.axis_rows, dtype=int)
@@ -162,7 +184,7 @@ class ReducedModel(Model):
             torque = np.zeros(len(joint.axes))
             torque[at] = joint.stiffness[at] + (0.0 if curve is None else float(curve.slope(deflection)))
             own = slice(axis - at, axis - at + len(joint.axes))
-            # on rates of q; a rotation vector's rows are those of its increments
+            # the torque is conjugate to rates of q, the rows of a rotation vector to its increments
             rhs[rows[own]] = np.linalg.solve(joint.increments(linear.q[own]).T, torque)
         response = linear.solve(rhs[None])[0]
         twists = response[: 6 * len(self.mechanism.bodies)].reshape(-1, 6)
@@ -173,12 +195,12 @@ class ReducedModel(Model):
         return displacement, twists, increments
 
     def rest_target(self, name: str) -> float:
-        """Where a set-point stands in the model; at the reference pose, where that pose has it."""
-        eqs = self.linear.equations
+        """Value of a set-point in the linearised state; for a model of the reference pose, its value in that pose."""
+        eqs = self.linearisation.equations
         return eqs.targets[name] if name in eqs.targets else float(eqs.rest[eqs.sprung_axis(name)])
 
     def moved(self, increments: Array) -> Array:
-        """(axes,) coordinates of every joint, moved by increments from where the model was made."""
+        """(axes,) coordinates of every joint after increments from the linearised state."""
         q, start = self.q + increments, 0
         for joint in self.mechanism.joints:
             for size in joint.blocks:
@@ -195,9 +217,9 @@ class ReducedModel(Model):
 
     @cached_property
     def held_axes(self) -> list[int]:
-        """Where the coordinates of `linear` stand among those of the mechanism, which has a free base's too."""
+        """Indices of the coordinates of `linearisation` among those of the mechanism, which include a free base's."""
         index = {name: i for i, name in enumerate(axis_names(self.mechanism))}
-        return [index[name] for name in self.linear.equations.axis]
+        return [index[name] for name in self.linearisation.equations.axis]
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
         from supple.reduced.floating_motion import FloatingMotion
@@ -225,10 +247,11 @@ class ReducedModel(Model):
 
 
 def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:
-    """The mechanism with its free base fixed where it stands, and the base's name; itself and None without one.
+    """The mechanism with its free base fixed at the reference pose, and the base's name.
 
-    A free joint whose body is welded or otherwise held is none. What floats only in part, such as the loose object
-    in the file of a hand, cannot be told as one base and is refused.
+    Without a free base it returns the mechanism itself and None. A free joint whose body is held by something else (a
+    weld, for example) is not a free base. A mechanism of which only a part floats, such as the file of a hand with a
+    loose object, has no single base and is refused.
     """
     free = [i for i in mech.topology.tree if mech.joints[i].kind == "free"]
     free = [i for i in free if set(mech.joints[i].axes) <= set(mech.unheld)]

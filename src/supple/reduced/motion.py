@@ -1,4 +1,4 @@
-"""A model moving in time: what each kind of model gives a `ReducedSimulation`, and the linear one's."""
+"""Time stepping of models: the interface that a `ReducedSimulation` uses, and the stepping of linear models."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from supple.reduced.model import ReducedModel
 
 RECONSTRUCTIONS = ("twist", "joints")
 NOT_FINITE = "the reduced state is no longer finite; the load is too large for this model"
+UNSTABLE = (
+    "the reduced state is no longer finite: the linear model is unstable under its present loads. Its stiffness and "
+    "the loads' geometric stiffness do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
+    "Make a model at the present load, supple.reduce(mech, tips, at=supple.equilibrium(mech, loads)), "
+    "or use supple.condense"
+)
 
 
 class Motion(Protocol):
@@ -22,16 +28,18 @@ class Motion(Protocol):
 
     core: Any
     """Compiled: `set_wrench`, `set_handle`, `step(n, show)`, `update`, `poses`, `time`, `participant`."""
-    failure: str
-    """What it means if a step has no solution."""
+
+    @property
+    def failure(self) -> str:
+        """Why a step has no solution, for the error text."""
 
     def set_targets(self, targets: dict[str, float]) -> None:
-        """Set-points by name; those not named are back where the model has them."""
+        """Sets set-points by name; all others return to their value in the model."""
 
     @property
     def tips(self) -> tuple[Array, Array]:
-        """(e, 4, 4) world poses and (e, 6) body twists of the end effectors by the model's own state, whatever the
-        links show."""
+        """(e, 4, 4) world poses and (e, 6) body twists of the end effectors, from the model's state (not from the
+        reconstructed links)."""
 
     @property
     def displacement(self) -> Array:
@@ -39,7 +47,7 @@ class Motion(Protocol):
 
     @property
     def reach(self) -> float:
-        """How far the model is from where it was made; compared with itself only."""
+        """Distance from the linearised state, in units that only compare with themselves."""
 
     @property
     def velocities(self) -> Array:
@@ -51,27 +59,25 @@ class Motion(Protocol):
 
     @property
     def gaps(self) -> Array:
-        """(e + loops, 6) twists left at tips and loops by links that follow joints."""
+        """(e + loops, 6) twists from reconstructed end effectors to the model's, then gaps of the loops."""
 
     @property
     def state(self) -> tuple[Array, ...]:
-        """What `set_state` needs to go on to the same bits."""
+        """Arguments of `set_state` that reproduce this state to the last bit."""
 
     def set_state(self, state: tuple[Array, ...], time: float) -> None:
-        """Back to a state."""
+        """Returns to a state."""
 
 
 class LinearMotion:
-    """A linear model by steps of backward Euler in its admissible space."""
-
-    failure = NOT_FINITE
+    """A linear model by steps of linearly implicit Euler in its admissible space."""
 
     def __init__(self, model: ReducedModel, dt: float, reconstruction: str, corrections: int, threads: int) -> None:
         self.model, self.joints = model, reconstruction == "joints"
         basis, e = model.basis, len(model.end_effectors)
-        small = [basis.T @ matrix @ basis for matrix in (model.mass, model.damping, model.stiffness)]
+        self._matrices = [basis.T @ matrix @ basis for matrix in (model.mass, model.damping, model.stiffness)]
         bias = basis[: 6 * e].T @ model.wrenches
-        self.core = _core.ReducedCore(*(np.ascontiguousarray(matrix) for matrix in small), bias, dt)
+        self.core = _core.ReducedCore(*(np.ascontiguousarray(matrix) for matrix in self._matrices), bias, dt)
         for i, pose in enumerate(model.end_effector_poses):
             self.core.add_tip(pose, np.ascontiguousarray(basis[6 * i : 6 * i + 6]))
         self._links = np.ascontiguousarray(model.motion_map @ basis)
@@ -85,11 +91,37 @@ class LinearMotion:
         self._effects: dict[str, tuple[Array, Array, Array]] = {}
         self._turns = np.zeros(len(model.q))
         self.goal = np.zeros(basis.shape[1])
-        """(m,) where the set-points hold the model's coordinates."""
+        """(m,) coordinates at which the springs are unloaded, given the set-points."""
         self.offsets = np.zeros((len(model.mechanism.bodies), 6))
-        """Twists of the links by set-points alone."""
+        """(bodies, 6) twists of the links due to set-points, with the end effectors fixed."""
         self.shift = np.zeros(len(model.stiffness))
-        """(n,) displacement by motors where springs let nothing move."""
+        """(n,) displacement due to motors in directions that are inadmissible for springs."""
+
+    @property
+    def failure(self) -> str:
+        """Why a step has no solution."""
+        rate = self.growth_rate
+        if not rate > 0:
+            return NOT_FINITE
+        at = self.model.at
+        unstable = at is not None and not at.stable
+        return UNSTABLE.format(
+            seconds=1 / rate, equilibrium="; the equilibrium that it was made at is unstable" if unstable else ""
+        )
+
+    @property
+    def growth_rate(self) -> float:
+        """1/s: largest real part of the eigenvalues of M y'' + D y' + (K + K_g) y = 0, with the geometric stiffness K_g
+        of the present loads. Positive where the linear model itself, not its time stepping, is unstable. Zero where
+        it is stable, but for rounding; handles are not counted."""
+        mass, damping, stiffness = self._matrices
+        total = stiffness + self.core.geometric_stiffness()
+        m = len(mass)
+        inverse = np.linalg.inv(mass)
+        rates = np.linalg.eigvals(np.block([[np.zeros((m, m)), np.eye(m)], [-inverse @ total, -inverse @ damping]]))
+        rounding = 1e-10 * np.abs(rates).max(initial=0.0)
+        rate = float(rates.real.max(initial=0.0))
+        return rate if rate > rounding else 0.0
 
     def set_targets(self, targets: dict[str, float]) -> None:
         model = self.model
@@ -109,7 +141,7 @@ class LinearMotion:
         self._turns, self.offsets = increments, twists
         self.goal = model.cobasis @ displacement
         self.core.set_offsets(twists, increments if self.joints else np.zeros(0), self.goal)
-        shift = displacement - model.basis @ self.goal  # motors move tips also where springs let nothing move
+        shift = displacement - model.basis @ self.goal
         if not np.array_equal(shift, self.shift):
             self.shift = shift
             for i in range(len(model.end_effectors)):
@@ -120,7 +152,7 @@ class LinearMotion:
 
     @property
     def bounds_at(self) -> list[float]:
-        """Where each limited coordinate stands at y = 0, with the present set-points."""
+        """Value of each limited coordinate at y = 0, with the present set-points."""
         return [at + float(row @ self.shift) + turned for (row, at, _, _), turned in
                 zip(self._bounds, limited(self.model, self._turns), strict=True)]  # fmt: skip
 
@@ -171,16 +203,18 @@ class LinearMotion:
 
 
 def bounds(model: ReducedModel) -> list[tuple[Array, float, float, float]]:
-    """What limits bound: how each limited coordinate or coupling answers to the model's displacement (n,), where it
-    stands in the model, and its limits; rad or m. Joint coordinates are linear in the displacement."""
+    """Joint coordinates and couplings that have limits, as linear functions of the model's displacement.
+
+    For each: its change per displacement (n,), its value in the linearised state, and its limits; rad or m.
+    """
     rows = limited(model, model.coordinate_map)
-    stands = limited(model, model.q)
+    values = limited(model, model.q)
     return [(np.asarray(row), float(at), lower, upper) for row, at, (lower, upper) in
-            zip(rows, stands, (limits for _, _, limits in _limits(model)), strict=True)]  # fmt: skip
+            zip(rows, values, (limits for _, _, limits in _limits(model)), strict=True)]  # fmt: skip
 
 
 def limited(model: ReducedModel, per_axis: Array) -> list[Any]:
-    """Numbers (axes, ...) of the coordinates, taken together as limits take them."""
+    """Combinations of an array (axes, ...) over coordinates, one for each limited coordinate or coupling."""
     return [coefficients @ per_axis[axes] for axes, coefficients, _ in _limits(model)]
 
 

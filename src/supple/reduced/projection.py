@@ -1,4 +1,4 @@
-"""Reduction by projection: the engine's tangent solved for unit wrenches. Any topology, preloaded or not."""
+"""Reduction by projection: solve the engine's tangent for unit wrenches. Any topology, with or without preload."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple import spatial
-from supple.engine.linear import Linear
+from supple.engine.linearisation import Linearisation
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 
 
-def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
+def projection(linear: Linearisation, end_effectors: Sequence[str]) -> Maps:
     """Solves [[K, G^T], [G, 0]] [Xi; *] = [E; 0], where E puts unit wrenches on the end effectors."""
     mech, core = linear.mechanism, linear.equations.core
     nb = len(mech.bodies)
@@ -31,19 +31,20 @@ def projection(linear: Linear, end_effectors: Sequence[str]) -> Maps:
     return Maps(compliance, twists, _wrenches(linear, response), response[:, core.axis_rows].T)
 
 
-def _wrenches(linear: Linear, response: Array) -> Array:
-    """What each body hands on towards the world: the sum over the joints that hold it, in its own frame."""
+def _wrenches(linear: Linearisation, response: Array) -> Array:
+    """(bodies, 6, 6e): wrench that each body hands on towards the world, in its own frame: the sum of the reactions of
+    the joints that support it."""
     mech, topology, core = linear.mechanism, linear.mechanism.topology, linear.equations.core
-    holders = [(int(j), b) for b, j in enumerate(topology.joint)]
-    holders += [(j, mech.body_index(mech.joints[j].child)) for j in topology.loops]
+    supports = [(int(j), b) for b, j in enumerate(topology.joint)]
+    supports += [(j, mech.body_index(mech.joints[j].child)) for j in topology.loops]
     wrenches = np.zeros((len(mech.bodies), 6, len(response)))
     starts = core.lambda_rows
-    for j, body in holders:
+    for j, body in supports:
         if body < 0:
             continue
         joint = mech.joints[j]
-        carried = response[:, starts[j] : starts[j] + 6].T
+        reaction = response[:, starts[j] : starts[j] + 6].T
         frame = spatial.inverse(linear.poses.array[body]) @ linear.poses.of(joint.child) @ joint.pose_child
         sign = -1.0 if joint.parent == mech.bodies[body].name else 1.0
-        wrenches[body] += sign * spatial.adjoint(spatial.inverse(frame)).T @ carried
+        wrenches[body] += sign * spatial.adjoint(spatial.inverse(frame)).T @ reaction
     return wrenches

@@ -1,9 +1,8 @@
-"""The recursion of FORK-1S (algorithms 1 and 2): compliances from the base outwards, wrenches from the end
-effectors inwards.
+"""The recursion of FORK-1S (algorithms 1 and 2): a pass outwards for compliances, a pass inwards for wrenches.
 
-The springs' tangent is that of the unloaded reference pose. Exact on trees, and on loops with every end effector
-at or beyond the link that closes them (`docs/recursion.md`); `ignored_merges` names the loops where it is not.
-Bodies are indices, the world is -1: arrays over bodies have a last entry for the world.
+The springs' tangent is that of the unloaded reference pose. The recursion is exact on trees, and on loops if every
+end effector is at or beyond the link that closes the loop (`docs/theory/recursion.md`); `ignored_merges` names the
+loops for which it is not. Bodies are indices, and the world is -1: arrays over bodies have a last entry for the world.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.errors import MechanismError, listed
-from supple.mechanism import Joint, Mechanism
+from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.reduced.maps import Maps
 from supple.reduced.paths import Paths, paths
@@ -29,8 +28,8 @@ PROJECTION = "use method='projection'"
 def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     """All maps at the reference pose by chaining, splitting and merging.
 
-    A rotation vector's increments turn it in its own frame, as everywhere in the engine. Where a loop's wrenches are
-    statically indeterminate (redundant constraints) the wrench maps are the smallest that balance.
+    Increments of a rotation vector are rotations in its own frame, as everywhere in the engine. Where redundant
+    constraints leave a loop's wrenches indeterminate, the wrench maps are those of least norm that balance.
     """
     graph = _graph(mech, end_effectors)
     flexes = _per_joint(graph, _joint_compliance)
@@ -38,7 +37,7 @@ def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     compliance = _coupled(graph, compliances)
     wrenches = _wrenches(graph, shares)
     twists = _twists(graph, flexes, shares, wrenches)
-    for i, frame in enumerate(graph.frames):  # the end effectors' own twists are those of algorithm 1
+    for i, frame in enumerate(graph.frames):  # algorithm 1 gives the twists of the end effectors
         twists[frame.body] = spatial.adjoint(frame.pose) @ compliance[6 * i : 6 * i + 6]
     coordinates = [np.zeros((0, 6 * len(graph.frames)))]
     for j, joint_compliance in enumerate(flexes):
@@ -48,38 +47,21 @@ def recursion(mech: Mechanism, end_effectors: Sequence[str]) -> Maps:
     return Maps(compliance, twists[:-1], wrenches[:-1], np.concatenate(coordinates))
 
 
-def accelerability(mech: Mechanism, end_effectors: Sequence[str]) -> Array:
-    """(6e, 6e) the published projection of the inverse mass (eq. 7): the recursion for compliance with the inverse
-    of the child link's inertia about each joint, (J^T M_child J + armature)^-1, in place of the joint's compliance.
+def chained(mech: Mechanism, end_effectors: Sequence[str], joint_matrix: Callable[[Graph, int], Array]) -> Array:
+    """(6e, 6e) coupled matrix of the end effectors by algorithm 1, from a matrix (k, k) of each joint.
+
+    With the joints' compliances it is the compliance of the end effectors; the published inverse mass and inverse
+    damping take other matrices.
     """
     graph = _graph(mech, end_effectors)
-    return _coupled(graph, _compliances(graph, _per_joint(graph, _joint_accelerability))[0])
-
-
-def inverse_damping(mech: Mechanism, end_effectors: Sequence[str]) -> Array | None:
-    """(6e, 6e) the published projection of the inverse damping: D_theta^-1 in place of each joint's compliance.
-
-    None where no joint has a damper: nothing then damps the end effectors. Dampers on some of the moving axes only
-    make the inverse infinite while some damping remains, which this form cannot express: that is an error.
-    """
-    graph = _graph(mech, end_effectors)
-    free = {name for joint in mech.joints for name in joint.axes} - {motor.coordinate for motor in mech.motors}
-    damped = {name for j in mech.joints for name, d in zip(j.axes, j.damping, strict=True) if d > 0} & free
-    if not damped:
-        return None
-    if damped < free:
-        raise MechanismError(
-            f"{listed(sorted(free - damped))} of '{mech.name}' have no damper while others have one: their inverse "
-            f"damping is infinite. Give every axis damping (mech.with_springs(..., joints=[...])) or {PROJECTION}"
-        )
-    return _coupled(graph, _compliances(graph, _per_joint(graph, _joint_inverse_damping))[0])
+    return _coupled(graph, _compliances(graph, _per_joint(graph, joint_matrix))[0])
 
 
 def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, ...]:
-    """Names of the links that close a loop whose effect on some end effector the recursion leaves out.
+    """Names of the links that close a loop which the recursion ignores for some end effector.
 
-    Empty where the recursion is exact. An end effector that hangs on a link inside the loop, and not on the link
-    that closes it, moves as if the loop were open (the rungs of a ladder below its tip).
+    It is empty where the recursion is exact. For an end effector that is carried by a link inside the loop, and not by
+    the link that closes it, the loop counts as open (for the tip of a ladder, the loops of the rungs below it).
     """
     graph = _graph(mech, end_effectors)
     ends = [frame.body for frame in graph.frames]
@@ -90,7 +72,7 @@ def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, 
 # one joint
 
 
-def _joint_compliance(graph: _Graph, j: int) -> Array:
+def _joint_compliance(graph: Graph, j: int) -> Array:
     """C_theta, (k, k): inverse stiffness of the springs at zero deflection."""
     joint, free = graph.mech.joints[j], graph.free[j]
     slopes = [0.0 if curve is None else float(curve.slope(0.0)) for curve in joint.curves]
@@ -101,59 +83,29 @@ def _joint_compliance(graph: _Graph, j: int) -> Array:
             f"{listed(passive)} of '{graph.mech.name}' have no spring, so their compliance is infinite and the "
             f"recursion cannot chain them; {PROJECTION}, or add springs with mech.with_springs(...)"
         )
-    return _inverse(np.diag(stiffness), free)
+    return inverse_over_free_axes(np.diag(stiffness), free)
 
 
-def _joint_accelerability(graph: _Graph, j: int) -> Array:
-    """A_theta = (J^T M_child J + armature)^-1, (k, k)."""
-    mech, joint, jacobian = graph.mech, graph.mech.joints[j], graph.jacobians[j]
-    body = mech.bodies[graph.child[j]]
-    own = jacobian.T @ spatial.spatial_inertia(body.mass, body.centre, body.inertia) @ jacobian
-    inertia = own + _on_rates(joint, joint.armature)
-    free = graph.free[j]
-    moving = inertia[np.ix_(free, free)]
-    size = np.sqrt(moving.diagonal())
-    if (size == 0).any() or (len(size) and np.linalg.eigvalsh(moving / np.outer(size, size))[0] < 1e-12):
-        raise MechanismError(
-            f"joint '{joint.name}' of '{mech.name}' can move without moving any mass of '{body.name}', so its "
-            "accelerability is infinite; give the body mass and inertia, the joint armature, or use mass='consistent'"
-        )
-    return _inverse(inertia, free)
-
-
-def _joint_inverse_damping(graph: _Graph, j: int) -> Array:
-    """D_theta^-1, (k, k)."""
-    joint = graph.mech.joints[j]
-    return _inverse(_on_rates(joint, joint.damping), graph.free[j])
-
-
-def _on_rates(joint: Joint, values: Array) -> Array:
-    """(k, k) of dampers or armatures (k,), which act on the angular velocity of a rotation vector, for rates of q."""
-    speed = joint.increments(joint.reference)
-    result: Array = speed.T @ np.diag(values) @ speed
-    return result
-
-
-def _inverse(matrix: Array, free: NDArray[np.bool_]) -> Array:
-    """Inverse over the free axes, zero for those that motors hold."""
+def inverse_over_free_axes(matrix: Array, free: NDArray[np.bool_]) -> Array:
+    """Inverse over the free axes; zero for axes that motors hold."""
     result, moving = np.zeros_like(matrix), np.ix_(free, free)
     result[moving] = np.linalg.inv(matrix[moving])
     return result
 
 
-def _per_joint(graph: _Graph, what: Callable[[_Graph, int], Array]) -> list[Array]:
+def _per_joint(graph: Graph, what: Callable[[Graph, int], Array]) -> list[Array]:
     return [what(graph, j) for j in range(len(graph.mech.joints))]
 
 
 # algorithm 1: outwards
 
 
-def _compliances(graph: _Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
-    """Compliance (bodies + 1, 6, 6) of every body, and the local wrench maps (joints, 6, 6): what part of the wrench
-    on its child each joint takes, in the child's frame."""
+def _compliances(graph: Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
+    """Compliance (bodies + 1, 6, 6) of every body, and the local wrench maps (joints, 6, 6): the part of the wrench on
+    its child that each joint carries, in the child's frame."""
     across = np.array([jac @ flex @ jac.T for jac, flex in zip(graph.jacobians, flexes, strict=True)]).reshape(-1, 6, 6)
     compliances = np.zeros((len(graph.poses), 6, 6))
-    added = np.zeros_like(compliances)  # what lies between a body and its dominator
+    added = np.zeros_like(compliances)  # compliance between a body and its dominator
     shares = np.tile(np.eye(6), (len(across), 1, 1))
     for b in graph.order:
         joints = graph.into[b]
@@ -167,10 +119,10 @@ def _compliances(graph: _Graph, flexes: Sequence[Array]) -> tuple[Array, Array]:
     return compliances, shares
 
 
-def _branches(graph: _Graph, k: int, added: Array, across: Array) -> Array:
+def _branches(graph: Graph, k: int, added: Array, across: Array) -> Array:
     """(6m, 6m): coupled compliance (eq. 11) of the m virtual copies of link k, one on each joint, in frame k.
 
-    Relative to the dominator of k, whose motion all copies share: subtracting it later would cost digits.
+    It is relative to the dominator of k, whose motion all copies share; subtracting that motion later would cancel.
     """
     joints, top = graph.into[k], graph.dominator[k]
     coupled = np.zeros((len(joints), 6, len(joints), 6))
@@ -188,10 +140,10 @@ def merge(coupled: Array, length: float = 1.0) -> tuple[Array, Array]:
     """Compliance (6, 6) of a link carried by m branches of coupled compliance C (6m, 6m), and the wrench (m, 6, 6)
     that each branch takes of a wrench on the link.
 
-    The saddle point [[C, I^T], [I, 0]] [w; -xi] = [0; w_k] of eqs. 16 and 17: of all wrenches that add up to w_k,
-    those of the least energy. Any even split plus N z adds up to it, N the differences between branches; z solves
-    N^T C N z = -N^T C w_even, whose right side lies in the range however singular C is. `length` (m) makes
-    forces and torques comparable.
+    This is the saddle point [[C, I^T], [I, 0]] [w; -xi] = [0; w_k] of eqs. 16 and 17: the branch wrenches w of least
+    energy that add up to w_k. Write w = w_even + N z, where w_even is an even split and N spans the differences between
+    branches. Then N^T C N z = -N^T C w_even, and the right-hand side is in the range of the matrix even for a singular
+    C. `length` (m) scales torques to forces.
     """
     m = len(coupled) // 6
     units = np.array([1 / length] * 3 + [1.0] * 3)
@@ -206,9 +158,9 @@ def merge(coupled: Array, length: float = 1.0) -> tuple[Array, Array]:
     return compliance, shares.reshape(m, 6, 6) * units[:, None] / units
 
 
-def _coupled(graph: _Graph, compliances: Array) -> Array:
-    """(6e, 6e) coupled compliance of the end effectors: C_ij = Ad C_kk Ad^T with the nearest link k that all paths
-    to both pass (eq. 12)."""
+def _coupled(graph: Graph, compliances: Array) -> Array:
+    """(6e, 6e) coupled compliance of the end effectors: C_ij = Ad C_kk Ad^T, where k is the nearest link that all paths
+    to i and to j pass through (eq. 12)."""
     e = len(graph.frames)
     coupled = np.zeros((e, 6, e, 6))
     for i, first in enumerate(graph.frames):
@@ -224,9 +176,11 @@ def _coupled(graph: _Graph, compliances: Array) -> Array:
 # algorithm 2: inwards, and the twists that follow
 
 
-def _wrenches(graph: _Graph, shares: Array) -> Array:
-    """Global wrench maps (bodies + 1, 6, 6e): what arrives at every body from beyond it (eqs. 18 to 20), summed over
-    all paths by visiting each body after all that lies beyond it."""
+def _wrenches(graph: Graph, shares: Array) -> Array:
+    """Global wrench maps (bodies + 1, 6, 6e): wrench on every body from the bodies beyond it (eqs. 18 to 20).
+
+    The sum over all paths is formed by visiting each body after all bodies beyond it.
+    """
     wrenches = np.zeros((len(graph.poses), 6, 6 * len(graph.frames)))
     for i, frame in enumerate(graph.frames):
         wrenches[frame.body, :, 6 * i : 6 * i + 6] += spatial.adjoint(spatial.inverse(frame.pose)).T
@@ -236,12 +190,13 @@ def _wrenches(graph: _Graph, shares: Array) -> Array:
     return wrenches
 
 
-def _twists(graph: _Graph, flexes: Sequence[Array], shares: Array, wrenches: Array) -> Array:
+def _twists(graph: Graph, flexes: Sequence[Array], shares: Array, wrenches: Array) -> Array:
     """Twist maps (bodies + 1, 6, 6e).
 
-    Eq. 22, with the wrench through the next branching link below subtracted at each branching ancestor, telescopes
-    from link to link: T_b = Ad T_a + J C_theta J^T W_b. A merged link takes the mean of its virtual copies weighted
-    by the transposed local wrench maps, which add up to one; the copies agree where the recursion is exact.
+    Eq. 22, corrected so that each branching ancestor subtracts the wrench through the next branching link below it,
+    telescopes from link to link: T_b = Ad T_a + J C_theta J^T W_b. A merged link takes the mean of its virtual copies,
+    weighted by the transposed local wrench maps, which add up to the identity. The copies agree where the recursion is
+    exact.
     """
     twists = np.zeros_like(wrenches)
     for b in graph.order:
@@ -264,7 +219,7 @@ class _Frame:
 
 
 @dataclass(frozen=True)
-class _Graph(Paths):
+class Graph(Paths):
     """Paths from the world to every body, and the geometry of their joints."""
 
     mech: Mechanism
@@ -273,7 +228,7 @@ class _Graph(Paths):
     poses: Array
     """(bodies + 1, 4, 4) in the world."""
     free: list[NDArray[np.bool_]]
-    """(k,) for each joint: whether an axis can move, that is, no motor holds it."""
+    """(k,) for each joint: whether an axis can move, that is, whether no motor holds it."""
     jacobians: list[Array]
     """(6, k) for each joint: twist of its outer body against the inner one, in the outer one's frame, per rate of q."""
 
@@ -282,13 +237,13 @@ class _Graph(Paths):
         return spatial.adjoint(spatial.inverse(self.poses[to]) @ self.poses[start])
 
 
-def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> _Graph:
+def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> Graph:
     frames = tuple(_frame(mech, name, end_effectors) for name in end_effectors)
     for coupling in mech.couplings:
         if coupling.rigid or coupling.stiffness or coupling.damping or coupling.curve is not None:
             raise MechanismError(
-                f"coupling '{coupling.name}' of '{mech.name}' acts across joints, which the recursion cannot take in; "
-                f"{PROJECTION}"
+                f"coupling '{coupling.name}' of '{mech.name}' acts across joints, which the recursion cannot "
+                f"represent; {PROJECTION}"
             )
     found = paths(mech, [frame.body for frame in frames])
     _check_reach(mech, found, dict(zip(end_effectors, frames, strict=True)))
@@ -296,7 +251,7 @@ def _graph(mech: Mechanism, end_effectors: Sequence[str]) -> _Graph:
     free = [np.array([name not in held for name in joint.axes], dtype=bool) for joint in mech.joints]
     poses = np.concatenate([mech.poses.array, np.eye(4)[None]])
     jacobians = [_jacobian(mech, j, outer) for j, outer in enumerate(found.child)]
-    return _Graph(**vars(found), mech=mech, frames=frames, poses=poses, free=free, jacobians=jacobians)
+    return Graph(**vars(found), mech=mech, frames=frames, poses=poses, free=free, jacobians=jacobians)
 
 
 def _frame(mech: Mechanism, name: str, all_names: Sequence[str]) -> _Frame:
@@ -309,7 +264,7 @@ def _frame(mech: Mechanism, name: str, all_names: Sequence[str]) -> _Frame:
 
 
 def _check_reach(mech: Mechanism, found: Paths, frames: dict[str, _Frame]) -> None:
-    """Raises for an end effector inside a loop: the recursion would take that loop as open."""
+    """Raises for an end effector inside a loop, which the recursion would treat as open."""
     for k in found.order:
         inside = found.inside(k) if len(found.into[k]) > 1 else set()
         for name, frame in frames.items():

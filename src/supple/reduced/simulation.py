@@ -1,4 +1,4 @@
-"""A reduced model moving in time, with every link shown."""
+"""`supple.ReducedSimulation`: a reduced, blended or condensed model in time, with the poses of every link."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import RECONSTRUCTIONS
 
 RANGE = 0.15
-"""Summed separation over the radius beyond which a linear model is out of its range."""
+"""Summed separation over the radius above which reading poses warns that the linear model is out of its range."""
 BASES = ("coupled", "decoupled")
 STEPS_AT_ONCE = 4096
-"""In the core, after which Ctrl-C is heard."""
+"""Steps per call of the core; Python handles Ctrl-C between calls."""
 
 
 @dataclass(frozen=True)
 class ReducedState:
-    """Everything a reduced simulation needs to go on, to the same bits."""
+    """State of a reduced simulation; `restore` continues from it to the last bit."""
 
     of: tuple[str, ...]
-    """The mechanism and its end effectors."""
+    """Names of the mechanism and its end effectors."""
     state: tuple[Array, ...]
     time: float
     wrenches: dict[str, tuple[Array, bool]]
@@ -47,14 +47,18 @@ class ReducedState:
 
 
 class ReducedSimulation:
-    """A reduced model moving in time, by steps of `dt` seconds of backward Euler in the admissible space.
+    """A reduced model in time, by implicit time steps in the admissible space.
 
-    `reconstruction="twist"` shows every link by its own linear map (parallel; joints separate a little),
-    `"joints"` by joint coordinates with `corrections` chord corrections: joints of the spanning tree stay
-    closed, tips and loops keep the small gaps that `gaps` reports. `threads` share the work of showing links.
-
-    A free base moves with the momentum of the whole mechanism, under gravity; `base="decoupled"` is the published
-    variant, in which base and end effectors feel each other through external forces only.
+    Arguments:
+        model: A `ReducedModel`, `BlendedModel` or `CondensedModel`.
+        dt: Time step, s.
+        reconstruction: How links follow from the model's state. "twist" moves every link by its own linear map;
+            joints separate a little. "joints" takes joint coordinates and forward kinematics: joints of the spanning
+            tree stay closed, and end effectors and loops keep the small errors that `gaps` reports.
+        corrections: Chord corrections of "joints".
+        threads: Threads that compute the links' poses.
+        base: For a free base. "coupled": the base has the momentum of the whole mechanism. "decoupled": the published
+            variant, in which only external forces couple base and end effectors.
     """
 
     def __init__(
@@ -92,10 +96,10 @@ class ReducedSimulation:
             self._set_wrench(name, wrench, world)
         self._origin = self.save()
 
-    # acting on it
+    # loads and set-points
 
     def apply(self, end_effector: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """A wrench (6,), force (N) then torque (N m), on an end effector at its origin, until changed."""
+        """Applies a wrench (6,), force (N) then torque (N m), at the origin of an end effector, until changed."""
         self.model.index(end_effector)
         loads(self.mechanism, {end_effector: wrench}, frame)  # checks
         self._set_wrench(end_effector, np.array(wrench, dtype=float), frame == "world")
@@ -112,8 +116,10 @@ class ReducedSimulation:
         damping: float | None = None,
         at: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        """A handle: a spring from an end effector (its point `at`, in its frame) to a `point` of the world, m;
-        `point=None` lets go. Defaults as in `Simulation.pull`."""
+        """Attaches a spring and damper from an end effector (point `at` in its frame, m) to a `point` of the world, m.
+
+        `point=None` removes it. Defaults as in `Simulation.pull`.
+        """
         index = self.model.index(end_effector)
         if point is None:
             self._handles.pop(end_effector, None)
@@ -125,14 +131,14 @@ class ReducedSimulation:
         self._motion.core.set_handle(index, True, held, target, k, d)
 
     def set_target(self, name: str, value: float) -> None:
-        """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; its effect is linear."""
+        """Set-point (rad or m) of a sprung joint, of a coupling or of a motor; a linear model responds linearly."""
         self.set_targets({name: value})
 
     def set_targets(self, targets: Mapping[str, float]) -> None:
-        """Several set-points at once."""
-        aims = self._targets | read_targets(targets)
-        self._motion.set_targets(aims)
-        self._targets = aims
+        """Sets several set-points at once."""
+        merged = self._targets | read_targets(targets)
+        self._motion.set_targets(merged)
+        self._targets = merged
 
     @property
     def _floating(self) -> FloatingMotion:
@@ -141,13 +147,15 @@ class ReducedSimulation:
         return self._motion
 
     def set_base_velocity(self, twist: ArrayLike) -> None:
-        """Gives a free base a twist (6,), m/s and rad/s in its own frame; links keep their motion relative to it."""
+        """Sets the twist (6,) of a free base, m/s and rad/s in its own frame; links keep their relative motion."""
         self._floating.set_base_velocity(array(twist, (6,), "the base's twist"))
 
     def mount(self, pose: ArrayLike | None, stiffness: ArrayLike = (), damping: ArrayLike = ()) -> None:
-        """Holds a free base on a `pose` (4, 4) of the world by springs (6,), N/m and N m/rad, and dampers (6,) along
-        and about its own axes, as an arm would; call it again to move the pose, with the springs of before unless
-        given. `pose=None` lets go."""
+        """Attaches a free base to a `pose` (4, 4) of the world by springs (6,), N/m and N m/rad, and dampers (6,).
+
+        They act along and about the base's own axes. A second call moves the pose; it keeps the springs and dampers
+        unless given. `pose=None` removes them.
+        """
         motion = self._floating
         if pose is None:
             self._mount = None
@@ -178,10 +186,11 @@ class ReducedSimulation:
         return self._motion.pose.linear()
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
-        """Adds a linear model made where the end effectors are now, so that the simulation is right about here.
+        """Adds a linear model of the present pose to the collection, and returns it.
 
-        The engine settles under the wrenches that hold the end effectors here by the present model, with the present
-        set-points; the new model comes in over `fade` seconds, without a jump. A linear model becomes a blended one.
+        The engine finds the equilibrium under the wrenches that hold the end effectors here according to the present
+        model, with the present set-points. The weight of the new model rises over `fade` seconds, without a jump. A
+        simulation of a linear model becomes one of a blended model.
         """
         if not isinstance(self.model, ReducedModel | BlendedModel):
             raise MechanismError(f"a {type(self.model).__name__} is right everywhere: it does not grow")
@@ -198,15 +207,15 @@ class ReducedSimulation:
             self._origin = replace(self._origin, state=motion.state)
             motion.place(tips, twists, self.time)
             self.model, self._motion, self.reconstruction = many, motion, "twist"
-            self._act(self.save())
+            self._restore_loads(self.save())
         return new
 
     @property
     def participant(self) -> Any:
-        """The core's part in a `World`."""
+        """The core object that a `World` steps."""
         return self._motion.core.participant
 
-    # looking at it
+    # results
 
     @property
     def time(self) -> float:
@@ -215,15 +224,15 @@ class ReducedSimulation:
 
     @property
     def displacement(self) -> Array:
-        """(n,) of the model: twists (6e,) of the end effectors from where it was made, then modes."""
+        """(n,) displacement of the model: twists (6e,) of the end effectors from the linearised state, then modes."""
         return self._motion.displacement
 
     @property
     def poses(self) -> Poses:
-        """World poses (4, 4) of every body, computed when asked for."""
+        """World poses (4, 4) of every body, computed at each access."""
         self._motion.core.update()
         poses = Poses(self.mechanism, self._motion.core.poses)
-        self._watch(poses)
+        self._warn_out_of_range(poses)
         return poses
 
     @property
@@ -232,39 +241,39 @@ class ReducedSimulation:
         return self._floating.momentum
 
     def end_effector_pose(self, name: str) -> Array:
-        """(4, 4) world pose of an end effector by the model's own state, whatever the links show."""
+        """(4, 4) world pose of an end effector, from the model's state (not from the reconstructed links)."""
         pose: Array = self._motion.tips[0][self.model.index(name)]
         return pose
 
     @property
     def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; those of the links'
-        linear maps, whatever shows them."""
+        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; always from the links'
+        linear maps, also with `reconstruction="joints"`."""
         return self._motion.velocities
 
     @property
     def coordinates(self) -> dict[str, Array]:
-        """Coordinates (k,) of every joint by name, rad and m: those of the linear map, or, with
-        `reconstruction="joints"`, those shown."""
+        """Coordinates (k,) of every joint by name, rad and m: from the linear map, or, with
+        `reconstruction="joints"`, those of the reconstructed links."""
         return by_joint(self.mechanism, self._motion.coordinates)
 
     @property
     def separation(self) -> Separation:
-        """How far the joints of the shown links have come apart."""
+        """Separation of the joints of the reconstructed links."""
         self._motion.core.update()
         return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
 
     @property
     def gaps(self) -> Array:
-        """(e + loops, 6): twists left between the model's end effectors and the shown ones, then in the loops,
-        with `reconstruction="joints"`."""
+        """(e + loops, 6), with `reconstruction="joints"`: twists from the reconstructed end effectors to the
+        model's, then the gaps of the loops."""
         return self._motion.gaps
 
-    def _watch(self, poses: Poses) -> None:
+    def _warn_out_of_range(self, poses: Poses) -> None:
         far = self._motion.reach
         if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
             return
-        self._watched = far  # looked at again when it has moved a tenth further
+        self._watched = far  # next check when it has moved a tenth further
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
@@ -275,10 +284,10 @@ class ReducedSimulation:
                 stacklevel=3,
             )
 
-    # keeping it
+    # saving and restoring
 
     def save(self) -> ReducedState:
-        """The present state; `restore` continues from it to the same bits."""
+        """The present state; `restore` continues from it to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
         return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount)
 
@@ -287,14 +296,14 @@ class ReducedSimulation:
         return self.mechanism.name, *self.model.end_effectors
 
     def restore(self, saved: ReducedState) -> None:
-        """Back to a saved state, with the loads, handles and targets of then."""
+        """Returns to a saved state, with its loads, handles and targets."""
         if not isinstance(saved, ReducedState) or saved.of != self._of or len(saved.state) != len(self._motion.state):
             raise MechanismError("this state was saved by a simulation of another model")
         self._motion.set_state(saved.state, saved.time)
-        self._act(saved)
+        self._restore_loads(saved)
 
-    def _act(self, saved: ReducedState) -> None:
-        """The loads, handles and targets of a saved state."""
+    def _restore_loads(self, saved: ReducedState) -> None:
+        """Sets the loads, handles and targets of a saved state."""
         for name in self._wrenches.keys() - saved.wrenches.keys():
             self._set_wrench(name, np.zeros(6), True)
         for name, (wrench, world) in saved.wrenches.items():
@@ -311,5 +320,5 @@ class ReducedSimulation:
             self._motion.set_mount(self._mount)
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Returns to the state at the start."""
         self.restore(self._origin)

@@ -1,7 +1,8 @@
 """Coefficient functions of rotations, as functions of s = t^2 with t the rotation angle in radians.
 
-Exponential, Jacobian and its inverse of a rotation vector w all read I + linear(s) [w] + quadratic(s) [w]^2.
-Coefficients and derivatives are combinations of Stumpff functions, which have no singularity at s = 0.
+The exponential of a rotation vector w, its Jacobian and the inverse of that all have the form
+I + linear(s) [w] + quadratic(s) [w]^2. Coefficients and derivatives are combinations of Stumpff functions, which have
+no singularity at s = 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from supple.spatial._arrays import Array
 
-# Up to this s, a bit beyond t = pi, 13 terms of the series of the highest two functions lose no digits.
+# Up to this s (t slightly above pi) 13 terms of the series of the highest two functions are exact to rounding.
 SERIES_LIMIT = 10.0
 HIGHEST = 8
 _TERMS = 13

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.spatial._arrays import Array, floats, skew
+from supple.spatial._arrays import Array, as_floats, skew
 
 
 def spatial_inertia(mass: ArrayLike, centre: ArrayLike, inertia: ArrayLike) -> Array:
@@ -16,9 +16,9 @@ def spatial_inertia(mass: ArrayLike, centre: ArrayLike, inertia: ArrayLike) -> A
 
     [[m I, -m [c]], [m [c], I_c - m [c]^2]]
     """
-    m = floats(mass)[..., None, None]
+    m = as_floats(mass)[..., None, None]
     c = skew(centre)
-    about_centre = floats(inertia)
+    about_centre = as_floats(inertia)
     batch = np.broadcast_shapes(m.shape[:-2], c.shape[:-2], about_centre.shape[:-2])
     result = np.empty((*batch, 6, 6))
     result[..., :3, :3], result[..., :3, 3:] = m * np.eye(3), -m * c

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.spatial._arrays import Array, dot, floats, outer, scale, skew, unit
+from supple.spatial._arrays import Array, as_floats, dot, outer, scale, skew, unit
 
 
 def quat_wxyz_from_matrix(rotation: ArrayLike) -> Array:
     """Unit quaternion with w >= 0 of a rotation matrix: (..., 3, 3) -> (..., 4).
 
-    Shepperd's method: of the four rows of 4 q q^T, all linear in R, take the one with the largest diagonal.
+    Shepperd's method: the rows of 4 q q^T are linear in R; take the row with the largest diagonal entry.
     """
-    r = floats(rotation)
+    r = as_floats(rotation)
     x, y, z = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
     rows = np.empty((*r.shape[:-2], 4, 4))
     rows[..., 0, 0] = 1 + x + y + z
@@ -27,10 +27,10 @@ def quat_wxyz_from_matrix(rotation: ArrayLike) -> Array:
 
 
 def matrix_from_quat_wxyz(quat: ArrayLike) -> Array:
-    """Rotation matrix of a quaternion other than zero, normalised here: (..., 4) -> (..., 3, 3).
+    """Rotation matrix of a quaternion of any length except zero: (..., 4) -> (..., 3, 3).
 
     R = (w^2 - u.u) I + 2 u u^T + 2 w [u] for q = (w, u) of unit length.
     """
-    q = unit(floats(quat))
+    q = unit(as_floats(quat))
     w, u = q[..., 0], q[..., 1:]
     return scale(w**2 - dot(u, u), np.eye(3)) + 2 * outer(u, u) + scale(2 * w, skew(u))

@@ -17,7 +17,7 @@ _HOME = {"Recording": "recording", "Session": "session", "replay": "showing", "v
 
 
 def __getattr__(name: str) -> Any:
-    """The viewer is imported when it is asked for: a picture needs less."""
+    """Imports the web viewer on first use; `draw` does not need it."""
     if name not in _HOME:
         raise AttributeError(f"supple.viewer has no attribute {name!r}")
     from importlib import import_module

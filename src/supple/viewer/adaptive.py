@@ -1,4 +1,4 @@
-"""An adaptive linkage as the viewer moves things: steps, handles, poses, and which joints are moving."""
+"""The viewer's interface to an adaptive linkage: steps, handles, poses, and which joints moved."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 
 DT = 0.02
-"""s a step; quasi-statics forget the velocity after each, so that long ones get on."""
+"""Longest time step, s. Each step starts from rest, so long steps reach an equilibrium sooner."""
 ERROR = 2.0**-7
 """Relative error of the joint accelerations."""
 
 
 class AdaptiveMotion:
-    """Quasi-statics in which only the joints that matter move. Where springs need shorter steps it takes those."""
+    """Adaptive quasi-statics of a mechanism. The time step is shortened where springs would make it unstable."""
 
     def __init__(self, mech: Mechanism) -> None:
         self.mechanism = mech
@@ -40,8 +40,8 @@ class AdaptiveMotion:
         return Poses(self.mechanism, self._linkage.poses.array)
 
     def stiffness(self, end_effector: str) -> float:
-        """N/m of a handle: as for other simulations, but no more than the explicit step bears, which sees little more
-        than the mass of the body that is pulled."""
+        """Stiffness of a handle's spring, N/m: as for other simulations, limited by the stability of the explicit step
+        of the pulled body alone."""
         body = self.mechanism.bodies[self.mechanism.frame(end_effector)[0]]
         return min(handle_spring(self.mechanism, None, None)[0], 0.25 * body.mass / self.dt**2)
 

@@ -1,4 +1,4 @@
-"""A recording as binary glTF 2.0, for Blender and web pages: one node a body, its motion as an animation."""
+"""A recording as binary glTF 2.0, for Blender and web pages: a node for each body, its motion as an animation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.viewer.recording import Recording
-from supple.viewer.solids import Solid, solids
+from supple.viewer.visuals import Surface, mechanism_surfaces
 
 FLOAT, UINT = 5126, 5125
 VERTICES, INDICES = 34962, 34963
-"""What a buffer view is for."""
+"""Values of a buffer view's `target`."""
 UPRIGHT = [-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]
-"""glTF has y up: x, y, z, w of the turn from z up."""
+"""x, y, z, w of the rotation from z up to y up, which glTF uses."""
 
 
 def glb(recording: Recording) -> bytes:
-    """The content of a `.glb` file. Bodies are nodes of their own names, with their surfaces and joints below them;
-    the first frame is the resting state of the nodes. Lengths in metres, time from zero."""
+    """The content of a `.glb` file. Each body is a node of its name, with its surfaces and joints as children. Nodes
+    have the poses of the first frame. Lengths are in metres; time starts at zero."""
     return _Writer(recording).content()
 
 
@@ -48,8 +48,8 @@ class _Writer:
             self.nodes[0]["children"].append(i + 1)
 
     def content(self) -> bytes:
-        for solid in solids(self.recording.mechanism):
-            self._add_solid(solid)
+        for surface in mechanism_surfaces(self.recording.mechanism):
+            self._add_surface(surface)
         for node in self.nodes:
             if not node.get("children", True):
                 del node["children"]
@@ -75,20 +75,20 @@ class _Writer:
             chunks += _chunk(b"BIN\0", bytes(self.binary), b"\0")
         return struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks
 
-    def _add_solid(self, solid: Solid) -> None:
-        """One mesh a colour, one node a copy."""
-        attributes = {"POSITION": self._accessor(solid.vertices.astype(np.float32), "VEC3", VERTICES, bounds=True)}
-        indices = self._accessor(solid.faces.reshape(-1).astype(np.uint32), "SCALAR", INDICES)
-        made: dict[tuple[int, ...], int] = {}
-        for body, pose, colour in zip(solid.bodies, solid.poses, solid.colours, strict=True):
+    def _add_surface(self, surface: Surface) -> None:
+        """Adds a mesh for each colour and a node for each copy."""
+        attributes = {"POSITION": self._accessor(surface.vertices.astype(np.float32), "VEC3", VERTICES, bounds=True)}
+        indices = self._accessor(surface.faces.reshape(-1).astype(np.uint32), "SCALAR", INDICES)
+        mesh_of_colour: dict[tuple[int, ...], int] = {}
+        for body, pose, colour in zip(surface.bodies, surface.poses, surface.colours, strict=True):
             key = tuple(int(c) for c in colour)
-            if key not in made:
+            if key not in mesh_of_colour:
                 material = self.materials.setdefault(key, len(self.materials))
-                made[key] = len(self.meshes)
+                mesh_of_colour[key] = len(self.meshes)
                 self.meshes.append(
                     {"primitives": [{"attributes": attributes, "indices": indices, "material": material}]}
                 )
-            node: dict[str, Any] = {"mesh": made[key]}
+            node: dict[str, Any] = {"mesh": mesh_of_colour[key]}
             if not np.array_equal(pose, np.eye(4)):
                 node["translation"] = pose[:3, 3].tolist()
                 node["rotation"] = _xyzw(spatial.quat_wxyz_from_matrix(pose[:3, :3])).tolist()
@@ -129,14 +129,14 @@ class _Writer:
 
 
 def _xyzw(quats_wxyz: NDArray[Any]) -> NDArray[Any]:
-    """glTF writes w last, and wants unit length to single precision."""
+    """Quaternions with w last and unit length in single precision, as glTF requires."""
     quats = quats_wxyz[..., [1, 2, 3, 0]].astype(float)
     unit: NDArray[Any] = quats / np.linalg.norm(quats, axis=-1, keepdims=True)
     return unit
 
 
 def _material(colour: tuple[int, ...]) -> dict[str, Any]:
-    """Colours are given as seen (sRGB); glTF wants them linear."""
+    """A material of a colour in sRGB; glTF requires linear values."""
     seen = np.array(colour) / 255
     linear = np.where(seen <= 0.04045, seen / 12.92, ((seen + 0.055) / 1.055) ** 2.4)
     factors = {"baseColorFactor": [*linear.tolist(), 1.0], "metallicFactor": 0.1, "roughnessFactor": 0.7}

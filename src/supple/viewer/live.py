@@ -1,4 +1,4 @@
-"""The page of a mechanism in motion: what a user sees and presses."""
+"""The page of a session: the drawing, the controls, the plots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,38 +19,38 @@ from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
 from supple.viewer.recording import Recording
 from supple.viewer.session import Session
-from supple.viewer.stage import Hand, Stage, moving_colours, separation_colours
+from supple.viewer.stage import Handle, Stage, moving_colours, separation_colours
 
 if TYPE_CHECKING:
     import viser
 
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
-WORDS = 5
-"""Times a second that numbers and plots are written."""
+TEXT_RATE = 5
+"""Updates of numbers and plots per second."""
 STEPS = 5
-"""Of the button Step: 10 ms."""
-TOLD = 4
+"""Steps that the button Step makes: 10 ms."""
+MAX_MESSAGES = 4
 """Messages on the page."""
 
 
 class LivePage:
-    """A session on a page. Any number of browsers see and do the same."""
+    """A session on a page. All browsers that open the page see and control the same session."""
 
     def __init__(self, server: viser.ViserServer, session: Session) -> None:
         self.server, self.session = server, session
         frame = session.frame
         self._stage = Stage(server, session.mechanism, frame.poses)
-        self._hands: dict[str, Hand] = {}
-        self._kept: Recording | None = None
-        self._acting: set[str] = set()
-        """What a user chose and is not done yet."""
-        self._timing: dict[str, Callable[[], object]] = {
+        self._handles: dict[str, Handle] = {}
+        self._last_recording: Recording | None = None
+        self._pending: set[str] = set()
+        """Attributes of the session that are being set to a user's choice."""
+        self._time_buttons: dict[str, Callable[[], object]] = {
             "Pause": lambda: setattr(session, "paused", not session.paused),
             "Step": lambda: session.step(STEPS),
             "Reset": session.reset,
         }
-        self._controls()
-        self._hold_hands()
+        self._add_controls()
+        self._add_handles()
         self._stop, self._thread = Event(), Thread(target=self._run, name="supple page", daemon=True)
 
     def start(self) -> None:
@@ -61,26 +60,26 @@ class LivePage:
         self._stop.set()
         self._thread.join()
 
-    # what there is to press
+    # controls
 
-    def _controls(self) -> None:
+    def _add_controls(self) -> None:
         gui, session = self.server.gui, self.session
         gui.set_panel_label(f"supple: {session.mechanism.name}")
         self._status = gui.add_markdown("")
         names = tuple(session.methods)
         self._method = gui.add_dropdown("Method", names, initial_value=session.method, hint=_hint(session))
-        self._follow(self._method, "method")
+        self._bind(self._method, "method")
         with gui.add_folder("Time"):
-            buttons = gui.add_button_group("", tuple(self._timing))
-            buttons.on_click(lambda event: self._do(self._timing[buttons.value]))
+            buttons = gui.add_button_group("", tuple(self._time_buttons))
+            buttons.on_click(lambda event: self._attempt(self._time_buttons[buttons.value]))
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
-            self._follow(self._speed, "speed", float)
+            self._bind(self._speed, "speed", float)
         with gui.add_folder("Better models", visible=not session.is_scene):
             gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
-                lambda event: self._do(session.linearise_here)
+                lambda event: self._attempt(session.linearise_here)
             )
-            self._explore = gui.add_button("Explore", hint="find models all over the range of motion by itself")
-            self._explore.on_click(lambda event: self._do(self._toggle_exploring))
+            self._explore = gui.add_button("Explore", hint="find models over the range of motion automatically")
+            self._explore.on_click(lambda event: self._attempt(self._toggle_exploring))
             self._progress = gui.add_progress_bar(0.0, visible=False)
         with gui.add_folder("Messages"):
             self._messages = gui.add_markdown("")
@@ -89,8 +88,8 @@ class LivePage:
             self._ghost = gui.add_checkbox(
                 "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
             )
-            self._follow(self._ghost, "ghost")
-            self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed, red: 1 % of the radius")
+            self._bind(self._ghost, "ghost")
+            self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed; red: 1 % of the radius")
             self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
             gui.add_button("Let go").on_click(lambda event: session.let_go())
         with gui.add_folder("End effectors", expand_by_default=False, visible=not session.is_scene):
@@ -98,34 +97,34 @@ class LivePage:
             mech = session.mechanism
             names = tuple(b.name for b in mech.bodies) + tuple(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0)
             self._name = gui.add_dropdown("Body or site", names, initial_value=session.end_effectors[0])
-            gui.add_button("Add or remove").on_click(lambda event: self._do(self._toggle_end_effector))
+            gui.add_button("Add or remove").on_click(lambda event: self._attempt(self._toggle_end_effector))
         with gui.add_folder("Keep", expand_by_default=False):
             self._record = gui.add_button("Record")
-            self._record.on_click(lambda event: self._do(self._toggle_recording))
+            self._record.on_click(lambda event: self._attempt(self._toggle_recording))
             gui.add_button("Save recording").on_click(lambda event: self._send(event.client, self._npz))
             gui.add_button("Save motion (glTF)").on_click(lambda event: self._send(event.client, self._glb))
             gui.add_button("Save picture").on_click(lambda event: self._send(event.client, self._png))
 
-    def _do(self, what: Callable[[], object]) -> None:
-        """Does what a user asked for; if it cannot be done, says why."""
+    def _attempt(self, action: Callable[[], object]) -> None:
+        """Performs a user's action; if that fails, the error becomes a message on the page."""
         try:
-            what()
+            action()
         except (MechanismError, ConvergenceError) as error:
-            self.session.tell(str(error), warning=True)
+            self.session.notify(str(error), warning=True)
 
-    def _follow(self, handle: Any, name: str, read: Callable[[Any], object] = lambda value: value) -> None:
-        """Sets on the session what the user chooses. The page leaves the choice alone until that is done."""
+    def _bind(self, handle: Any, name: str, read: Callable[[Any], object] = lambda value: value) -> None:
+        """Sets an attribute of the session when a user changes a control. Meanwhile the page does not overwrite it."""
 
-        async def chosen(event: Any) -> None:  # at once, before the page is written again
-            if event.client is not None:  # by a user, not by the page itself
-                self._acting.add(name)
+        async def chosen(event: Any) -> None:  # async: called before the page is updated again
+            if event.client is not None:  # None if the page itself changed it
+                self._pending.add(name)
                 Thread(target=self._set, args=(name, read(handle.value)), daemon=True).start()
 
         handle.on_update(chosen)
 
     def _set(self, name: str, value: object) -> None:
-        self._do(lambda: setattr(self.session, name, value))
-        self._acting.discard(name)
+        self._attempt(lambda: setattr(self.session, name, value))
+        self._pending.discard(name)
 
     def _toggle_exploring(self) -> None:
         if self.session.progress is None:
@@ -139,15 +138,15 @@ class LivePage:
 
     def _toggle_recording(self) -> None:
         if self.session.recording:
-            self._kept = self.session.recorded()
-            self.session.tell(f"recorded {self._kept.duration:.1f} s in {len(self._kept.times)} frames")
+            recording = self._last_recording = self.session.recorded()
+            self.session.notify(f"recorded {recording.duration:.1f} s in {len(recording.times)} frames")
         else:
             self.session.record()
 
     def _drag(self, name: str, point: Array | None) -> None:
         if point is None and self._hold.value:
             return
-        self._do(lambda: self.session.pull(name, point))
+        self._attempt(lambda: self.session.pull(name, point))
 
     # files
 
@@ -156,80 +155,80 @@ class LivePage:
             name, content = make()
             client.send_file_download(name, content, save_immediately=True)
 
-        self._do(send)
+        self._attempt(send)
 
-    def _last(self) -> Recording:
-        if self._kept is None:
-            raise MechanismError("nothing was recorded yet; press Record, and again to end it")
-        return self._kept
+    def _require_recording(self) -> Recording:
+        if self._last_recording is None:
+            raise MechanismError("nothing was recorded yet; press Record, then press it again to end")
+        return self._last_recording
 
     def _npz(self) -> tuple[str, bytes]:
-        return self._written(".npz", lambda path: self._last().save(path))
+        return self._file_content(".npz", lambda path: self._require_recording().save(path))
 
     def _glb(self) -> tuple[str, bytes]:
-        return f"{_file_name(self.session)}.glb", glb(self._last())
+        return f"{_file_name(self.session)}.glb", glb(self._require_recording())
 
     def _png(self) -> tuple[str, bytes]:
         frame = self.session.frame
         title = f"{self.session.mechanism.name}, {frame.method}"
-        return self._written(
+        return self._file_content(
             ".png", lambda path: draw(self.session.mechanism, frame.poses, path=path, ghost=frame.ghost, title=title)
         )
 
-    def _written(self, suffix: str, write: Callable[[Path], None]) -> tuple[str, bytes]:
+    def _file_content(self, suffix: str, write: Callable[[Path], None]) -> tuple[str, bytes]:
         with TemporaryDirectory() as folder:
             path = Path(folder, f"file{suffix}")
             write(path)
             return f"{_file_name(self.session)}{suffix}", path.read_bytes()
 
-    # what there is to see
+    # drawing and text
 
     def _run(self) -> None:
         last: Frame | None = None
-        written = 0.0
+        last_text = 0.0
         while not self._stop.is_set():
-            self.session.fresh.wait(1 / WORDS)
-            self.session.fresh.clear()
-            frame, now = self.session.frame, perf_counter()
+            self.session.new_frame.wait(1 / TEXT_RATE)
+            self.session.new_frame.clear()
+            frame, now = self.session.frame, self.session.clock()
             with self.server.atomic():
                 if frame is not last:
-                    self._show(frame)
-                if now > written + 1 / WORDS:
-                    self._write(frame)
-                    written = now
+                    self._draw_frame(frame)
+                if now > last_text + 1 / TEXT_RATE:
+                    self._write_text(frame)
+                    last_text = now
             last = frame
 
-    def _show(self, frame: Frame) -> None:
+    def _draw_frame(self, frame: Frame) -> None:
         radius = self.session.mechanism.radius or 1.0
         joints = bodies = None
-        if frame.lit is not None:  # a body is lit if the joint that holds it moves
-            joints = moving_colours(frame.lit)
+        if frame.moving_joints is not None:  # a body has the colour of the joint that connects it to its parent
+            joints = moving_colours(frame.moving_joints)
             bodies = joints[self.session.mechanism.topology.joint]
         elif self._colour.value:
-            joints = separation_colours(frame.apart / radius)
+            joints = separation_colours(frame.joint_separations / radius)
         self._stage.show(frame.poses, frame.ghost, joints, bodies)
-        if self._hands.keys() != frame.pulls.keys():
-            self._hold_hands()
+        if self._handles.keys() != frame.pulls.keys():
+            self._add_handles()
         for name, pull in frame.pulls.items():
-            self._hands[name].show(pull)
+            self._handles[name].show(pull)
 
-    def _hold_hands(self) -> None:
-        for hand in self._hands.values():
-            hand.remove()
+    def _add_handles(self) -> None:
+        for handle in self._handles.values():
+            handle.remove()
         pulls = self.session.frame.pulls
-        self._hands = {name: Hand(self._stage, name, pull, self._drag) for name, pull in pulls.items()}
+        self._handles = {name: Handle(self._stage, name, pull, self._drag) for name, pull in pulls.items()}
 
-    def _write(self, frame: Frame) -> None:
+    def _write_text(self, frame: Frame) -> None:
         session = self.session
-        could = f" (could be {_rounded(frame.could)}×)" if frame.could else ""
-        state = "paused" if session.paused else f"{frame.factor:.2f}× real time{could}"
+        attainable = f" (could be {_two_digits(frame.attainable_factor)}×)" if frame.attainable_factor else ""
+        state = "paused" if session.paused else f"{frame.real_time_factor:.2f}× real time{attainable}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
             f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}  \n"
             f"force {frame.force:.3g} N"
         )
         for name, handle in (("method", self._method), ("ghost", self._ghost)):
-            if name not in self._acting:
+            if name not in self._pending:
                 _assign(handle, "value", getattr(session, name))
         _assign(self._record, "label", "End recording" if session.recording else "Record")
         exploring = session.progress is not None
@@ -237,14 +236,14 @@ class LivePage:
         _assign(self._progress, "visible", exploring)
         if session.progress is not None:
             _assign(self._progress, "value", 100 * session.progress)
-        _assign(self._chosen, "content", "Pulled at: " + ", ".join(f"**{_plain(n)}**" for n in session.end_effectors))
-        told = [f"{'⚠ ' if m.warning else ''}{_plain(m.text)}" for m in list(session.messages)[-TOLD:]]
-        _assign(self._messages, "content", "  \n".join(reversed(told)) or "none")
+        _assign(self._chosen, "content", "Pulled at: " + ", ".join(f"**{_escaped(n)}**" for n in session.end_effectors))
+        lines = [f"{'⚠ ' if m.warning else ''}{_escaped(m.text)}" for m in list(session.messages)[-MAX_MESSAGES:]]
+        _assign(self._messages, "content", "  \n".join(reversed(lines)) or "none")
         self._plots.show(session.series)
 
 
 def _assign(handle: Any, name: str, value: object) -> None:
-    """Only what changed is sent."""
+    """Sets an attribute of a control if it differs, so that only changes are sent."""
     if getattr(handle, name) != value:
         setattr(handle, name, value)
 
@@ -253,13 +252,13 @@ def _hint(session: Session) -> str:
     return "; ".join(f"{name}: {text}" for name, text in session.methods.items())
 
 
-def _plain(text: str) -> str:
-    """Text that markdown leaves alone."""
+def _escaped(text: str) -> str:
+    """Text with the special characters of markdown escaped."""
     escaped = html.escape(text, quote=False)
     return "".join(f"\\{c}" if c in "\\`*_{}[]#|~" else c for c in escaped)
 
 
-def _rounded(number: float) -> str:
+def _two_digits(number: float) -> str:
     digits = 1 - int(np.floor(np.log10(number)))
     return f"{round(number, digits):,.0f}" if number >= 10 else f"{number:.1f}"
 

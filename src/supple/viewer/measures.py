@@ -1,11 +1,10 @@
-"""What is measured on a moving mechanism while it is looked at."""
+"""What the viewer measures on a moving mechanism: poses, separation, energy, handle forces."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +17,29 @@ from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
 from supple.reduced.joints import separation
 from supple.viewer.adaptive import AdaptiveMotion
-from supple.viewer.methods import Moving
+from supple.viewer.clock import WALL_CLOCK, Clock
+from supple.viewer.methods import AnySimulation
 from supple.viewer.scenery import SceneMotion
 
-TARDY = 0.005
-"""s that the simulation's thread does not mind to measure for."""
+MAX_SECONDS = 0.005
+"""s of computing. Separations that take longer are measured in a thread of their own."""
 
 
 @dataclass(frozen=True)
 class Pull:
-    """An end effector and the spring that pulls it."""
+    """An end effector and its handle: the spring that a user pulls it by."""
 
     point: Array
-    """(3,) where the end effector is, m."""
+    """(3,) position of the end effector, m."""
     target: Array | None
-    """(3,) where it is pulled to, m; None if it is let go."""
+    """(3,) point that the spring pulls to, m; None without a spring."""
     force: Array
-    """(3,) of the spring, N."""
+    """(3,) force of the spring, N."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A mechanism at a moment; never changed once made."""
+    """State and measures of a mechanism at one time."""
 
     time: float
     """s."""
@@ -47,44 +47,46 @@ class Frame:
     poses: Array
     """(bodies, 4, 4) world poses."""
     ghost: Array | None
-    """(bodies, 4, 4) of the engine beside it."""
+    """(bodies, 4, 4) world poses that the engine gives for the same handles; None if it is not compared."""
     pulls: dict[str, Pull]
     """By end effector."""
-    apart: Array
+    joint_separations: Array
     """(joints,) separation of each joint, m."""
-    lit: NDArray[np.bool_] | None
-    """(joints,) which of them an adaptive linkage moves just now."""
+    moving_joints: NDArray[np.bool_] | None
+    """(joints,) which joints an adaptive linkage moved in its last step; None for other methods."""
     separation: float
-    """Their sum over the radius."""
+    """Sum of the joints' separations over the radius."""
     displacement: float
-    """Largest relative displacement of an end effector from rest."""
+    """Largest relative displacement of an end effector from its start."""
     kinetic: float
-    """J."""
+    """Kinetic energy, J."""
     stored: float
-    """J, in springs and by gravity, from rest."""
-    factor: float
-    """Simulated seconds a second."""
-    could: float
-    """What the factor would be if nothing else had to be done."""
+    """Energy of springs and gravity, J, zero at the start."""
+    real_time_factor: float
+    """Simulated seconds per second."""
+    attainable_factor: float
+    """The real-time factor if the simulation used all of its thread's time; 0 before the first step."""
 
     @property
     def force(self) -> float:
-        """Sum of the sizes of the springs' forces, N."""
+        """Sum of the magnitudes of the handles' forces, N."""
         return float(sum(np.linalg.norm(pull.force) for pull in self.pulls.values()))
 
 
 class Meter:
-    """Measures of a mechanism, whichever method moves it."""
+    """Measures a mechanism, whichever method moves it. `start` are the poses that displacements count from."""
 
-    def __init__(self, mech: Mechanism, rest: Poses, end_effectors: tuple[str, ...]) -> None:
-        self.mechanism = mech
-        self._tips = {name: spatial.inverse(rest[name]) for name in end_effectors}
+    def __init__(
+        self, mech: Mechanism, start: Poses, end_effectors: tuple[str, ...], clock: Clock = WALL_CLOCK
+    ) -> None:
+        self.mechanism, self._clock = mech, clock
+        self._start = {name: spatial.inverse(start[name]) for name in end_effectors}
         radius = mech.radius or 1.0
         self._lengths = np.array([radius] * 3 + [1.0] * 3)
-        self._apart = np.zeros(len(mech.joints)), 0.0
-        self._cost = 0.0
-        """s that they took to measure."""
-        self._measuring: Future[None] | None = None
+        self._separations = np.zeros(len(mech.joints)), 0.0
+        self._seconds = 0.0
+        """s that the last measurement of the separations took."""
+        self._measurement: Future[None] | None = None
 
     @cached_property
     def _inertia(self) -> Array:
@@ -95,38 +97,38 @@ class Meter:
         return equations(self.mechanism)
 
     def displacement(self, poses: Poses) -> float:
-        """Norm of the tip's twist from rest, linear part over the radius; the largest of the end effectors."""
-        twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._tips.items()]
+        """Norm of an end effector's twist from its start, linear part over the radius; the largest one."""
+        twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._start.items()]
         return float(max(np.linalg.norm(twist) for twist in twists))
 
-    def apart(self, sim: Moving, at_once: bool = True) -> tuple[Array, float]:
-        """(joints,) separation of each joint, m, and their sum over the radius. Unless they are wanted at once, those
-        of a mechanism that takes long to measure are measured in a thread of their own, and come some frames late."""
+    def separations(self, sim: AnySimulation, at_once: bool = True) -> tuple[Array, float]:
+        """(joints,) separation of each joint, m, and their sum over the radius. Without `at_once`, a measurement that
+        takes long runs in a thread of its own, and this returns the last finished one."""
         if isinstance(sim, AdaptiveMotion):
-            return np.zeros(len(self.mechanism.joints)), 0.0  # its poses follow from the joints
+            return np.zeros(len(self.mechanism.joints)), 0.0  # poses computed from joint coordinates: no separation
         if isinstance(sim, SceneMotion):
-            apart = sim.apart()
-            return apart, float(apart.sum() / (sim.robot.mechanism.radius or 1.0))
+            separations = sim.joint_separations()
+            return separations, float(separations.sum() / (sim.robot.mechanism.radius or 1.0))
         poses = sim.poses.array
-        if at_once or self._cost < TARDY:
+        if at_once or self._seconds < MAX_SECONDS:
             self._measure(poses)
-        elif self._measuring is None or self._measuring.done():
-            self._measuring = self._pool.submit(self._measure, poses)
-        return self._apart
+        elif self._measurement is None or self._measurement.done():
+            self._measurement = self._pool.submit(self._measure, poses)
+        return self._separations
 
     def _measure(self, poses: Array) -> None:
-        start = perf_counter()
-        found = separation(self.mechanism, poses)
-        self._apart = np.array(list(found.joints.values())), found.total
-        self._cost = perf_counter() - start
+        start = self._clock()
+        result = separation(self.mechanism, poses)
+        self._separations = np.array(list(result.joints.values())), result.total
+        self._seconds = self._clock() - start
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "supple meter")
 
-    def energy(self, sim: Moving) -> tuple[float, float]:
-        """Kinetic, and stored in springs and by gravity, J. Those of a reduced model are the full mechanism's at the
-        joint coordinates and link velocities that it shows. Those of quasi-statics and scenes are left out."""
+    def energy(self, sim: AnySimulation) -> tuple[float, float]:
+        """Kinetic energy, and energy of springs and gravity, J. For a reduced model these are the full mechanism's at
+        the joint coordinates and link velocities of the model. Zero for adaptive linkages and scenes."""
         if isinstance(sim, AdaptiveMotion | SceneMotion):
             return 0.0, 0.0
         if isinstance(sim, Simulation):

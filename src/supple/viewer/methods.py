@@ -1,4 +1,4 @@
-"""What can be shown: a table of the methods that move a mechanism, each made when it is chosen."""
+"""The methods that can move a mechanism in the viewer. Each is prepared when it is first chosen."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend,
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.scenery import SceneMotion
 
-Moving = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
-MOST_TIPS = 6
-"""End effectors that are chosen where the user names none."""
+AnySimulation = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
+MAX_TIPS = 6
+"""Largest number of end effectors where the user names none."""
 
 
 class Models:
-    """What has been made of a mechanism so far; the methods share it."""
+    """The models of a mechanism that were made so far; the methods share them."""
 
     def __init__(self, mech: Mechanism, end_effectors: Sequence[str]) -> None:
         self.mechanism, self.end_effectors = mech, checked_end_effectors(mech, end_effectors)
         self.blended: BlendedModel | None = None
-        """Grown by the user or found by exploring."""
-        self.texts = {name: method.text for name, method in METHODS.items()}
-        """What the methods are, one line each, by name."""
+        """The blended model that the user or an exploration has added linear models to."""
+        self.descriptions = {name: method.text for name, method in METHODS.items()}
+        """A line for each method, by name."""
 
-    def begin(self, method: str, dt: float) -> Moving:
-        """A simulation at rest by the method of that name, with steps of `dt` seconds or its own."""
+    def begin(self, method: str, dt: float) -> AnySimulation:
+        """A simulation at its start by the method of that name, with time step `dt`, s, or one that the method
+        chooses."""
         find(list(METHODS), method, "method")
         return METHODS[method].begin(self, dt)
 
     @cached_property
-    def rest(self) -> Equilibrium | None:
-        """Where every method starts, under gravity alone; none (the reference pose) where there is no equilibrium."""
+    def start(self) -> Equilibrium | None:
+        """The equilibrium under gravity alone, where every method starts; None if there is none (then the reference
+        pose)."""
         if loose_bodies(self.mechanism):
             return None
         try:
@@ -46,8 +48,9 @@ class Models:
             return None
 
     @cached_property
-    def linear(self) -> ReducedModel:
-        return reduce(self.mechanism, self.end_effectors, at=self.rest)
+    def linear_model(self) -> ReducedModel:
+        """The linear model at the start."""
+        return reduce(self.mechanism, self.end_effectors, at=self.start)
 
 
 @dataclass(frozen=True)
@@ -55,32 +58,32 @@ class Method:
     """A way to move a mechanism."""
 
     text: str
-    """One line for the user."""
-    begin: Callable[[Models, float], Moving]
-    """A simulation at rest, with steps of so many seconds."""
+    """A line for the user."""
+    begin: Callable[[Models, float], AnySimulation]
+    """Makes a simulation at its start, given the time step, s."""
     in_time: bool = True
-    """Whether it moves in time; quasi-statics do not."""
+    """Whether it simulates dynamics; False for quasi-statics."""
 
 
-def _engine(models: Models, dt: float) -> Moving:
-    return Simulation(models.mechanism, dt, at=models.rest)
+def _engine(models: Models, dt: float) -> AnySimulation:
+    return Simulation(models.mechanism, dt, at=models.start)
 
 
-def _linear(models: Models, dt: float) -> Moving:
-    return ReducedSimulation(models.linear, dt)
+def _linear(models: Models, dt: float) -> AnySimulation:
+    return ReducedSimulation(models.linear_model, dt)
 
 
-def _blended(models: Models, dt: float) -> Moving:
+def _blended(models: Models, dt: float) -> AnySimulation:
     if models.blended is None:
-        models.blended = blend([models.linear])
+        models.blended = blend([models.linear_model])
     return ReducedSimulation(models.blended, dt)
 
 
-def _condensed(models: Models, dt: float) -> Moving:
+def _condensed(models: Models, dt: float) -> AnySimulation:
     return ReducedSimulation(condense(models.mechanism, models.end_effectors), dt)
 
 
-def _adaptive(models: Models, dt: float) -> Moving:
+def _adaptive(models: Models, dt: float) -> AnySimulation:
     return AdaptiveMotion(models.mechanism)
 
 
@@ -89,26 +92,26 @@ METHODS = {
     "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
     "condensed": Method("end effectors in motion, everything between them in exact static balance", _condensed),
-    "adaptive": Method("quasi-statics of trees, computing only the joints that matter (lit up)", _adaptive, False),
+    "adaptive": Method("quasi-statics of trees, computing only the joints that matter (highlighted)", _adaptive, False),
 }
 
 
 def loose_bodies(mech: Mechanism) -> list[str]:
-    """Bodies on free joints that nothing holds: a floating base, or objects that lie about."""
+    """Bodies on free joints without springs: floating bases, and objects of the scene."""
     free = [joint for joint in mech.joints if joint.kind == "free"]
     return [joint.child for joint in free if not set(joint.axes).isdisjoint(mech.unheld)]
 
 
 def likely_method(mech: Mechanism) -> str:
-    """What a user sees first: the fastest method that fits."""
+    """The method to start with: the fastest that fits the mechanism."""
     if not mech.unheld:
         return "linear"
-    fits = not (mech.topology.loops or mech.motors or mech.couplings) and all(body.mass > 0 for body in mech.bodies)
-    return "adaptive" if fits else "engine"
+    is_plain_tree = not (mech.topology.loops or mech.motors or mech.couplings)
+    return "adaptive" if is_plain_tree and all(body.mass > 0 for body in mech.bodies) else "engine"
 
 
 def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, ...]:
-    """Bodies or sites that can be pulled, each once."""
+    """The names without duplicates; raises `MechanismError` unless each is a body or site that can be pulled."""
     chosen = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
     if not chosen:
         raise MechanismError(f"name at least one end effector of '{mech.name}': a body or a site")
@@ -119,8 +122,8 @@ def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, .
 
 
 def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
-    """What is called a tip; otherwise the bodies at the ends, that one joint holds and nothing hangs on; where there
-    are none, the last ones of the spanning tree."""
+    """Bodies and sites whose names end in "tip"; otherwise bodies with a single joint; otherwise the leaves of the
+    spanning tree."""
     names = [b.name for b in mech.bodies] + [s.name for s in mech.sites if mech.frame(s.name)[0] >= 0]
     tips = [name for name in names if name.lower().endswith("tip")]
     if not tips:
@@ -128,4 +131,4 @@ def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
         leaves = [b.name for i, b in enumerate(mech.bodies) if i not in parents]
         joints = Counter(name for joint in mech.joints for name in (joint.parent, joint.child))
         tips = [name for name in leaves if joints[name] == 1] or leaves
-    return tuple(tips[:MOST_TIPS])
+    return tuple(tips[:MAX_TIPS])

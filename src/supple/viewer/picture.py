@@ -1,4 +1,4 @@
-"""A still picture of a mechanism, in one or two shapes."""
+"""A still picture of a mechanism, in one or two poses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
-from supple.viewer import surfaces
-from supple.viewer.solids import (
+from supple.viewer import facets
+from supple.viewer.visuals import (
     BASE,
     COLOURS,
     bulky,
@@ -34,7 +34,7 @@ from supple.viewer.solids import (
 LINK, PALE, GRID, INK = "#8fa3b5", "#dfe5ea", "#d5d8dc", "#2b2f36"
 FORMATS = (".png", ".pdf", ".svg")
 INCHES, DPI = 5.6, 110
-"""Longer side of the drawing, and pixels an inch."""
+"""Longer side of the drawing in inches, and pixels per inch."""
 
 
 def draw(
@@ -47,13 +47,12 @@ def draw(
     title: str | None = None,
     view: tuple[float, float] = (18.0, -60.0),
 ) -> None:
-    """Writes a picture of a mechanism at `poses` (bodies, 4, 4), by default its reference, to a PNG, PDF
-    or SVG.
+    """Writes a picture of a mechanism at `poses` (bodies, 4, 4), by default the reference pose, to a PNG, PDF or SVG.
 
-    Links are solid; hinges are pins along their axes, slides are bars and other joints balls, coloured by
-    kind. `ghost` (bodies, 4, 4) is a second shape, drawn pale: the rest shape beside a loaded one.
-    `labels` names bodies or sites to point at, by default those called tip. `view` is the elevation and
-    azimuth of the eye in degrees; z is up. The grid on the floor gives the scale.
+    Hinges are drawn as pins along their axes, slides as bars, other joints as balls, coloured by kind. `ghost`
+    (bodies, 4, 4) are the poses of a second shape, drawn pale. `labels` are names of bodies or sites to label, by
+    default those called tip. `view` is the elevation and azimuth of the camera in degrees; z is up. The grid on the
+    floor gives the scale.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
@@ -61,20 +60,20 @@ def draw(
     shape = _poses(mech, poses)
     scene = Scene(view)
     if ghost is not None:
-        # sorted as if a little further away, so that it does not show through a shape that has hardly moved
+        # drawn as if a little farther away, so that it does not show through a shape that has hardly moved
         _add_bodies(scene, mech, _poses(mech, ghost), PALE, nearer=-0.15 * mech.radius)
     _add_bodies(scene, mech, shape, LINK)
-    for solid in mech.shapes:
-        scene.add(surfaces.shape_polygons(solid, {m.name: m for m in mech.meshes}), PALE)
+    for ground_shape in mech.shapes:
+        scene.add(facets.shape_polygons(ground_shape, {m.name: m for m in mech.meshes}), PALE)
     for field in mech.height_fields:
         ground = field.mesh("ground")
-        scene.add(surfaces.moved(surfaces.triangles(ground.vertices, ground.faces), field.pose), PALE)
-    # joints inside bulky bodies are shown through them
+        scene.add(facets.moved(facets.triangles(ground.vertices, ground.faces), field.pose), PALE)
+    # joint markers inside bodies are drawn in front of them
     nearer, size = 4 * mech.radius if bulky(mech) else 0.0, marker_size(mech)
     for joint in mech.joints:
         if joint.kind in COLOURS:
             pin, pose = marker(joint, size)
-            scene.add(surfaces.moved(pin, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
+            scene.add(facets.moved(pin, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
         if grounded(joint):
             scene.add(plate(size) + ground_point(joint), BASE)
     if labels is None:
@@ -85,7 +84,7 @@ def draw(
 
 
 class Scene:
-    """Polygons seen from far away, sorted from back to front."""
+    """Polygons in parallel projection, painted from back to front."""
 
     def __init__(self, view: tuple[float, float]) -> None:
         elevation, azimuth = np.radians(array(view, (2,), "view (elevation, azimuth)"))
@@ -93,26 +92,25 @@ class Scene:
         level = np.array([np.cos(azimuth), np.sin(azimuth), 0.0])
         eye = np.cos(elevation) * level + np.array([0, 0, np.sin(elevation)])
         self.axes = np.stack([right, np.cross(eye, right), eye])
-        """(3, 3) rows: right, up and towards the eye."""
+        """(3, 3) rows: right, up and towards the camera."""
         self._parts: list[tuple[Array, str, float]] = []
 
     def add(self, polygons: Array, colour: str, nearer: float = 0.0) -> None:
-        """Polygons (n, 4, 3) in world coordinates, sorted as if `nearer` metres closer to the eye."""
+        """Adds polygons (n, 4, 3) in world coordinates, sorted as if `nearer` metres closer to the camera."""
         self._parts.append((polygons, colour, nearer))
 
     @property
     def points(self) -> Array:
-        """(n, 3) all corners, world coordinates."""
+        """(n, 3) corners of all polygons, world coordinates."""
         return np.concatenate([polygons.reshape(-1, 3) for polygons, _, _ in self._parts])
 
     def project(self, points: ArrayLike) -> Array:
-        """(..., 2) on the picture, m."""
+        """(..., 2) positions in the picture plane, m."""
         flat: Array = np.asarray(points, dtype=float) @ self.axes[:2].T
         return flat
 
     def painted(self) -> tuple[Array, Array]:
-        """Corners (n, 4, 2) and colours (n, 3) in the order to paint them, lit from above the viewer's
-        shoulder."""
+        """Corners (n, 4, 2) and shaded colours (n, 3) in the order to paint them, lit from above the camera."""
         from matplotlib.colors import to_rgb
 
         light = np.array([-0.35, 0.6, 0.72]) @ self.axes
@@ -131,7 +129,7 @@ class Scene:
         return np.concatenate(corners)[order], np.concatenate(colours)[order]
 
 
-# what is in the picture
+# contents of the picture
 
 
 def _poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
@@ -143,19 +141,19 @@ def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer
     for body, pose in zip(mech.bodies, poses, strict=True):
         seen = seen_shapes(body)
         for shape in seen:
-            scene.add(surfaces.moved(surfaces.shape_polygons(shape, meshes), pose), colour, nearer)
+            scene.add(facets.moved(facets.shape_polygons(shape, meshes), pose), colour, nearer)
         if not seen:
             for polygons in skeleton(mech, body):
-                scene.add(surfaces.moved(polygons, pose), colour, nearer)
+                scene.add(facets.moved(polygons, pose), colour, nearer)
 
 
 def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:
-    """A dot at a site, on a thin rod from the middle of its body; nothing for a body."""
+    """Adds a dot at a site and a thin rod to the centre of mass of its body; nothing for a body."""
     body, at = mech.frame(name)[0], _middle(mech, poses, name)
     if body < 0 or mech.bodies[body].name == name:
         return
-    scene.add(surfaces.rod(_middle(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
-    scene.add(0.8 * size * surfaces.ball() + at, INK)
+    scene.add(facets.rod(_middle(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
+    scene.add(0.8 * size * facets.ball() + at, INK)
 
 
 def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
@@ -167,7 +165,7 @@ def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
     return middle
 
 
-# how it is put on paper
+# rendering
 
 
 def _render(
@@ -179,13 +177,13 @@ def _render(
     low, high = flat.min(axis=0), flat.max(axis=0)
     inch = (high - low).max() / INCHES  # in metres of the mechanism
     ends = {name: scene.project(at) for name, at in labels.items()}
-    texts = {name: _beside(end, low, high, inch) for name, end in ends.items()}
+    texts = {name: _label_position(end, low, high, inch) for name, end in ends.items()}
     for name, text in texts.items():
         half = np.array([0.06 + 0.05 * len(name), 0.12]) * inch
         low, high = np.minimum(low, text - half), np.maximum(high, text + half)
     low, high = low - 0.12 * inch, high + 0.12 * inch
 
-    (width, height), above, below = (high - low) / inch, 0.6, 0.4  # inches; the last two for words
+    (width, height), above, below = (high - low) / inch, 0.6, 0.4  # inches; the last two for text
     width, whole = max(float(width), 3.2), float(height) + above + below
     figure = figure_class(figsize=(width, whole), dpi=DPI, facecolor="white")
     agg(figure)
@@ -197,20 +195,20 @@ def _render(
         axes.plot(*line.T, color=GRID, linewidth=0.8, zorder=1, solid_capstyle="round")
     _triad(axes, scene, corner, 0.45 * spacing)
     corners, colours = scene.painted()
-    solids = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25, zorder=2)
-    axes.add_collection(solids)
+    collection = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25, zorder=2)
+    axes.add_collection(collection)
     line = {"arrowstyle": "-", "color": INK, "lw": 0.8, "shrinkB": 0}
     style = {"ha": "center", "va": "center", "color": INK, "fontsize": 10, "zorder": 4, "parse_math": False}
     for name, text in texts.items():
         axes.annotate(name, ends[name], text, arrowprops=line, **style)
-    _words(figure, mech, title, spacing)
+    _write_text(figure, mech, title, spacing)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font does not have
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the font does not have every script
         figure.savefig(path)
 
 
-def _beside(at: Array, low: Array, high: Array, inch: float) -> Array:
-    """Where a label stands: outwards from the middle of the picture."""
+def _label_position(at: Array, low: Array, high: Array, inch: float) -> Array:
+    """Position of a label: outwards from the centre of the picture."""
     away = (at - (low + high) / 2) / (high - low)
     away = away / np.linalg.norm(away) if away.any() else np.array([0.0, 1.0])
     text: Array = at + away * [0.6 * inch, 0.4 * inch]
@@ -218,10 +216,10 @@ def _beside(at: Array, low: Array, high: Array, inch: float) -> Array:
 
 
 def _floor(points: Array) -> tuple[Array, float, Array]:
-    """Lines (n, 2, 3) of a grid under the points, its spacing in m, and the corner of least x and y."""
+    """Lines (n, 2, 3) of a grid below the points, its spacing, m, and its corner of smallest x and y."""
     low, high = points.min(axis=0), points.max(axis=0)
     size = (high - low).max() or 1.0
-    z = 0.0 if -0.05 * size < low[2] < 0.3 * size else low[2]  # the ground where that is near
+    z = 0.0 if -0.05 * size < low[2] < 0.3 * size else low[2]  # z = 0 if the points are close to it
     power = 10.0 ** np.floor(np.log10(size / 5))
     spacing = float(power * max(n for n in (1, 2, 5) if n * power <= size / 5 * (1 + 1e-9)))
     first, last = np.floor(low[:2] / spacing - 0.25), np.ceil(high[:2] / spacing + 0.25)
@@ -239,8 +237,8 @@ def _triad(axes: Any, scene: Scene, origin: Array, length: float) -> None:
         axes.annotate(letter, at, color=colour, fontsize=9, ha="center", va="center")
 
 
-def _words(figure: Any, mech: Mechanism, title: str, spacing: float) -> None:
-    """Title, sizes and the legend of the joints."""
+def _write_text(figure: Any, mech: Mechanism, title: str, spacing: float) -> None:
+    """Writes the title, the sizes and the legend of the joints."""
     width, height = figure.get_size_inches()
     bodies, joints, loops = len(mech.bodies), len(mech.joints), len(mech.topology.loops)
     counts = ((bodies, "body", "bodies"), (joints, "joint", "joints"), (loops, "loop", "loops"))

@@ -1,4 +1,4 @@
-"""The live plots of a page."""
+"""Live plots of a session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from supple.mechanism.record import Array
 if TYPE_CHECKING:
     import viser
 
-ROOM = (10, 24, 0, 0)
-"""Pixels above, right of, below and left of a plot, for the outermost numbers."""
+PADDING = (10, 24, 0, 0)
+"""Padding of a plot in pixels (top, right, bottom, left): space for the outermost numbers."""
 DIGITS = 6
-"""Behind the point: what is nothing but rounding is shown as nothing."""
+"""Decimals: rounding errors are shown as zero."""
 RED, BLUE, GREEN = "#d1495b", "#2e86ab", "#3a9e4f"
 
 
@@ -38,7 +38,7 @@ class Plots:
                 scales=scales,
                 legend=uplot.Legend(show=len(lines) > 1),
                 aspect=2.2,
-                padding=ROOM,
+                padding=PADDING,
             )
 
         with gui.add_folder("Plots"):
@@ -48,7 +48,7 @@ class Plots:
             self._force = plot("force, N, against time, s", "time", {"force": RED})
 
     def show(self, series: dict[str, Array]) -> None:
-        """The series of a session."""
+        """Shows the time series of a session."""
         if not len(series["time"]):
             return
         shown = {name: np.round(values, DIGITS) for name, values in series.items()}

@@ -1,4 +1,4 @@
-"""A motion that was kept: poses at many times, to be saved, replayed and exported."""
+"""Recordings: poses at many times, to be saved, replayed and exported."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from supple.reduced.files import opened, write
 
 FORMAT, VERSION = "supple-recording", 1
 RATE = 30
-"""Frames a second."""
-LONGEST = 20 * 60 * RATE
-"""Frames of a recording, at most."""
+"""Frames per second."""
+MAX_FRAMES = 20 * 60 * RATE
+"""Largest number of frames: twenty minutes."""
 
 Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A mechanism in motion, frame by frame. Poses are kept in single precision."""
+    """The motion of a mechanism, frame by frame. Poses are stored in single precision."""
 
     mechanism: Mechanism
     times: Array
-    """(n,) s, growing."""
+    """(n,) s, increasing."""
     positions: Singles
     """(n, bodies, 3) of the bodies' origins in the world, m."""
     quats_wxyz: Singles
-    """(n, bodies, 4) unit quaternions, w first; neighbours in time on the same side."""
+    """(n, bodies, 4) unit quaternions, w first; signs are chosen so that successive frames are close."""
     method: str
-    """What moved it: engine, linear ..."""
+    """Name of the method that moved it: engine, linear ..."""
     end_effectors: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -46,10 +46,10 @@ class Recording:
             values = getattr(self, name)
             if values.shape != shape or values.dtype.kind != "f" or not np.isfinite(values).all():
                 raise MechanismError(f"{name} of a recording of '{self.mechanism.name}' must be {shape} finite numbers")
-        if n == 0 or n > LONGEST:
-            raise MechanismError(f"a recording has 1 to {LONGEST} frames, not {n}")
+        if n == 0 or n > MAX_FRAMES:
+            raise MechanismError(f"a recording has 1 to {MAX_FRAMES} frames, not {n}")
         if (np.diff(self.times) <= 0).any():
-            raise MechanismError("the times of a recording must grow")
+            raise MechanismError("the times of a recording must increase")
         if np.abs(np.linalg.norm(self.quats_wxyz, axis=2) - 1).max() > 1e-4:
             raise MechanismError("the quaternions of a recording must have unit length")
 
@@ -70,7 +70,7 @@ class Recording:
         return poses
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the motion with its mechanism as `.npz` (no pickle)."""
+        """Writes the recording and its mechanism as `.npz` (no pickle)."""
         header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "method": self.method}
         header["end_effectors"] = list(self.end_effectors)
         arrays = {name: getattr(self, name) for name in ("times", "positions", "quats_wxyz")}
@@ -78,7 +78,7 @@ class Recording:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Recording:
-        """Reads what `save` wrote; anything else raises `MechanismError`."""
+        """Reads a file that `save` wrote; raises `MechanismError` for any other."""
         with opened(path, FORMAT, "recording", "supple run ... --time 2 -o run.npz") as (mech, header, arrays):
             names = tuple(str(name) for name in header["end_effectors"])
             for name in names:
@@ -88,12 +88,12 @@ class Recording:
 
 
 class Recorder:
-    """Takes frames while something moves."""
+    """Collects frames of a moving mechanism."""
 
     def __init__(self, mech: Mechanism, method: str, end_effectors: tuple[str, ...] = ()) -> None:
         self.mechanism, self.method, self.end_effectors = mech, method, end_effectors
         self._times: list[float] = []
-        self._time = self._shift = 0.0
+        self._time = self._offset = 0.0
         self._positions: list[Singles] = []
         self._quats: list[Singles] = []
 
@@ -102,17 +102,19 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        return len(self) >= LONGEST
+        """Whether no more frames fit."""
+        return len(self) >= MAX_FRAMES
 
     def take(self, time: float, poses: Array, last: bool = False) -> None:
-        """Poses (bodies, 4, 4) at a time, s, unless they come too soon after those before or the recording is full;
-        the `last` ones are never too soon. After a reset the clock of the recording goes on."""
+        """Adds a frame of poses (bodies, 4, 4) at a time, s. It is skipped if the recording is full, or if less than
+        1 / `RATE` has passed since the last frame and it is not marked as the `last`. If time jumps back (after a
+        reset), the recording continues without a jump."""
         if self._times and time < self._time:
-            self._shift = self._times[-1] + 1 / RATE - time
+            self._offset = self._times[-1] + 1 / RATE - time
         self._time = time
-        time += self._shift
-        soon = 1e-9 if last else (1 - 1e-6) / RATE
-        if self.full or (self._times and time < self._times[-1] + soon):
+        time += self._offset
+        interval = 1e-9 if last else (1 - 1e-6) / RATE
+        if self.full or (self._times and time < self._times[-1] + interval):
             return
         quats = spatial.quat_wxyz_from_matrix(poses[:, :3, :3])
         if self._quats:
@@ -123,7 +125,7 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """What was taken so far."""
+        """The recording of all frames so far."""
         if not self._times:
             raise MechanismError("nothing was recorded yet")
         arrays = np.array(self._times), np.array(self._positions), np.array(self._quats)

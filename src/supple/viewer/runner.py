@@ -1,52 +1,57 @@
-"""A simulation whose time goes with the wall clock's."""
+"""Steps a simulation in real time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, RLock, Thread
-from time import perf_counter
 
 from supple.errors import ConvergenceError
-from supple.viewer.methods import Moving
+from supple.viewer.clock import WALL_CLOCK, Clock
+from supple.viewer.methods import AnySimulation
 
 PERIOD = 1 / 250
-"""s between two looks at the clock."""
-SLICE = 0.02
-"""s of computing at a time, so that nobody waits longer for the lock."""
-LAG = 0.1
-"""s that a slow simulation may be behind; the rest is given up, so that it runs slowly instead of ever later."""
+"""s between two readings of the clock."""
+MAX_SLICE = 0.02
+"""s of computing at a time: nobody waits longer than this for the lock."""
+MAX_LAG = 0.1
+"""s of simulated time that may be overdue. The rest is dropped: a slow simulation runs slower than real time, but its
+delay does not grow."""
 SMOOTHING = 0.5
-"""s over which the real-time factor is averaged."""
+"""s, time constant of the averaged real-time factor."""
 
 
 class Runner:
-    """Steps a simulation in a thread of its own. Whoever else touches `sim` holds `lock`.
+    """Steps a simulation in a thread of its own, at `speed` simulated seconds per second of `clock`.
 
-    `before` is called with the runner ahead of its steps, with the lock; `after` behind them, without.
-    `failed` is called with the error of a step that could not be made; the simulation is then paused at its last
-    good step.
+    Hold `lock` to use `sim` from another thread. The callbacks: `before_steps(runner)` is called before each batch of
+    steps, with the lock held; `after_steps()` after it, without the lock; `on_failure(error)` when a step fails. The
+    simulation is then paused, in the state before the failed step.
     """
 
     def __init__(
         self,
-        sim: Moving,
-        before: Callable[[Runner], None] = lambda runner: None,
-        after: Callable[[], None] = lambda: None,
-        failed: Callable[[ConvergenceError], None] = lambda error: None,
+        sim: AnySimulation,
+        before_steps: Callable[[Runner], None] = lambda runner: None,
+        after_steps: Callable[[], None] = lambda: None,
+        on_failure: Callable[[ConvergenceError], None] = lambda error: None,
+        clock: Clock = WALL_CLOCK,
     ) -> None:
-        self.sim, self.lock = sim, RLock()
+        self.sim, self.lock, self.clock = sim, RLock(), clock
         self.speed, self.paused = 1.0, False
-        self.acted: object = None
-        """What `before` acted on last; its own affair."""
-        self.factor = 0.0
-        """Simulated seconds a second."""
-        self.cost = 0.0
-        """s of computing a step takes; 0 before the first."""
-        self._before, self._after, self._failed = before, after, failed
-        self._debt = 0.0
+        self.applied_targets: object = None
+        """The handle targets that `sim` has; `before_steps` keeps this up to date."""
+        self.real_time_factor = 0.0
+        """Simulated seconds per second, averaged over `SMOOTHING`."""
+        self.step_cost = 0.0
+        """s of computing per step, averaged; 0 before the first step."""
+        self._before_steps, self._after_steps, self._on_failure = before_steps, after_steps, on_failure
+        self._overdue = 0.0
+        """s of simulated time that the clock asks for and that are not stepped yet."""
+        self._last_reading = clock()
         self._stop, self._thread = Event(), Thread(target=self._run, name="supple simulation", daemon=True)
 
     def start(self) -> None:
+        self._last_reading = self.clock()
         self._thread.start()
 
     def stop(self) -> None:
@@ -55,43 +60,46 @@ class Runner:
         if self._thread.is_alive():
             self._thread.join()
 
-    def tick(self, elapsed: float) -> None:
-        """Steps by as much as `elapsed` seconds of the wall clock ask for, within a slice of computing."""
+    def poll(self) -> None:
+        """Steps by the time that has passed on the clock since the last call. The thread calls this periodically."""
+        now = self.clock()
+        self.advance(now - self._last_reading)
+        self._last_reading = now
+        self._after_steps()
+
+    def advance(self, elapsed: float) -> None:
+        """Steps by `elapsed` seconds times `speed`, as far as one slice of computing suffices."""
         with self.lock:
-            self._before(self)
-            done = 0
+            self._before_steps(self)
+            steps = 0
             if self.paused:
-                self._debt = 0.0
+                self._overdue = 0.0
             else:
-                self._debt = min(self._debt + elapsed * self.speed, LAG * max(self.speed, 1.0))
-                done = self._step(int(self._debt / self.sim.dt))
-                self._debt -= done * self.sim.dt
+                self._overdue = min(self._overdue + elapsed * self.speed, MAX_LAG * max(self.speed, 1.0))
+                steps = self._step(int(self._overdue / self.sim.dt))
+                self._overdue -= steps * self.sim.dt
             if elapsed > 0:
-                share = min(elapsed / SMOOTHING, 1.0)
-                self.factor += share * (done * self.sim.dt / elapsed - self.factor)
+                weight = min(elapsed / SMOOTHING, 1.0)
+                self.real_time_factor += weight * (steps * self.sim.dt / elapsed - self.real_time_factor)
 
     def _step(self, wanted: int) -> int:
-        """Steps that were made."""
-        start, done = perf_counter(), 0
-        while done < wanted and (spent := perf_counter() - start) < SLICE:
-            fits = int(0.5 * (SLICE - spent) / self.cost) if self.cost else 1
-            n = min(wanted - done, max(1, fits))
-            before = perf_counter()
+        """Makes up to `wanted` steps within one slice; returns their number."""
+        start, made = self.clock(), 0
+        while made < wanted and (spent := self.clock() - start) < MAX_SLICE:
+            affordable = int(0.5 * (MAX_SLICE - spent) / self.step_cost) if self.step_cost else 1
+            n = min(wanted - made, max(1, affordable))
+            before = self.clock()
             try:
                 self.sim.step(n)
             except ConvergenceError as error:
                 self.paused = True
-                self._failed(error)
+                self._on_failure(error)
                 break
-            cost = (perf_counter() - before) / n
-            self.cost = cost if not self.cost else 0.9 * self.cost + 0.1 * cost
-            done += n
-        return done
+            cost = (self.clock() - before) / n
+            self.step_cost = cost if not self.step_cost else 0.9 * self.step_cost + 0.1 * cost
+            made += n
+        return made
 
     def _run(self) -> None:
-        last = perf_counter()
         while not self._stop.wait(PERIOD):
-            now = perf_counter()
-            self.tick(now - last)
-            last = now
-            self._after()
+            self.poll()

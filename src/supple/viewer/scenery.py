@@ -1,4 +1,4 @@
-"""The contact scenes as the viewer moves things: a robot, free objects and the ground in one drawn mechanism."""
+"""Contact scenes in the viewer: robot, rigid objects and ground as one mechanism to draw."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from supple.world import scenes
 from supple.world.scenes import Scene
 
 SCENES: dict[str, Callable[[str], Scene]] = {
-    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Recording", "Scene", "shadow_hand")
+    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("SceneHistory", "Scene", "shadow_hand")
 }
-"""Those that need no file."""
+"""The scenes that need no file."""
 LEVELS = {
-    "reduced": "the robot folded into its end effectors, which are what touches",
-    "full": "every body of the robot, exact, and all of them touch",
+    "reduced": "the robot reduced to its end effectors, which have contact",
+    "full": "every body of the robot, exact, each with contact",
 }
 GROUND, OBJECT = np.array([0.82, 0.84, 0.86, 1.0]), np.array([0.88, 0.56, 0.17, 1.0])
 
 
 class SceneMotion:
-    """A scene, steered and stepped. Objects can be pulled as end effectors can."""
+    """A scene with its controller. Objects can be pulled like end effectors."""
 
     def __init__(self, name: str, level: str) -> None:
         self.scene = SCENES[name](level)
         self.world, self.robot = self.scene.world, self.scene.robot
         self.dt = self.world.dt
-        self.mechanism = _drawn(self.scene)
-        """The robot with the objects as free bodies and the ground; for drawing."""
-        self._until = 0
-        """Steps until the robot is steered again."""
+        self.mechanism = _mechanism_to_draw(self.scene)
+        """The robot, the objects as free bodies, and the ground; only for drawing."""
+        self._steps_to_control = 0
+        """Steps until the controller is called again."""
 
     @property
     def end_effectors(self) -> tuple[str, ...]:
-        """What can be pulled."""
+        """Bodies and sites that can be pulled."""
         tips = self.robot.model.end_effectors if isinstance(self.robot, ReducedSimulation) else ()
         return (*tips, *self.world.objects)
 
@@ -57,7 +57,7 @@ class SceneMotion:
         return Poses(self.mechanism, np.concatenate([self.robot.poses.array, np.reshape(objects, (-1, 4, 4))]))
 
     def stiffness(self, name: str) -> float:
-        """N/m of a handle: what moves the object, or the robot, at two hertz."""
+        """N/m of a handle: gives the mass of the object, or of the robot, a frequency of two hertz."""
         mass = self.world.bodies[name].mass if name in self.world.bodies else self.robot.mechanism.mass
         return float(mass * (4 * np.pi) ** 2)
 
@@ -71,25 +71,25 @@ class SceneMotion:
 
     def step(self, n: int = 1) -> None:
         while n > 0:
-            if self._until == 0:
+            if self._steps_to_control == 0:
                 self.robot.set_targets(self.scene.steer(self.world.time))
-                self._until = self.scene.every
-            now = min(n, self._until)
+                self._steps_to_control = self.scene.every
+            now = min(n, self._steps_to_control)
             self.world.step(now)
-            self._until -= now
+            self._steps_to_control -= now
             n -= now
 
     def reset(self) -> None:
         self.world.reset()
-        self._until = 0
+        self._steps_to_control = 0
 
-    def apart(self) -> Array:
-        """(joints,) separation of the robot's joints, m; none of the objects'."""
-        found = separation(self.robot.mechanism, self.robot.poses.array)
-        return np.array([*found.joints.values(), *(0.0 for _ in self.world.objects)])
+    def joint_separations(self) -> Array:
+        """(joints,) separation of each joint, m; zero for the free joints of the objects."""
+        result = separation(self.robot.mechanism, self.robot.poses.array)
+        return np.array([*result.joints.values(), *(0.0 for _ in self.world.objects)])
 
 
-def _drawn(scene: Scene) -> Mechanism:
+def _mechanism_to_draw(scene: Scene) -> Mechanism:
     mech, world = scene.mechanism, scene.world
     meshes = {mesh.name: mesh for mesh in mech.meshes} | world.meshes
     ground = []
@@ -106,28 +106,28 @@ def _drawn(scene: Scene) -> Mechanism:
     return replace(
         mech,
         bodies=(*mech.bodies, *objects),
-        joints=(*mech.joints, *(_free(body) for body in objects)),
+        joints=(*mech.joints, *(_free_joint(body) for body in objects)),
         shapes=tuple(ground),
         height_fields=(),
         meshes=tuple(meshes.values()),
     )
 
 
-def _free(body: Body) -> Joint:
-    """Three translations, then a rotation vector."""
+def _free_joint(body: Body) -> Joint:
+    """A free joint to the world: three translations, then a rotation vector."""
     return Joint(f"{body.name} is free", WORLD, body.name, body.pose, np.eye(4), np.eye(6), (1, 1, 1, 3))
 
 
 class SceneModels:
-    """A scene at its two levels, in the place of a mechanism's `Models`."""
+    """A scene at its two levels of detail; takes the place of a mechanism's `Models`."""
 
     def __init__(self, name: str) -> None:
         find(list(SCENES), name, "scene")
-        self.name, self.texts = name, LEVELS
+        self.name, self.descriptions = name, LEVELS
         first = SceneMotion(name, "reduced")
         self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
 
     def begin(self, method: str, dt: float) -> SceneMotion:
-        """The scene from its start, at one of its levels; its steps are its own."""
+        """The scene at its start, at one of its levels; the scene has its own time step."""
         find(list(LEVELS), method, "method")
         return SceneMotion(self.name, method)

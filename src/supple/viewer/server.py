@@ -1,4 +1,4 @@
-"""The web server under the viewer: one port, this machine only unless told otherwise."""
+"""The web server of the viewer: one port, visible on this machine only by default."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 HOST, PORT = "127.0.0.1", 8080
 PATIENCE = 30.0
-"""s in which a browser that opened the page has drawn something."""
-BLIND = (
+"""s after which a browser that opened the page should have drawn it."""
+NO_WEBGL = (
     "A browser opened the page but draws nothing: most likely it has no WebGL. Turn on hardware acceleration in its "
     "settings, or open the address in another browser."
 )
@@ -27,46 +27,47 @@ BLIND = (
 
 @contextmanager
 def serving(host: str = HOST, port: int = PORT) -> Iterator[viser.ViserServer]:
-    """A viser server; a port that is taken, or a missing viser, is an error that says what to do."""
+    """Runs a viser server while a `with` block runs. Raises `MechanismError` if the port is in use, `ImportError` if
+    viser is not installed."""
     try:
         import viser
     except ImportError:
         raise ImportError("the viewer needs viser; install it with: pip install 'supple[all]'") from None
     _check_free(host, port)
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # clients that leave are no news
-    with redirect_stdout(StringIO()):  # viser's banner; the command line says where the page is
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # no log entries about clients that leave
+    with redirect_stdout(StringIO()):  # hides viser's banner; the caller prints the address
         server = viser.ViserServer(host=host, port=port, label="supple", verbose=False)
     server.gui.configure_theme(control_width="medium", show_share_button=False)
     server.gui.main_panel.dock_right()
     try:
         yield server
     finally:
-        with redirect_stdout(StringIO()):  # its farewell
+        with redirect_stdout(StringIO()):  # hides viser's message
             server.stop()
 
 
 def watch(server: viser.ViserServer, say: Callable[[str], None], patience: float = PATIENCE) -> None:
-    """Says so when a browser came and draws nothing. viser lists a browser once it told its camera, which one without
-    WebGL never does; the connection below knows of it before."""
-    there: set[int] = set()
+    """Calls `say` if a browser is connected for `patience` seconds and draws nothing. viser lists a client once it has
+    sent its camera, which a browser without WebGL never does; the websocket server knows the client before."""
+    connected: set[int] = set()
 
-    def came(connection: Any) -> None:
-        def look() -> None:
-            if connection.client_id in there and connection.client_id not in server.get_clients():
-                say(BLIND)
+    def on_connect(connection: Any) -> None:
+        def check() -> None:
+            if connection.client_id in connected and connection.client_id not in server.get_clients():
+                say(NO_WEBGL)
 
-        there.add(connection.client_id)
-        timer = Timer(patience, look)
+        connected.add(connection.client_id)
+        timer = Timer(patience, check)
         timer.daemon = True
         timer.start()
 
     sockets = server._websock_server
-    sockets.on_client_connect(came)
-    sockets.on_client_disconnect(lambda connection: there.discard(connection.client_id))
+    sockets.on_client_connect(on_connect)
+    sockets.on_client_disconnect(lambda connection: connected.discard(connection.client_id))
 
 
 def _check_free(host: str, port: int) -> None:
-    """viser would take the next port instead, and the user would look at the wrong one."""
+    """Raises `MechanismError` if the port cannot be used. viser itself would silently take the next one."""
     if not 0 < port < 65536:
         raise MechanismError(f"a port is a number from 1 to 65535, got {port}")
     try:
@@ -80,14 +81,14 @@ def _check_free(host: str, port: int) -> None:
 
 
 def address(server: viser.ViserServer) -> str:
-    """Where a browser finds it."""
+    """URL of the page."""
     host = server.get_host()
     name = "localhost" if host in (HOST, "0.0.0.0", "::", "localhost") else host
     return f"http://{name}:{server.get_port()}"
 
 
 def open_browser(server: viser.ViserServer) -> bool:
-    """Whether the user's browser could be told to open the page; without a display it cannot."""
+    """Opens the page in the user's browser; returns False if there is no display or no browser."""
     import os
     import sys
     import webbrowser

@@ -1,4 +1,4 @@
-"""`view` and `replay`: a page in the browser until the user ends it."""
+"""`view` and `replay`: a page in the browser, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from supple.mechanism import Mechanism
+from supple.viewer.clock import WALL_CLOCK, Clock
 from supple.viewer.live import LivePage
 from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
@@ -27,10 +28,11 @@ def view(
     browser: bool = True,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Shows a mechanism, or a contact scene, in motion in the browser, to be pulled at its end effectors; returns on
+    """Simulates a mechanism or a contact scene in the browser, where a user can pull its end effectors; returns on
     Ctrl-C.
 
-    Only this machine can see the page unless `host` says otherwise ("0.0.0.0": everyone on the network).
+    The page is visible on this machine only, unless `host` says otherwise ("0.0.0.0": the whole network). `browser`
+    opens the page in the user's browser; `say` is called with lines for the user.
     """
     with viewing(subject, end_effectors, method=method, host=host, port=port) as page, _ctrl_c() as ended:
         say(f"'{subject.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
@@ -45,9 +47,10 @@ def viewing(
     method: str | None = None,
     host: str = HOST,
     port: int = PORT,
+    clock: Clock = WALL_CLOCK,
 ) -> Iterator[LivePage]:
-    """The page while a block of Python runs: `page.session` acts on the mechanism."""
-    with serving(host, port) as server, Session(subject, end_effectors, method) as session:
+    """Serves the page while a `with` block runs; `page.session` controls the mechanism. `clock` as for `Session`."""
+    with serving(host, port) as server, Session(subject, end_effectors, method, clock=clock) as session:
         page = LivePage(server, session)
         with _running(page):
             yield page
@@ -68,10 +71,12 @@ def replay(
 
 
 @contextmanager
-def replaying(recording: Recording, *, host: str = HOST, port: int = PORT) -> Iterator[ReplayPage]:
-    """The page of a recording while a block of Python runs."""
+def replaying(
+    recording: Recording, *, host: str = HOST, port: int = PORT, clock: Clock = WALL_CLOCK
+) -> Iterator[ReplayPage]:
+    """Serves the page of a recording while a `with` block runs. `clock` gives the time, s, that it plays by."""
     with serving(host, port) as server:
-        page = ReplayPage(server, recording)
+        page = ReplayPage(server, recording, clock)
         with _running(page):
             yield page
 
@@ -87,9 +92,9 @@ def _running(page: LivePage | ReplayPage) -> Iterator[None]:
 
 @contextmanager
 def _ctrl_c() -> Iterator[SimpleQueue[None]]:
-    """Ctrl-C puts something into the queue, wherever the program happens to be, instead of breaking it off there."""
+    """While the block runs, Ctrl-C puts an item into the queue instead of raising KeyboardInterrupt."""
     pressed: SimpleQueue[None] = SimpleQueue()
-    if threading.current_thread() is not threading.main_thread():  # others have no signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield pressed
         return
     before = signal.signal(signal.SIGINT, lambda *_: pressed.put(None))

@@ -1,4 +1,4 @@
-"""Mechanisms on a viser page: surfaces, handles, floor."""
+"""A mechanism on a viser page: surfaces, handles, floor."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.viewer.measures import Pull
-from supple.viewer.solids import Solid, seen_shapes, solids
+from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
 
 if TYPE_CHECKING:
     import viser
 
 GHOST = (46, 134, 171)
 ARROW = (209, 73, 91)
-HANDLE, HELD = (224, 142, 43), (209, 73, 91)
+FREE, PULLED = (224, 142, 43), (209, 73, 91)
 CLOSED, OPEN, WIDE = (90, 105, 120), (245, 190, 40), (220, 30, 40)
-"""Colours of joints: closed, half and all of `APART` apart."""
+"""Colours of joints with a separation of zero, half of `FULL_SCALE` and `FULL_SCALE`."""
 BALL = 0.03
-"""Radius of the ball to take hold of, over that of the mechanism, at least."""
-APART = 0.01
-"""Separation of a joint over the radius from which on it is red."""
+"""Smallest radius of a handle's ball, over that of the mechanism."""
+FULL_SCALE = 0.01
+"""Separation over the radius at which a joint is red."""
 
 
 class Stage:
-    """A mechanism drawn on a page. Copies of a surface are one object there, so that a frame is few messages."""
+    """A mechanism drawn on a page. All copies of a surface are one node, so that a frame needs few messages."""
 
     def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Array) -> None:
         self.server, self.mechanism = server, mech
-        self._solids = solids(mech)
-        self._drawn = [self._add(f"/mechanism/{i}", solid, poses) for i, solid in enumerate(self._solids)]
+        self._surfaces = mechanism_surfaces(mech)
+        self._nodes = [self._add(f"/mechanism/{i}", surface, poses) for i, surface in enumerate(self._surfaces)]
         self._ghosts: list[Any] = []
         self._colours: dict[str, NDArray[np.uint8] | None] = {"joints": None, "bodies": None}
         self._floor(poses)
 
-    def _add(self, name: str, solid: Solid, poses: Array, ghost: bool = False) -> Any:
-        positions, quats = _placed(solid, poses)
+    def _add(self, name: str, surface: Surface, poses: Array, ghost: bool = False) -> Any:
+        positions, quats = _copy_transforms(surface, poses)
         return self.server.scene.add_batched_meshes_simple(
             name,
-            solid.vertices.astype(np.float32),
-            solid.faces,
+            surface.vertices.astype(np.float32),
+            surface.faces,
             batched_wxyzs=quats,
             batched_positions=positions,
-            batched_colors=np.array(GHOST, dtype=np.uint8) if ghost else solid.colours,
+            batched_colors=np.array(GHOST, dtype=np.uint8) if ghost else surface.colours,
             opacity=0.3 if ghost else None,
-            flat_shading=not solid.smooth,
+            flat_shading=not surface.smooth,
             lod="off",
             cast_shadow=not ghost,
         )
 
     def _floor(self, poses: Array) -> None:
-        """A grid under everything and a camera that sees all of it."""
+        """Adds a grid below the mechanism and points the camera at it."""
         mech, scene = self.mechanism, self.server.scene
         centre, radius = mech.bounding_sphere
         radius = radius or 1.0
-        lowest = min((_lowest(solid, poses) for solid in self._solids), default=0.0)
+        lowest = min((_lowest_point(surface, poses) for surface in self._surfaces), default=0.0)
         z = 0.0 if 0 <= lowest < 0.6 * radius else lowest
         cell = 10.0 ** np.floor(np.log10(radius))
         scene.set_up_direction("+z")
@@ -87,24 +87,24 @@ class Stage:
         joints: NDArray[np.uint8] | None = None,
         bodies: NDArray[np.uint8] | None = None,
     ) -> None:
-        """Bodies at poses (bodies, 4, 4), and a second, translucent shape; in colours of `joints` (joints, 3) and
-        `bodies` (bodies, 3), or in those of their kind."""
-        for solid, node in zip(self._solids, self._drawn, strict=True):
-            node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
+        """Moves the bodies to poses (bodies, 4, 4). `ghost` (bodies, 4, 4) are poses of a second, translucent shape.
+        `joints` (joints, 3) and `bodies` (bodies, 3) are colours; by default those of their kind and shapes."""
+        for surface, node in zip(self._surfaces, self._nodes, strict=True):
+            node.batched_positions, node.batched_wxyzs = _copy_transforms(surface, poses)
         self._colour({"joints": joints, "bodies": bodies})
         self._show_ghost(ghost)
 
     def _colour(self, colours: dict[str, NDArray[np.uint8] | None]) -> None:
         changed = [what for what, new in colours.items() if not np.array_equal(new, self._colours[what])]  # type: ignore[arg-type]
         self._colours = colours
-        for solid, node in zip(self._solids, self._drawn, strict=True):
+        for surface, node in zip(self._surfaces, self._nodes, strict=True):
             parts = {
-                "joints": (solid.joints >= 0, solid.joints),
-                "bodies": ((solid.joints < 0) & (solid.bodies >= 0), solid.bodies),
+                "joints": (surface.joints >= 0, surface.joints),
+                "bodies": ((surface.joints < 0) & (surface.bodies >= 0), surface.bodies),
             }
             if not any(parts[what][0].any() for what in changed):
                 continue
-            shown = solid.colours.copy()
+            shown = surface.colours.copy()
             for what, (mask, index) in parts.items():
                 given = colours[what]
                 if given is not None:
@@ -113,26 +113,26 @@ class Stage:
 
     def _show_ghost(self, poses: Array | None) -> None:
         if poses is not None and not self._ghosts:
-            bodies = [solid for solid in self._solids if (solid.joints < 0).all() and (solid.bodies >= 0).all()]
+            bodies = [s for s in self._surfaces if (s.joints < 0).all() and (s.bodies >= 0).all()]
             self._ghosts = [
-                (solid, self._add(f"/ghost/{i}", solid, poses, ghost=True)) for i, solid in enumerate(bodies)
+                (surface, self._add(f"/ghost/{i}", surface, poses, ghost=True)) for i, surface in enumerate(bodies)
             ]
-        for solid, node in self._ghosts:
+        for surface, node in self._ghosts:
             if node.visible != (poses is not None):
                 node.visible = poses is not None
             if poses is not None:
-                node.batched_positions, node.batched_wxyzs = _placed(solid, poses)
+                node.batched_positions, node.batched_wxyzs = _copy_transforms(surface, poses)
 
 
-class Hand:
-    """The ball that a user takes hold of an end effector by, its spring's force as an arrow and a number."""
+class Handle:
+    """The ball that a user drags an end effector by, with the spring's force as an arrow and a number."""
 
     def __init__(
         self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]
     ) -> None:
         scene, size = stage.server.scene, _ball_radius(stage.mechanism, name) / 2
         self.name, self._size = name, size
-        self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=HANDLE, position=pull.point)
+        self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=FREE, position=pull.point)
         self._arrow = scene.add_arrows(
             f"/forces/{name}",
             _arrow(pull),
@@ -145,17 +145,17 @@ class Hand:
         self._label = scene.add_label(f"/numbers/{name}", "", position=pull.point, visible=False, anchor="bottom-left")
 
         @self._ball.on_drag
-        async def _(event: Any) -> None:  # in order, as it comes
+        async def _(event: Any) -> None:  # async: viser calls it in the order of the events
             drag(name, None if event.phase == "end" else np.array(event.end_position))
 
     def show(self, pull: Pull) -> None:
-        """The end effector where it is now, pulled or not."""
-        held = pull.target is not None
-        if self._arrow.visible != held:
-            self._arrow.visible = self._label.visible = held
-            self._ball.color = HELD if held else HANDLE
+        """Moves ball, arrow and number to the present state of the end effector."""
+        pulled = pull.target is not None
+        if self._arrow.visible != pulled:
+            self._arrow.visible = self._label.visible = pulled
+            self._ball.color = PULLED if pulled else FREE
         self._ball.position = pull.point if pull.target is None else pull.target
-        if held:
+        if pulled:
             self._arrow.points = _arrow(pull)
             self._label.position = self._ball.position + np.array([0, 0, 3 * self._size])
             self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.3g} N"
@@ -166,7 +166,7 @@ class Hand:
 
 
 def _ball_radius(mech: Mechanism, name: str) -> float:
-    """m: large enough to take hold of, and to stick out of the body that it is on."""
+    """m: large enough to click on, and larger than the body that it is on."""
     radius, meshes = mech.radius or 1.0, {mesh.name: mesh for mesh in mech.meshes}
     body = mech.bodies[mech.frame(name)[0]]
     thick = [np.ptp(meshes[s.mesh].box, axis=0).min() / 2 if s.mesh else s.size.min() for s in seen_shapes(body)]
@@ -174,35 +174,38 @@ def _ball_radius(mech: Mechanism, name: str) -> float:
 
 
 def _arrow(pull: Pull) -> Any:
-    """(1, 2, 3) from the end effector to where it is pulled."""
+    """(1, 2, 3) start and end: the end effector and its target."""
     end = pull.point if pull.target is None else pull.target
     return np.array([[pull.point, end]], dtype=np.float32)
 
 
-def _placed(solid: Solid, poses: Array) -> tuple[Any, Any]:
-    """Positions (n, 3) and quaternions (n, 4) of the copies."""
-    at = solid.placed(poses)
+def _copy_transforms(surface: Surface, poses: Array) -> tuple[Any, Any]:
+    """World positions (n, 3) and quaternions (n, 4), w first, of the copies of a surface."""
+    at = surface.world_poses(poses)
     return at[:, :3, 3].astype(np.float32), spatial.quat_wxyz_from_matrix(at[:, :3, :3]).astype(np.float32)
 
 
-def _lowest(solid: Solid, poses: Array) -> float:
-    at = solid.placed(poses)
-    low, high = solid.vertices.min(axis=0), solid.vertices.max(axis=0)
+def _lowest_point(surface: Surface, poses: Array) -> float:
+    """z, m, of the lowest corner of the copies' bounding boxes."""
+    at = surface.world_poses(poses)
+    low, high = surface.vertices.min(axis=0), surface.vertices.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2
     up = at[:, 2, :3] @ middle + at[:, 2, 3] - np.abs(at[:, 2, :3]) @ half
     return float(up.min())
 
 
-def separation_colours(apart: Array) -> NDArray[np.uint8]:
-    """(joints, 3) of joints so far apart, over the radius: grey, amber at half of `APART`, red from there on."""
-    share = np.clip(apart / APART, 0, 1)[:, None]
+def separation_colours(separations: Array) -> NDArray[np.uint8]:
+    """(joints, 3) colours of separations (joints,) over the radius: grey at zero, amber, red from `FULL_SCALE` on."""
+    fraction = np.clip(separations / FULL_SCALE, 0, 1)[:, None]
     low, middle, high = (np.array(c, dtype=float) for c in (CLOSED, OPEN, WIDE))
-    colours = np.where(share < 0.5, low + 2 * share * (middle - low), middle + (2 * share - 1) * (high - middle))
+    colours = np.where(
+        fraction < 0.5, low + 2 * fraction * (middle - low), middle + (2 * fraction - 1) * (high - middle)
+    )
     rounded: NDArray[np.uint8] = np.round(colours).astype(np.uint8)
     return rounded
 
 
-def moving_colours(lit: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """(n, 3) of what moves and what does not."""
-    colours: NDArray[np.uint8] = np.where(lit[:, None], OPEN, CLOSED).astype(np.uint8)
+def moving_colours(moving: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """(n, 3) colours: one for True, one for False."""
+    colours: NDArray[np.uint8] = np.where(moving[:, None], OPEN, CLOSED).astype(np.uint8)
     return colours

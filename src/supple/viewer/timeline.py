@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from threading import Event, Thread
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from supple.viewer.clock import WALL_CLOCK, Clock
 from supple.viewer.recording import Recording
-from supple.viewer.session import FRAMES
+from supple.viewer.session import FRAME_RATE
 from supple.viewer.stage import Stage
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
 
 
 class ReplayPage:
-    """A recording that is played over and over, or looked at where the timeline stands."""
+    """A recording that is played in a loop, or shown at the time of the slider."""
 
-    def __init__(self, server: viser.ViserServer, recording: Recording) -> None:
-        self.server, self.recording = server, recording
+    def __init__(self, server: viser.ViserServer, recording: Recording, clock: Clock = WALL_CLOCK) -> None:
+        self.server, self.recording, self._clock = server, recording, clock
         first = float(recording.times[0])
         self._stage = Stage(server, recording.mechanism, recording.at(first))
         self.playing = True
@@ -29,9 +29,9 @@ class ReplayPage:
         gui.add_markdown(f"{len(recording.times)} frames, {recording.duration:.1f} s, by the {recording.method}")
         end = max(recording.duration, 1e-3)
         self._slider: Any = gui.add_slider("Time, s", 0.0, end, end / 1000, 0.0)
-        self._slider.on_update(self._moved)
+        self._slider.on_update(self._on_slider)
         self._button = gui.add_button("Pause")
-        self._button.on_click(lambda event: self._play(not self.playing))
+        self._button.on_click(lambda event: self._set_playing(not self.playing))
         self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1")
         self._stop, self._thread = Event(), Thread(target=self._run, name="supple replay", daemon=True)
 
@@ -44,25 +44,25 @@ class ReplayPage:
 
     @property
     def time(self) -> float:
-        """s, from the first frame, where the timeline stands."""
+        """s since the first frame, as the slider shows."""
         return float(self._slider.value)
 
     @time.setter
     def time(self, value: float) -> None:
         self._slider.value = value
 
-    def _play(self, playing: bool) -> None:
+    def _set_playing(self, playing: bool) -> None:
         self.playing = playing
         self._button.label = "Pause" if playing else "Play"
 
-    def _moved(self, event: Any) -> None:
-        if event.client is not None:  # by a user, not by ourselves
-            self._play(False)
+    def _on_slider(self, event: Any) -> None:
+        if event.client is not None:  # None if this page moved it
+            self._set_playing(False)
 
     def _run(self) -> None:
-        shown, last = -1.0, perf_counter()
-        while not self._stop.wait(1 / FRAMES):
-            now = perf_counter()
+        shown, last = -1.0, self._clock()
+        while not self._stop.wait(1 / FRAME_RATE):
+            now = self._clock()
             time = self.time
             if self.playing:
                 time += (now - last) * float(self._speed.value)

@@ -1,4 +1,4 @@
-"""A still picture of a scene: a mechanism, the objects around it and the ground, at one or several moments."""
+"""A still picture of a scene: a mechanism, rigid objects and the ground, at one or several times."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from supple.errors import MechanismError
 from supple.mechanism import Body, Mechanism, Poses, Shape
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField
-from supple.viewer import surfaces
+from supple.viewer import facets
 from supple.viewer.picture import FORMATS, INK, LINK, PALE, Scene, _add_bodies, _matplotlib
 
-OBJECT, GROUND, FORCE = "#d1495b", "#e6e2d6", "#2257a8"
+OBJECT, PALE_OBJECT, GROUND, FORCE = "#d1495b", "#eec5cb", "#e6e2d6", "#2257a8"
 INCHES = 7.5
 CELLS = 60
-"""Of a height field along its longer side, at most."""
+"""Largest number of cells of a height field along each side."""
 
 
 def draw_world(
@@ -33,21 +33,24 @@ def draw_world(
     view: tuple[float, float] = (22.0, -55.0),
     around: float = 0.15,
 ) -> None:
-    """Writes a picture of a mechanism at several moments, poses (bodies, 4, 4) each; all but the last are pale.
+    """Writes a picture of a mechanism at several times. `moments` are its poses (bodies, 4, 4) at each time; all but
+    the last are drawn pale.
 
-    `objects` are free bodies with their poses (4, 4) at the same moments; `ground` is cut off `around` metres beyond
-    what moves; `forces` are points (3,) and forces (3,) N, drawn as arrows of equal scale. `view` as in `draw`.
+    `objects` are rigid objects with their poses (4, 4) at the same times. The `ground` is cut off `around` metres
+    beyond the mechanism and the objects. `forces` are points (3,), m, and forces (3,), N, drawn as arrows to one scale.
+    `view` is as in `draw`.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
     scene = Scene(view)
     for k, poses in enumerate(moments):
         last = k == len(moments) - 1
-        # earlier moments are sorted as if a little further away, so that they do not show through the last
+        # earlier poses are drawn as if a little farther away, so that they do not show through the last
         _add_bodies(scene, mech, Poses(mech, poses), LINK if last else PALE, nearer=0.0 if last else -0.2 * mech.radius)
-        for body, places in objects:
+        for body, object_poses in objects:
             for shape in body.shapes:
-                scene.add(surfaces.moved(surfaces.shape_polygons(shape, {}), places[k]), OBJECT if last else "#eec5cb")
+                polygons = facets.moved(facets.shape_polygons(shape, {}), object_poses[k])
+                scene.add(polygons, OBJECT if last else PALE_OBJECT)
     low, high = scene.points.min(axis=0) - around, scene.points.max(axis=0) + around
     for below in ground:
         polygons = _ground(below, low, high)
@@ -62,7 +65,7 @@ def _ground(shape: Shape | HeightField, low: Array, high: Array) -> Array:
     if shape.kind == "plane":
         corners = [[low[0], low[1], 0], [high[0], low[1], 0], [high[0], high[1], 0], [low[0], high[1], 0]]
         return np.array([corners], dtype=float) + shape.pose[:3, 3] * [0, 0, 1]
-    return surfaces.shape_polygons(shape, {})
+    return facets.shape_polygons(shape, {})
 
 
 def _field(field: HeightField, low: Array, high: Array) -> Array:

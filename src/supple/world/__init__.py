@@ -1,6 +1,6 @@
-"""Mechanisms, free objects and ground, stepped together."""
+"""Mechanisms, rigid objects and ground, stepped together with contact."""
 
-from supple.world.objects import solid
+from supple.world.objects import rigid_object
 from supple.world.world import Contact, World, WorldState
 
-__all__ = ["Contact", "World", "WorldState", "solid"]
+__all__ = ["Contact", "World", "WorldState", "rigid_object"]

@@ -1,4 +1,4 @@
-"""Solid objects of one material, with the inertia that their shape has."""
+"""Rigid objects of uniform density."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism import Body, Shape
 from supple.mechanism.record import Array, array
-from supple.mechanism.shapes import SIZES, Kind
+from supple.mechanism.shapes import Kind
 
 
-def solid(
+def rigid_object(
     name: str,
     kind: Kind,
     size: ArrayLike,
@@ -21,17 +21,17 @@ def solid(
     rotation: ArrayLike | None = None,
     friction: float = 1.0,
 ) -> Body:
-    """A uniform sphere, capsule, box, cylinder or ellipsoid (sizes as in `Shape`) of `mass` kg with its middle `at`
-    (3,), turned by `rotation` (3, 3); `friction` is its sliding coefficient."""
+    """A sphere, capsule, box, cylinder or ellipsoid (sizes as in `Shape`) of `mass` kg and uniform density. Its centre
+    is `at` (3,), m; `rotation` is (3, 3); `friction` is the sliding coefficient."""
     mass = float(array(mass, (), f"mass of '{name}'"))
     shape = Shape(kind, size, np.eye(4), name=name, friction=(friction, 0.0, 0.0))  # type: ignore[arg-type]
     turn = array(np.eye(3) if rotation is None else rotation, (3, 3), f"rotation of '{name}'")
-    pose = spatial.pose(turn, array(at, (3,), f"place of '{name}'"))
+    pose = spatial.pose(turn, array(at, (3,), f"position of '{name}'"))
     return Body(name, pose, mass, inertia=mass * moments(kind, shape.size), shapes=(shape,))
 
 
 def moments(kind: Kind, size: Array) -> Array:
-    """(3, 3) inertia of a uniform solid of unit mass about its middle, m^2."""
+    """(3, 3) inertia of a shape of uniform density and unit mass about its centre, m^2."""
     match kind:
         case "sphere":
             principal = [0.4 * size[0] ** 2] * 3
@@ -48,5 +48,7 @@ def moments(kind: Kind, size: Array) -> Array:
             across = rod * (3 * r**2 + 4 * half**2) / 12 + ball * (0.4 * r**2 + half**2 + 0.75 * half * r)
             principal = [across / (rod + ball), across / (rod + ball), along / (rod + ball)]
         case _:
-            raise MechanismError(f"a solid is one of {', '.join(SIZES)} but no plane or mesh, got {kind!r}")
+            raise MechanismError(
+                f"a rigid object is a sphere, capsule, box, cylinder or ellipsoid, got {kind!r}; use `Body` for others"
+            )
     return np.diag(np.array(principal, dtype=float))

@@ -1,4 +1,4 @@
-"""Files to mechanisms and back: MJCF, URDF and our own JSON."""
+"""Reading and writing mechanisms: MJCF, URDF and supple's JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["load", "save"]
 
 
 def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
-    """Reads a mechanism from MJCF or URDF (through the mujoco package) or from our own .json.
+    """Reads a mechanism from MJCF or URDF (through the mujoco package) or from supple's .json.
 
-    `keyframe` names the configuration of the file that becomes the reference, and whose controls set the
-    targets of the actuators; without it that is the file's own initial configuration. What the file holds
-    and a Mechanism does not is listed in `mech.import_report` and warned about once.
+    `keyframe` names the keyframe of the file that becomes the reference pose and whose controls become the targets of
+    the actuators; by default the reference pose is qpos0 and controls are zero. `mech.import_report` lists the
+    elements of the file that a Mechanism cannot represent; one ImportWarning points to it.
     """
-    file = _file(path)
-    with np.errstate(all="ignore"):  # numbers near the largest float overflow; what results is refused
+    file = _checked_path(path)
+    with np.errstate(all="ignore"):  # numbers near the largest float overflow; the checks reject the result
         if _is_json(file):
             from supple.mechanism.io import json
 
@@ -32,12 +32,12 @@ def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
 
         mech = mjcf.load(file, keyframe)
     if mech.import_report:
-        _warn(mech, file)
+        _warn_not_imported(mech, file)
     return mech
 
 
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
-    """Writes a mechanism: `.json` holds everything and reads back identical, `.xml` is MJCF for MuJoCo."""
+    """Writes a mechanism: `.json` holds everything and reads back identical; `.xml` is MJCF for MuJoCo."""
     suffix = Path(fspath(path)).suffix.lower()
     if suffix == ".json":
         from supple.mechanism.io import json
@@ -51,12 +51,12 @@ def save(mech: Mechanism, path: str | PathLike[str]) -> None:
         raise MechanismError(f"'{path}': the name must end in .json (holds everything) or .xml (MJCF)")
 
 
-def _file(path: str | PathLike[str]) -> Path:
+def _checked_path(path: str | PathLike[str]) -> Path:
     try:
         file = Path(fspath(path))
         if file.is_file():
             return file
-        what = "is not there" if not file.exists() else "is not a file"
+        what = "does not exist" if not file.exists() else "is not a file"
     except (TypeError, ValueError, OSError) as error:
         raise MechanismError(f"{path!r} is not the path of a file ({error})") from None
     raise MechanismError(f"'{path}' {what}; give the path of an MJCF (.xml), URDF or .json file")
@@ -72,10 +72,10 @@ def _is_json(file: Path) -> bool:
         raise MechanismError(f"'{file}' cannot be read ({error.strerror or error})") from None
 
 
-def _warn(mech: Mechanism, file: Path) -> None:
+def _warn_not_imported(mech: Mechanism, file: Path) -> None:
     notes = [str(note) for note in mech.import_report]
     first = "".join(f"\n  {note if len(note) <= 160 else note[:157] + '...'}" for note in notes[:3])
     more = f"\n  and {len(notes) - 3} more" if len(notes) > 3 else ""
-    count = "one thing is" if len(notes) == 1 else f"{len(notes)} things are"
-    text = f"{file.name}: {count} not carried over (mech.import_report lists all):{first}{more}"
+    count = "one element is" if len(notes) == 1 else f"{len(notes)} kinds of elements are"
+    text = f"{file.name}: {count} not imported (mech.import_report lists all):{first}{more}"
     warnings.warn(ImportWarning(text), stacklevel=3)

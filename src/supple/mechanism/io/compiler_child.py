@@ -15,7 +15,7 @@ import tempfile
 from typing import Any, BinaryIO
 
 MEMORY_LIMIT = 8 << 30
-"""Bytes of address space; a file that needs more is hostile."""
+"""Bytes of address space; a file that needs more is treated as malicious."""
 
 PREFIXES = (
     "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "tendon_", "wrap_", "actuator_", "key_", "exclude_",
@@ -37,30 +37,31 @@ def main() -> None:
     except ImportError:
         _answer(answers, {"missing": True}, [])
         return
-    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a log file
-    _confine()
+    mujoco.set_mju_user_warning(lambda text: None)  # otherwise MuJoCo writes a log file
+    _restrict_process()
     _answer(answers, {"version": mujoco.__version__}, [])
     while (request := _read(requests)) is not None:
         try:
             header, arrays = _compile(mujoco, request)
         except ValueError as error:  # an error in the file
             header, arrays = {"error": str(error)}, []
-        except Exception as error:  # out of memory, or worse: a fresh process is safer
+        except Exception as error:  # out of memory or a fault of the compiler: the parent starts a new process
             header, arrays = {"error": str(error) or "MuJoCo ran out of memory", "last": True}, []
         _answer(answers, header, arrays)
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Takes standard input and output for the protocol and leaves nothing there for others to print to."""
+    """Reserves standard input and output for the protocol; whatever else is printed goes to the null device."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+        os.dup2(null_device, descriptor)
     return requests, answers
 
 
-def _confine() -> None:
-    """A working folder in which nothing can be written, since it is gone; bounded memory; no core dumps."""
+def _restrict_process() -> None:
+    """Restricts this process: a deleted working folder, in which nothing can be written; bounded memory; no core
+    dumps."""
     folder = tempfile.mkdtemp()
     os.chdir(folder)
     with contextlib.suppress(OSError):
@@ -81,15 +82,15 @@ def _compile(mujoco: Any, request: dict[str, Any]) -> tuple[dict[str, Any], list
     spec = mujoco.MjSpec.from_string(request["xml"], include=models)
     spec.compiler.fusestatic = False
     spec.compiler.discardvisual = False
-    spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE  # else muscles are simulated, for hours if need be
+    spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE  # otherwise MuJoCo simulates muscles, possibly for hours
     if request["urdf"]:
-        _loosen(mujoco, spec)
+        _split_inner_free_joints(mujoco, spec)
     model = spec.compile()
     return _extract(model, spec.modelname)
 
 
-def _loosen(mujoco: Any, spec: Any) -> None:
-    """URDF allows a floating joint anywhere, MuJoCo only at the top: three slides and a ball do the same."""
+def _split_inner_free_joints(mujoco: Any, spec: Any) -> None:
+    """Replaces floating joints below the top level, which MuJoCo does not allow, by three slides and a ball."""
     for joint in list(spec.joints):
         if joint.type == mujoco.mjtJoint.mjJNT_FREE and joint.parent.parent != spec.worldbody:
             body, name = joint.parent, joint.name

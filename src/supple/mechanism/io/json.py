@@ -1,4 +1,4 @@
-"""Our own files: versioned JSON that reads back identical to the last bit. `schema.json` describes it."""
+"""supple's own files: versioned JSON that reads back identical to the last bit. `schema.json` describes it."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def load(path: str | PathLike[str]) -> Mechanism:
 
 
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
-    """Writes everything a mechanism holds."""
+    """Writes a mechanism, complete, to a `.json` file."""
     text = dumps(mech)
     with writing(path) as file:
         file.write(text)
 
 
 def dumps(mech: Mechanism) -> str:
-    """The text of a file. What equals its default is left out; null among limits means none on that side."""
+    """The text of a file. Fields equal to their default are omitted; null means no limit on that side."""
     content = {"format": FORMAT, "version": VERSION, **encode_mechanism(mech)}
     return _layout(content, 0) + "\n"
 
 
 def loads(text: str, where: str = "text") -> Mechanism:
-    """The mechanism in a text; errors begin with `where`, then name the place."""
+    """The mechanism in a text; error texts begin with `where`, then name the place in the data."""
     _check_nesting(text, where)
     try:
         data = json.loads(
             text,
             object_pairs_hook=JsonObject,
-            parse_constant=lambda word: _refuse(where, word),
+            parse_constant=lambda word: _reject_constant(where, word),
             parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits),
         )
     except json.JSONDecodeError as error:
@@ -71,11 +71,11 @@ def loads(text: str, where: str = "text") -> Mechanism:
         raise MechanismError(f"{where}: nested too deeply for a mechanism") from None
     _check_version(data, where)
     del data["format"], data["version"]
-    with np.errstate(over="ignore", invalid="ignore"):  # the checks find what overflows
+    with np.errstate(over="ignore", invalid="ignore"):  # the checks reject numbers that overflow
         return decode_mechanism(data, where)
 
 
-def _refuse(where: str, word: str) -> NoReturn:
+def _reject_constant(where: str, word: str) -> NoReturn:
     raise MechanismError(
         f"{where}: {word} is not a number that JSON or a mechanism can hold; limits use null"
     )
@@ -85,7 +85,7 @@ _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
 
 
 def _check_nesting(text: str, where: str) -> None:
-    """Before anything is built: few enough brackets, not too deep."""
+    """Raises if there are too many brackets or they nest too deeply, before anything is built."""
     brackets = np.frombuffer(_NO_BRACKETS.sub("", text).encode("utf-8", "replace"), dtype=np.uint8)
     if len(brackets) > 2 * MAX_CONTAINERS:
         raise MechanismError(
@@ -116,7 +116,7 @@ _WHOLE = re.compile(r"(?<!-0)\.0(?=[,\]])")
 
 
 def _layout(value: Any, indent: int) -> str:
-    """JSON text: on one line what is short or a row of scalars, the rest with a line per entry."""
+    """JSON text: short values and rows of scalars on one line, others with a line for each entry."""
     if isinstance(value, dict):
         parts = [f"{_scalar(key)}: {_layout(item, indent + 2)}" for key, item in value.items()]
         opening, closing = "{}"

@@ -1,4 +1,4 @@
-"""How each record of a mechanism stands in JSON: the fields, their types, and what may be left out."""
+"""Encoding of each record of a mechanism in JSON: its fields, their types, and fields that may be omitted."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 @dataclass(frozen=True)
 class Codec:
-    """To JSON data and back; `decode` also takes the place of the value, for errors."""
+    """Converts a value to JSON data and back; `decode` also takes the place of the value in the file, for errors."""
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any, str], Any]
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers a key given twice, so that the error can say where."""
+    """A JSON object that remembers a repeated key, so that the error can name its place."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.twice: str | None = None
+        self.repeated_key: str | None = None
         if len(self) < len(pairs):
-            self.twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            self.repeated_key = Counter(key for key, _ in pairs).most_common(1)[0][0]
 
 
 def encode_mechanism(mech: Mechanism) -> dict[str, Any]:
@@ -52,33 +52,33 @@ def decode_mechanism(data: JsonObject, where: str) -> Mechanism:
 
 
 def _encode_record(record: Record) -> dict[str, Any]:
-    codecs, plain = FIELDS[type(record)], _plain(record)
+    codecs, defaults = FIELDS[type(record)], _default_values(record)
     values = {name: getattr(record, name) for name in codecs}
     return {
         name: codecs[name].encode(v)
         for name, v in values.items()
-        if name not in plain or not _same(v, plain[name])
+        if name not in defaults or not _is_identical(v, defaults[name])
     }
 
 
-def _plain(record: Record) -> dict[str, Any]:
-    """Values of the fields that may be left out, as the record would fill them in by itself."""
-    given = {f.name: getattr(record, f.name) for f in fields(record) if f.default is MISSING}
-    if isinstance(record, Mechanism):  # costly to check once more
-        filled = {f.name: f.default for f in fields(record) if f.default is not MISSING}
-        return filled | {"gravity": np.array(filled["gravity"])}
-    own: dict[str, Any] = {}
+def _default_values(record: Record) -> dict[str, Any]:
+    """Values of the fields that may be omitted, as the record would set them by itself."""
+    required = {f.name: getattr(record, f.name) for f in fields(record) if f.default is MISSING}
+    if isinstance(record, Mechanism):  # constructing a second one would repeat costly checks
+        defaults = {f.name: f.default for f in fields(record) if f.default is not MISSING}
+        return defaults | {"gravity": np.array(defaults["gravity"])}
+    fixed_defaults: dict[str, Any] = {}
     if isinstance(record, Joint):  # the rest position follows the reference
-        given |= {"twists": record.twists, "reference": record.reference}
-        own = {"twists": np.zeros((0, 6)), "reference": np.zeros(len(record.axes))}
+        required |= {"twists": record.twists, "reference": record.reference}
+        fixed_defaults = {"twists": np.zeros((0, 6)), "reference": np.zeros(len(record.axes))}
     if isinstance(record, Shape):
-        given["mesh"] = record.mesh
-        own = {"mesh": None}
-    made = type(record)(**given)
-    return {f.name: getattr(made, f.name) for f in fields(record) if f.name not in given} | own
+        required["mesh"] = record.mesh
+        fixed_defaults = {"mesh": None}
+    with_defaults = type(record)(**required)
+    return {f.name: getattr(with_defaults, f.name) for f in fields(record) if f.name not in required} | fixed_defaults
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_identical(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
         return bool(a.shape == b.shape and a.tobytes() == b.tobytes())
     return bool(a == b) and str(a) == str(b)  # the text tells 0.0 from -0.0
@@ -87,15 +87,15 @@ def _same(a: Any, b: Any) -> bool:
 def _decode_record(cls: type[Record], data: Any, place: str) -> Any:
     known = FIELDS[cls]
     if not isinstance(data, JsonObject):
-        _fail(place, f"must be an object with the keys {', '.join(known)}; got {_what(data)}")
-    if data.twice is not None:
-        _fail(place, f"the key {_what(data.twice)} is given twice; keep one")
+        _fail(place, f"must be an object with the keys {', '.join(known)}; got {_describe(data)}")
+    if data.repeated_key is not None:
+        _fail(place, f"the key {_describe(data.repeated_key)} is given twice; keep one")
     for key in data:
         if key not in known:
             import difflib
 
             near = difflib.get_close_matches(key[:80], known, n=1, cutoff=0.0)[0]
-            _fail(place, f"unknown key {_what(key)}; did you mean '{near}'? Known: {', '.join(known)}")
+            _fail(place, f"unknown key {_describe(key)}; did you mean '{near}'? Known: {', '.join(known)}")
     missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in data]
     if missing:
         _fail(place, f"the key '{missing[0]}' is missing")
@@ -114,8 +114,8 @@ def _fail(place: str, reason: str) -> NoReturn:
     raise MechanismError(f"{place.removesuffix(':')}: {reason}") from None
 
 
-def _what(value: Any) -> str:
-    """A short name of a wrong value."""
+def _describe(value: Any) -> str:
+    """A short description of a wrong value."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -125,34 +125,34 @@ def _what(value: Any) -> str:
     return json.dumps(value)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # codecs of single values
 
 
-def _text(value: Any, place: str) -> str:
+def _decode_text(value: Any, place: str) -> str:
     if not isinstance(value, str):
-        _fail(place, f"must be a string, got {_what(value)}")
+        _fail(place, f"must be a string, got {_describe(value)}")
     return value
 
 
-def _flag(value: Any, place: str) -> bool:
+def _decode_flag(value: Any, place: str) -> bool:
     if not isinstance(value, bool):
-        _fail(place, f"must be true or false, got {_what(value)}")
+        _fail(place, f"must be true or false, got {_describe(value)}")
     return value
 
 
-def _whole(value: Any, place: str) -> int:
+def _decode_integer(value: Any, place: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        _fail(place, f"must be a whole number, got {_what(value)}")
+        _fail(place, f"must be a whole number, got {_describe(value)}")
     return value
 
 
-def _finite(value: Any, place: str) -> float:
-    if not _number(value) or not math.isfinite(value):
-        _fail(place, f"must be a finite number, got {_what(value)}")
+def _decode_finite(value: Any, place: str) -> float:
+    if not _is_number(value) or not math.isfinite(value):
+        _fail(place, f"must be a finite number, got {_describe(value)}")
     return float(value)
 
 
@@ -163,67 +163,68 @@ def _optional(codec: Codec) -> Codec:
     )
 
 
-TEXT, FLAG, WHOLE, NUMBER = Codec(str, _text), Codec(bool, _flag), Codec(int, _whole), Codec(float, _finite)
+TEXT, FLAG = Codec(str, _decode_text), Codec(bool, _decode_flag)
+WHOLE, NUMBER = Codec(int, _decode_integer), Codec(float, _decode_finite)
 
 
 # codecs of lists and arrays
 
 
-def _items(value: Any, place: str, length: int) -> list[Any]:
+def _checked_list(value: Any, place: str, length: int) -> list[Any]:
     if not isinstance(value, list) or length not in (-1, len(value)):
-        _fail(place, f"must be a list{'' if length < 0 else f' of {length}'}, got {_what(value)}")
+        _fail(place, f"must be a list{'' if length < 0 else f' of {length}'}, got {_describe(value)}")
     return value
 
 
-def _several(codec: Codec, length: int = -1) -> Codec:
-    """A tuple."""
+def _tuple_of(codec: Codec, length: int = -1) -> Codec:
+    """A tuple of values of one kind; -1 stands for any length."""
 
     def decode(value: Any, place: str) -> tuple[Any, ...]:
         return tuple(
-            codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_items(value, place, length))
+            codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_checked_list(value, place, length))
         )
 
     return Codec(lambda values: [codec.encode(value) for value in values], decode)
 
 
-def _row(value: Any, place: str, length: int) -> Array:
-    items = _items(value, place, length)
+def _decode_row(value: Any, place: str, length: int) -> Array:
+    items = _checked_list(value, place, length)
     if all(type(item) in (float, int) for item in items):
         row = np.array(items, dtype=float)
         if np.isfinite(row).all():
             return row
-    return np.array([_finite(item, f"{place}[{i}]") for i, item in enumerate(items)], dtype=float)
+    return np.array([_decode_finite(item, f"{place}[{i}]") for i, item in enumerate(items)], dtype=float)
 
 
 def _numbers(*shape: int) -> Codec:
     """An array of floats, one or two axes; -1 stands for any length."""
-    row = Codec(np.ndarray.tolist, lambda value, place: _row(value, place, shape[-1]))
+    row = Codec(np.ndarray.tolist, lambda value, place: _decode_row(value, place, shape[-1]))
     if len(shape) == 1:
         return row
-    rows = _several(row, shape[0])
+    rows = _tuple_of(row, shape[0])
     return Codec(
         np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1])
     )
 
 
-def _interval(pair: Array) -> list[float | None]:
+def _encode_limits(pair: Array) -> list[float | None]:
     return [float(bound) if np.isfinite(bound) else None for bound in pair]
 
 
-def _bounds(value: Any, place: str) -> Array:
-    lower, upper = _several(_optional(NUMBER), 2).decode(value, place)
+def _decode_limits(value: Any, place: str) -> Array:
+    lower, upper = _tuple_of(_optional(NUMBER), 2).decode(value, place)
     return np.array([-np.inf if lower is None else lower, np.inf if upper is None else upper])
 
 
-INTERVAL = Codec(_interval, _bounds)
-"""Lower and upper limit; null where there is none."""
+INTERVAL = Codec(_encode_limits, _decode_limits)
+"""Lower and upper limit; null where there is no limit."""
 INTERVALS = Codec(
-    _several(INTERVAL).encode,
-    lambda value, place: np.array(_several(INTERVAL).decode(value, place)).reshape(-1, 2),
+    _tuple_of(INTERVAL).encode,
+    lambda value, place: np.array(_tuple_of(INTERVAL).decode(value, place)).reshape(-1, 2),
 )
 
 
-def _packed(kind: str, across: int | None = 3) -> Codec:
+def _packed_array(kind: str, across: int | None = 3) -> Codec:
     """An (n, 3) array (or of any other width) as {"shape": [n, 3], "base64": little-endian bytes, row by row}."""
     wide = "m" if across is None else str(across)
     dtype = np.dtype(kind).newbyteorder("<")
@@ -235,10 +236,10 @@ def _packed(kind: str, across: int | None = 3) -> Codec:
         }
 
     def decode(value: Any, place: str) -> Any:
-        if not isinstance(value, JsonObject) or set(value) != {"shape", "base64"} or value.twice:
-            _fail(place, f'must be {{"shape": [n, {wide}], "base64": "..."}}, got {_what(value)}')
-        rows, columns = _several(WHOLE, 2).decode(value["shape"], f"{place}.shape")
-        text = _text(value["base64"], f"{place}.base64")
+        if not isinstance(value, JsonObject) or set(value) != {"shape", "base64"} or value.repeated_key:
+            _fail(place, f'must be {{"shape": [n, {wide}], "base64": "..."}}, got {_describe(value)}')
+        rows, columns = _tuple_of(WHOLE, 2).decode(value["shape"], f"{place}.shape")
+        text = _decode_text(value["base64"], f"{place}.base64")
         size = rows * columns * dtype.itemsize
         if min(rows, columns) < 0 or across not in (None, columns) or len(text) != 4 * -(-size // 3):
             _fail(
@@ -260,23 +261,23 @@ def _record(cls: type[Record]) -> Codec:
     return Codec(_encode_record, lambda value, place: _decode_record(cls, value, place))
 
 
-POSE, NAMES, ROW = _numbers(4, 4), _several(TEXT), _numbers(-1)
+POSE, NAMES, ROW = _numbers(4, 4), _tuple_of(TEXT), _numbers(-1)
 
 FIELDS: dict[type[Record], dict[str, Codec]] = {
     Mechanism: {
         "name": TEXT,
         "gravity": _numbers(3),
-        "bodies": _several(_record(Body)),
-        "joints": _several(_record(Joint)),
-        "sites": _several(_record(Site)),
-        "couplings": _several(_record(Coupling)),
-        "motors": _several(_record(Motor)),
-        "keyframes": _several(_record(Keyframe)),
-        "shapes": _several(_record(Shape)),
-        "height_fields": _several(_record(HeightField)),
-        "contact_excludes": _several(_several(TEXT, 2)),
-        "import_report": _several(_record(ImportNote)),
-        "meshes": _several(_record(Mesh)),
+        "bodies": _tuple_of(_record(Body)),
+        "joints": _tuple_of(_record(Joint)),
+        "sites": _tuple_of(_record(Site)),
+        "couplings": _tuple_of(_record(Coupling)),
+        "motors": _tuple_of(_record(Motor)),
+        "keyframes": _tuple_of(_record(Keyframe)),
+        "shapes": _tuple_of(_record(Shape)),
+        "height_fields": _tuple_of(_record(HeightField)),
+        "contact_excludes": _tuple_of(_tuple_of(TEXT, 2)),
+        "import_report": _tuple_of(_record(ImportNote)),
+        "meshes": _tuple_of(_record(Mesh)),
     },
     Body: {
         "name": TEXT,
@@ -284,7 +285,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "mass": NUMBER,
         "centre": _numbers(3),
         "inertia": _numbers(3, 3),
-        "shapes": _several(_record(Shape)),
+        "shapes": _tuple_of(_record(Shape)),
     },
     Joint: {
         "name": TEXT,
@@ -293,7 +294,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "pose_parent": POSE,
         "pose_child": POSE,
         "twists": _numbers(-1, 6),
-        "blocks": _several(WHOLE),
+        "blocks": _tuple_of(WHOLE),
         "axes": NAMES,
         "stiffness": ROW,
         "damping": ROW,
@@ -301,7 +302,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "limits": INTERVALS,
         "armature": ROW,
         "reference": ROW,
-        "curves": _several(_optional(_record(Curve))),
+        "curves": _tuple_of(_optional(_record(Curve))),
     },
     Curve: {"deflection": ROW, "torque": ROW},
     Site: {"name": TEXT, "body": TEXT, "pose": POSE},
@@ -332,12 +333,12 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
     },
     HeightField: {
         "name": _optional(TEXT),
-        "heights": _packed("float64", None),
+        "heights": _packed_array("float64", None),
         "size": _numbers(2),
         "pose": POSE,
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,
     },
-    Mesh: {"name": TEXT, "vertices": _packed("float64"), "faces": _packed("int32")},
+    Mesh: {"name": TEXT, "vertices": _packed_array("float64"), "faces": _packed_array("int32")},
 }

@@ -1,4 +1,4 @@
-"""MJCF and URDF, compiled by MuJoCo, as a Mechanism."""
+"""Reads MJCF and URDF: MuJoCo compiles the file, and the compiled model becomes a Mechanism."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
 from supple.mechanism.io import xml_check
 from supple.mechanism.io.compiler import CompilerCrash, CompilerError, Model, compile_text
-from supple.mechanism.io.mjcf_actuators import Controls, fold
+from supple.mechanism.io.mjcf_actuators import ControlInputs, add_actuators
 from supple.mechanism.io.mjcf_couplings import (
     EQ_JOINT,
     EQ_TENDON,
@@ -43,7 +43,7 @@ COUNTED = {
     "ncam": ("cameras", "not imported; the viewer has its own"),
     "nlight": ("lights", "not imported; the viewer has its own"),
     "ntex": ("textures", "not imported; shapes keep their plain colours"),
-    "nflex": ("flexes", "the elasticity of flexes is not imported; their points are loose bodies"),
+    "nflex": ("flexes", "the elasticity of flexes is not imported; their points are bodies without springs"),
     "nnumeric": ("custom numbers", "not imported"),
     "ntext": ("custom texts", "not imported"),
     "ntuple": ("custom tuples", "not imported"),
@@ -51,7 +51,7 @@ COUNTED = {
 
 
 def load(path: Path, keyframe: str | None = None) -> Mechanism:
-    """Reads an MJCF or URDF file; `keyframe` names the configuration that becomes the reference."""
+    """Reads an MJCF or URDF file; `keyframe` names the keyframe that becomes the reference pose."""
     checked = xml_check.check(path)
     try:
         model = compile_text(checked.text, checked.models, urdf=checked.urdf)
@@ -69,13 +69,13 @@ def load(path: Path, keyframe: str | None = None) -> Mechanism:
 
 
 class _Reader:
-    """Goes through a compiled model, one kind of thing after the other."""
+    """Converts a compiled model to a Mechanism, one kind of element after the other."""
 
     def __init__(self, model: Model, fixed: dict[str, str], keyframe: str | None) -> None:
         self.model, self.fixed, self.report = model, fixed, Report()
         frames = Names([WORLD])
         given = enumerate(model.names["body"][1:], 1)
-        self.bodies = [WORLD, *(frames.free(name or f"body{b}") for b, name in given)]
+        self.bodies = [WORLD, *(frames.make_unique(name or f"body{b}") for b, name in given)]
         self.sites = [self._site_name(frames, s, n) for s, n in enumerate(model.names["site"])]
         self.keys = _named(model, "key", "key")
         self.key = None if keyframe is None else find(self.keys, keyframe, "keyframe")
@@ -87,10 +87,10 @@ class _Reader:
 
     def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
         couplings = self._couplings()
-        joints = (*self._tree(), *self._loops())
+        joints = (*self._tree_joints(), *self._loop_joints())
         shapes = read_shapes(self.model, self.model.names["geom"], self.meshes, self.report)
         bodies = tuple(self._body(b, tuple(shapes.get(b, ()))) for b in range(1, len(self.bodies)))
-        self._rest()
+        self._report_counts()
         return Mechanism(
             name,
             bodies,
@@ -119,18 +119,18 @@ class _Reader:
     def _body(self, b: int, shapes: tuple[Shape, ...]) -> Body:
         model = self.model
         if model.body_mocapid[b] >= 0:
-            self.report.add("mocap body", self.bodies[b], "is held fixed where the file places it")
+            self.report.add("mocap body", self.bodies[b], "is fixed where the file places it")
         if model.body_gravcomp[b]:
             self.report.add("gravcomp of body", self.bodies[b], "gravity compensation is not imported")
         turn = rotation(model.body_iquat[b])
         inertia = turn @ np.diag(model.body_inertia[b]) @ turn.T
         inertia = (inertia + inertia.T) / 2
         mass = float(model.body_mass[b])
-        centre = model.body_ipos[b] if mass > 0 else np.zeros(3)  # MuJoCo writes where the body is in its parent
+        centre = model.body_ipos[b] if mass > 0 else np.zeros(3)  # of a body without mass, body_ipos has no meaning
         return Body(self.bodies[b], self.poses[b], mass, centre, inertia, shapes)
 
     def _site_name(self, frames: Names, s: int, name: str) -> str:
-        chosen = frames.free(name or f"site{s}")
+        chosen = frames.make_unique(name or f"site{s}")
         if name and chosen != name:
             self.report.add("site", name, f"shares its name with a body; it is now called '{chosen}'")
         return chosen
@@ -145,10 +145,10 @@ class _Reader:
         bodies = [self.bodies[b] for b in self.model.jnt_bodyid]
         given = self.model.names["jnt"]
         taken = Names(name for name in given if name)
-        names = [name or taken.free(f"{body}_joint") for name, body in zip(given, bodies, strict=True)]
+        names = [name or taken.make_unique(f"{body}_joint") for name, body in zip(given, bodies, strict=True)]
         return [read_axes(self.model, j, name, self.report) for j, name in enumerate(names)]
 
-    def _tree(self) -> list[Joint]:
+    def _tree_joints(self) -> list[Joint]:
         model, joints = self.model, []
         for b in range(1, len(self.bodies)):
             start, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
@@ -159,31 +159,31 @@ class _Reader:
         return joints
 
     def _joint_name(self, b: int, axes: list[Axes]) -> str:
-        """For several MuJoCo joints (or none) on one body; hip.x, hip.y and hip.z together are hip."""
+        """Name of the joint for several MuJoCo joints (or none) on one body; hip.x, hip.y, hip.z together are hip."""
         body = self.bodies[b]
         parts = dict.fromkeys(re.sub(r"\.[xyz]$", "", a.name) for a in axes)
-        return self.joint_names.free("+".join(parts) or self.fixed.get(body, f"{body}_fixed"))
+        return self.joint_names.make_unique("+".join(parts) or self.fixed.get(body, f"{body}_fixed"))
 
-    def _loops(self) -> list[Joint]:
+    def _loop_joints(self) -> list[Joint]:
         """Connect and weld equalities."""
         model, joints = self.model, []
         for e, given in enumerate(model.names["eq"]):
             kind = int(model.eq_type[e])
             if kind not in (EQ_CONNECT, EQ_WELD):
                 continue
-            bodies, frames = self._ends(e)
+            bodies, frames = self._equality_frames(e)
             first, second = (self.bodies[b] for b in bodies)
             name = given or f"{('connect', 'weld')[kind]}_{first}_{second}"
             if not model.eq_active0[e]:
                 self.report.add("equality", name, SWITCHED_OFF)
             elif kind == EQ_WELD:
-                joints.append(Joint(self.joint_names.free(name), first, second, frames[0], frames[1]))
+                joints.append(Joint(self.joint_names.make_unique(name), first, second, frames[0], frames[1]))
             else:
-                joints.append(self._ball(self.joint_names.free(name), bodies, [f[:3, 3] for f in frames]))
+                joints.append(self._ball(self.joint_names.make_unique(name), bodies, [f[:3, 3] for f in frames]))
         return joints
 
-    def _ends(self, e: int) -> tuple[list[int], list[Array]]:
-        """The two bodies of a connect or weld, and the frames on them that it brings together."""
+    def _equality_frames(self, e: int) -> tuple[list[int], list[Array]]:
+        """The two bodies of a connect or weld, and the frames on them that it makes coincide."""
         model, ends = self.model, [int(self.model.eq_obj1id[e]), int(self.model.eq_obj2id[e])]
         if int(model.eq_objtype[e]) == OBJ_SITE:
             frames = [pose(model.site_pos[s], model.site_quat[s]) for s in ends]
@@ -194,7 +194,7 @@ class _Reader:
         return ends, [spatial.translation(data[:3]), spatial.translation(data[3:6])]
 
     def _ball(self, name: str, bodies: list[int], anchors: list[Array]) -> Joint:
-        """A ball between two points; its frames are parallel at qpos0, so that its reference is zero."""
+        """A ball joint between two points; its frames are parallel at qpos0, so that its reference is zero."""
         turn = self.poses[bodies[1], :3, :3].T @ self.poses[bodies[0], :3, :3]
         return Joint(
             name,
@@ -207,19 +207,19 @@ class _Reader:
             axes=tuple(f"{name}.{letter}" for letter in ("rx", "ry", "rz")),
         )
 
-    # what acts on coordinates
+    # couplings
 
     def _couplings(self) -> tuple[Coupling, ...]:
         model = self.model
         names = _named(model, "tendon", "tendon")
         coordinates = [a.names[0] for a in self.axes]
         tendons = read_tendons(model, names, coordinates, self.report)
-        fold(
+        add_actuators(
             model,
             _named(model, "actuator", "actuator"),
             [a.springs for a in self.axes],
             {t: tendon.spring for t, tendon in tendons.items()},
-            Controls.of(model, self.key),
+            ControlInputs.of(model, self.key),
             self.report,
         )
         couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
@@ -239,7 +239,7 @@ class _Reader:
                 couplings += [coupling] if coupling is not None else []
         return couplings
 
-    # the rest
+    # keyframes, contact masks, gravity, counts
 
     def _keyframe(self, k: int) -> Keyframe:
         parts = [a.coordinates(self.model, self.model.key_qpos[k]) for a in self.axes]
@@ -255,13 +255,13 @@ class _Reader:
         self.report.count("option flags", off, "switch off parts of MuJoCo; not imported")
         return np.zeros(3) if flags & NO_GRAVITY else np.array(self.model.options["gravity"])
 
-    def _rest(self) -> None:
-        """Things that are only counted."""
+    def _report_counts(self) -> None:
+        """Reports elements that are only counted."""
         for count, (what, reason) in COUNTED.items():
             self.report.count(what, self.model.counts[count], reason)
         pairs = len(self.model.pair_geom1)
         self.report.count("contact pairs", pairs, "not imported; shapes touch by their masks")
-        self.report.count("solver settings", self._softened(), "MuJoCo's own softness of contacts and limits")
+        self.report.count("solver settings", self._count_softened(), "MuJoCo's own softness of contacts and limits")
         for field in ("adhesion", "surfacevel"):
             many = int(np.any(np.atleast_2d(self.model.arrays[f"geom_{field}"].T), axis=0).sum())
             self.report.count(f"geoms with {field}", many, "not imported")
@@ -269,8 +269,8 @@ class _Reader:
             if np.any(self.model.options[option]):
                 self.report.add("option", option, "forces of a surrounding fluid are not imported")
 
-    def _softened(self) -> int:
-        """Number of things whose solref, solimp, margin or gap is not MuJoCo's default."""
+    def _count_softened(self) -> int:
+        """Number of elements whose solref, solimp, margin or gap is not MuJoCo's default."""
         total = 0
         for kind, ending in (("geom", ""), ("jnt", ""), ("eq", ""), ("tendon", "_lim")):
             reference = self.model.arrays[f"{kind}_solref{ending}"] != SOLREF
@@ -282,4 +282,4 @@ class _Reader:
 def _named(model: Model, kind: str, stem: str) -> list[str]:
     """Names of a kind, with generated ones where the file gives none."""
     taken = Names(name for name in model.names[kind] if name)
-    return [name or taken.free(f"{stem}{i}") for i, name in enumerate(model.names[kind])]
+    return [name or taken.make_unique(f"{stem}{i}") for i, name in enumerate(model.names[kind])]

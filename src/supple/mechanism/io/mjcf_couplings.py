@@ -9,7 +9,14 @@ import numpy as np
 from supple.mechanism.coupling import Coupling
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_report import Names, Report
-from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial, slack, slack_positions, span
+from supple.mechanism.io.mjcf_springs import (
+    SAMPLED,
+    Spring,
+    polynomial_law,
+    sampling_positions,
+    slack_law,
+    slack_positions,
+)
 from supple.mechanism.record import Array
 
 WRAP_JOINT = 1
@@ -18,7 +25,7 @@ EQ_JOINT, EQ_TENDON = 2, 3
 
 @dataclass
 class Tendon:
-    """A fixed tendon: a length that is a sum of joint coordinates, and what acts on it."""
+    """A fixed tendon: a linear combination of joint coordinates, with its spring and limits."""
 
     coefficients: dict[str, float]
     spring: Spring
@@ -26,7 +33,7 @@ class Tendon:
 
 
 def read_tendons(model: Model, names: list[str], coordinates: list[str], report: Report) -> dict[int, Tendon]:
-    """The fixed tendons by MuJoCo's index; `coordinates` are the names of scalar joints' coordinates."""
+    """The fixed tendons by MuJoCo's index; `coordinates` has the coordinate names of hinges and slides."""
     tendons = {}
     for t, name in enumerate(names):
         start, count = int(model.tendon_adr[t]), int(model.tendon_num[t])
@@ -50,16 +57,16 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
     limits = model.tendon_range[t] if model.tendon_limited[t] else np.array([-np.inf, np.inf])
     stiffness, high = float(model.tendon_stiffness[t]), model.tendon_stiffnesspoly[t]
     spring = Spring((lower + upper) / 2, damping=float(model.tendon_damping[t]))
-    around = span(limits, spring.default_rest, 1.0 + abs(upper - lower))
+    around = sampling_positions(limits, spring.default_rest, 1.0 + abs(upper - lower))
     if stiffness < 0:
         report.add("stiffness of tendon", name, "a negative stiffness is not imported")
     elif lower < upper and (stiffness or high.any()):
-        spring.bend(slack_positions(lower, upper, around), slack(stiffness, high, lower, upper))
+        spring.add_sampled(slack_positions(lower, upper, around), slack_law(stiffness, high, lower, upper))
     else:
         if stiffness:
-            spring.pull(stiffness, lower)
+            spring.add_linear(stiffness, lower)
         if high.any():
-            spring.bend(around, polynomial(high, lower))
+            spring.add_sampled(around, polynomial_law(high, lower))
     if high.any():
         report.add("stiffness of tendon", name, SAMPLED)
     for field, reason in (
@@ -99,7 +106,8 @@ def equality_coupling(
     names: Names,
     report: Report,
 ) -> Coupling | None:
-    """(x1 - x1_0) = c0 + c1 (x2 - x2_0), x a joint's coordinate or a tendon's length, x_0 that at qpos0."""
+    """(x1 - x1_0) = c0 + c1 (x2 - x2_0) as a rigid coupling; x is a coordinate or a tendon's length, x_0 its value at
+    qpos0. None, with a report, if it cannot be represented."""
     first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
     c0, c1 = map(float, model.eq_data[e, :2])
     if second >= 0 and model.eq_data[e, 2:5].any():
@@ -107,7 +115,7 @@ def equality_coupling(
         return None
     sides = []
     for index in (first, second) if second >= 0 else (first,):
-        side = _side(model, int(model.eq_type[e]), index, coordinates, tendons)
+        side = _equality_side(model, int(model.eq_type[e]), index, coordinates, tendons)
         if side is None:
             report.add("equality", name, "concerns a ball or free joint or a spatial tendon; not imported")
             return None
@@ -121,10 +129,10 @@ def equality_coupling(
     if not sums:
         report.add("equality", name, "its two sides are the same; not imported")
         return None
-    return Coupling(names.free(name), tuple(sums), np.array(list(sums.values())), rigid=True, rest=start)
+    return Coupling(names.make_unique(name), tuple(sums), np.array(list(sums.values())), rigid=True, rest=start)
 
 
-def _side(
+def _equality_side(
     model: Model, kind: int, index: int, coordinates: list[str], tendons: dict[int, Tendon]
 ) -> tuple[dict[str, float], float] | None:
     if kind == EQ_TENDON:

@@ -16,11 +16,11 @@ HEIGHT_FIELD = 1
 KINDS = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
 OTHERS = {HEIGHT_FIELD: "height field", 8: "signed distance field"}
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)
-"""A geom with this colour shows that of its material."""
+"""A geom with this colour is drawn in the colour of its material."""
 
 
 def read_meshes(model: Model, names: list[str]) -> tuple[Mesh, ...]:
-    """Meshes as compiled: centred and turned to their principal axes, which the geoms' poses undo."""
+    """Meshes as compiled: MuJoCo moves them to their centre and principal axes, and the geoms' poses compensate."""
     meshes = []
     for m, name in enumerate(names):
         vertices, faces = (
@@ -39,7 +39,7 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
     shapes: dict[int, list[Shape]] = {}
     for g, name in enumerate(names):
         kind = int(model.geom_type[g])
-        if kind == HEIGHT_FIELD and _still(model, int(model.geom_bodyid[g])):
+        if kind == HEIGHT_FIELD and _is_static(model, int(model.geom_bodyid[g])):
             continue
         if kind in OTHERS:
             what = f"{OTHERS[kind]} geom" + (" of a moving body" if kind == HEIGHT_FIELD else "")
@@ -62,11 +62,11 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
 
 
 def read_height_fields(model: Model, names: list[str], poses: Array) -> tuple[HeightField, ...]:
-    """Height fields fixed to the world, by itself or by bodies at `poses` (bodies, 4, 4) that no joint moves."""
+    """Height fields of the world and of bodies that no joint moves; `poses` (bodies, 4, 4) are the bodies' poses."""
     fields = []
     for g, name in enumerate(names):
         body, asset = int(model.geom_bodyid[g]), int(model.geom_dataid[g])
-        if int(model.geom_type[g]) != HEIGHT_FIELD or not _still(model, body):
+        if int(model.geom_type[g]) != HEIGHT_FIELD or not _is_static(model, body):
             continue
         start, rows, columns = (int(model.arrays[f"hfield_{what}"][asset]) for what in ("adr", "nrow", "ncol"))
         heights = model.hfield_data[start : start + rows * columns].astype(float)  # from 0 to 1
@@ -85,7 +85,8 @@ def read_height_fields(model: Model, names: list[str], poses: Array) -> tuple[He
     return tuple(fields)
 
 
-def _still(model: Model, body: int) -> bool:
+def _is_static(model: Model, body: int) -> bool:
+    """Whether no joint moves the body."""
     while body:
         if model.body_jntnum[body]:
             return False
@@ -96,4 +97,4 @@ def _still(model: Model, body: int) -> bool:
 def _colour(model: Model, g: int) -> Array:
     own, material = model.geom_rgba[g], int(model.geom_matid[g])
     rgba = model.mat_rgba[material] if material >= 0 and tuple(own) == DEFAULT_RGBA else own
-    return np.round(np.asarray(rgba, dtype=float), 7)  # written as decimals, stored in single precision
+    return np.round(np.asarray(rgba, dtype=float), 7)  # undoes the rounding to single precision

@@ -1,4 +1,4 @@
-"""MuJoCo's joints: all those of one body become one Joint, with MuJoCo's qpos as coordinates."""
+"""MuJoCo's joints: all joints of one body become one Joint, with MuJoCo's qpos as coordinates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from supple import spatial
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_report import Report
-from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial, span
+from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial_law, sampling_positions
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
 
 FREE, BALL, SLIDE, HINGE = range(4)
 REACH = {SLIDE: 1.0, HINGE: np.pi}
-"""How far around rest a nonlinear spring without limits is sampled, m or rad."""
+"""Half width, around rest, of the range in which a nonlinear spring without limits is sampled, m or rad."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ def pose(position: Array, quat_wxyz: Array) -> Array:
 
 
 def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
-    """One MuJoCo joint with its own spring; drives are added to its springs later."""
+    """One MuJoCo joint with its own spring; actuators are added to its springs later."""
     kind = int(model.jnt_type[j])
     letters = {FREE: ("x", "y", "z", "rx", "ry", "rz"), BALL: ("rx", "ry", "rz")}.get(kind)
     names = (name,) if letters is None else tuple(f"{name}.{letter}" for letter in letters)
@@ -67,30 +67,30 @@ def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
         if kind in (SLIDE, HINGE):
             axes.limits = np.array(model.jnt_range[j : j + 1])
         else:
-            report.add("limit of joint", name, "a ball's limit on its whole angle is not imported")
+            report.add("limit of joint", name, "a ball's limit on its total angle is not imported")
     rest = axes.coordinates(model, model.qpos_spring)
     dof = int(model.jnt_dofadr[j])
     for i in range(len(names)):
         damping, armature = float(model.dof_damping[dof + i]), float(model.dof_armature[dof + i])
         axes.springs.append(Spring(float(rest[i]), damping=damping, armature=armature))
-    _stiffness(model, axes, rest, name, report)
-    _losses(model, axes, dof, name, report)
+    _add_stiffness(model, axes, rest, name, report)
+    _report_losses(model, axes, dof, name, report)
     return axes
 
 
-def _stiffness(model: Model, axes: Axes, rest: Array, name: str, report: Report) -> None:
+def _add_stiffness(model: Model, axes: Axes, rest: Array, name: str, report: Report) -> None:
     stiffness, high = float(model.jnt_stiffness[axes.id]), model.jnt_stiffnesspoly[axes.id]
     if stiffness < 0:
         report.add("stiffness of joint", name, "a negative stiffness is not imported; give a curve in Python")
         return
     for spring, x in zip(axes.springs, rest, strict=True):
         if stiffness:
-            spring.pull(stiffness, float(x))
+            spring.add_linear(stiffness, float(x))
     if axes.kind == FREE and (stiffness or high.any()) and rest[3:].any():
-        report.add("spring of joint", name, "its turning part is exact only at its rest orientation")
+        report.add("spring of joint", name, "its torque is exact only at its rest orientation")
     if high.any() and axes.kind in (SLIDE, HINGE):
-        positions = span(axes.limits[0], float(rest[0]), REACH[axes.kind])
-        axes.springs[0].bend(positions, polynomial(high, float(rest[0])))
+        positions = sampling_positions(axes.limits[0], float(rest[0]), REACH[axes.kind])
+        axes.springs[0].add_sampled(positions, polynomial_law(high, float(rest[0])))
         report.add("stiffness of joint", name, SAMPLED)
     elif high.any():
         report.add("stiffness of joint", name, "higher terms on ball and free joints are not imported")
@@ -98,7 +98,7 @@ def _stiffness(model: Model, axes: Axes, rest: Array, name: str, report: Report)
         report.add("springyield of joint", name, "yielding is not imported; the spring stays elastic")
 
 
-def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> None:
+def _report_losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> None:
     own = slice(dof, dof + len(axes.names))
     if model.dof_frictionloss[own].any():
         report.add("frictionloss of joint", name, "dry friction in joints is not imported")
@@ -111,9 +111,9 @@ def _losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> No
 def body_joint(model: Model, b: int, name: str, parent: str, child: str, axes: list[Axes]) -> Joint:
     """The Joint of body b.
 
-    MuJoCo places a body at B exp(S_1 (q_1 - r_1)) exp(S_2 (q_2 - r_2)) ..., with B its frame in the parent,
-    the screws S in the body's frame and r = qpos0. The constant factors exp(-S_i r_i) are moved to the right
-    through the later screws, which they transform, so that q is MuJoCo's qpos itself.
+    MuJoCo places a body at B exp(S_1 (q_1 - r_1)) exp(S_2 (q_2 - r_2)) ..., with B its frame in the parent, the screws
+    S in the body's frame and r = qpos0. Moving the constant factors exp(-S_i r_i) to the right end, which transforms
+    the screws between, makes our coordinates q equal to MuJoCo's qpos.
     """
     frame = pose(model.body_pos[b], model.body_quat[b])
     if axes and axes[0].kind == FREE:
@@ -137,7 +137,7 @@ def body_joint(model: Model, b: int, name: str, parent: str, child: str, axes: l
 
 
 def _origin(screws: list[tuple[int, Array, Array]]) -> Array:
-    """A ball needs the joint's frame at its centre; otherwise the first hinge has it."""
+    """Origin of the joint's frame: the centre of a ball, else a point on the first hinge, else on the first slide."""
     for kind in (BALL, HINGE, SLIDE):
         for screw_kind, _, anchor in screws:
             if screw_kind == kind:
@@ -146,7 +146,7 @@ def _origin(screws: list[tuple[int, Array, Array]]) -> Array:
 
 
 def _twists(kind: int, directions: Array, anchor: Array, origin: Array) -> Array:
-    """(n, 6) twists about the origin: slides along the directions, or turns about them through the anchor."""
+    """(n, 6) twists about the origin: translations along the directions, or rotations about them at the anchor."""
     if kind == SLIDE:
         return np.concatenate([directions, np.zeros_like(directions)], axis=1)
     return np.concatenate([np.cross(anchor - origin, directions), directions], axis=1)

@@ -1,4 +1,4 @@
-"""Names and notes of an import."""
+"""Unique names and the report of an import."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from supple.mechanism.coupling import ImportNote
 
 
 class Report:
-    """Collects what a Mechanism cannot carry; things with the same fate share a note."""
+    """Collects elements that a Mechanism cannot represent; elements with the same reason share a note."""
 
     def __init__(self) -> None:
         self._items: dict[tuple[str, str], list[str]] = {}
 
     def add(self, kind: str, name: str, reason: str) -> None:
-        """A thing by its kind in the file and its name."""
+        """Adds an element by its kind in the file and its name."""
         self._items.setdefault((kind, reason), []).append(name)
 
     def count(self, kind: str, number: int, reason: str) -> None:
-        """Many things that need no names."""
+        """Adds a number of elements without names."""
         if number:
             self._items[f"{number} {kind}", reason] = []
 
@@ -30,13 +30,13 @@ class Report:
 
 
 class Names:
-    """Hands out names that are not taken yet."""
+    """Makes names unique."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
-    def free(self, name: str) -> str:
-        """The name itself, or with a number behind it."""
+    def make_unique(self, name: str) -> str:
+        """The name itself or, if it is in use, with a number appended; the result counts as in use from now on."""
         chosen, number = name, 2
         while chosen in self._taken:
             chosen, number = f"{name}_{number}", number + 1

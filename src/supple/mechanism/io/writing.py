@@ -1,4 +1,4 @@
-"""Files opened for writing, with errors that say what to do."""
+"""Opens files for writing, with errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.errors import MechanismError
 
 @contextmanager
 def writing(path: str | PathLike[str], binary: bool = False) -> Iterator[Any]:
-    """A file to write bytes or UTF-8 text into; lines end the same on every system."""
+    """A file for bytes or UTF-8 text, with the same line ends on every system."""
     try:
         with open(path, "wb") if binary else open(path, "w", encoding="utf-8", newline="\n") as file:
             yield file

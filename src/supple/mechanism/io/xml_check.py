@@ -1,7 +1,7 @@
-"""MJCF and URDF text looked at before native code sees it.
+"""Checks MJCF and URDF files before MuJoCo's native code reads them.
 
-The files are parsed here, includes are put in place, counts and numbers are checked, asset files are found;
-what MuJoCo gets is written anew from the checked elements, so it sees nothing that was not looked at.
+The files are parsed here, includes are inserted, counts and numbers are checked, asset files are located. The text for
+MuJoCo is then written from the checked elements, so MuJoCo reads nothing that was not checked.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from supple.mechanism.io import xml_tree
 from supple.mechanism.io.xml_tree import MAX_DEPTH, MAX_ELEMENTS, Element
 
 MAX_COUNT = 1_000_000
-"""The largest number that an attribute which makes MuJoCo allocate may have."""
+"""Largest value of an attribute that determines how much memory MuJoCo allocates."""
 MAX_ASSET_BYTES = 1 << 30
 COUNTS = {"nsample", "maxhullvert", "dim", "actdim"}
 TEXT = {"name", "class", "childclass", "model", "file", "filename", "data", "prefix"}
-"""Attributes in which nan or inf is a word."""
+"""Attributes with text, in which nan or inf is not a number."""
 MESHES = {".stl", ".obj", ".msh"}
 URDF_PARTS = ("link", "joint", "material", "mujoco")
 TEXTURE_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 
 
 @dataclass
-class Checked:
-    """What MuJoCo may see."""
+class CheckedModel:
+    """A checked model: the text for MuJoCo and what belongs to it."""
 
     text: str
     origins: list[Element]
@@ -41,94 +41,96 @@ class Checked:
     models: dict[str, str]
     """Texts of sub-models by the name the text gives them."""
     notes: list[ImportNote]
-    """What was taken out."""
+    """Elements that were removed."""
     fixed: dict[str, str]
-    """Names of a URDF's fixed joints by their child links; MuJoCo keeps only the links."""
+    """Names of a URDF file's fixed joints by their child links; MuJoCo keeps only the links."""
 
     def explain(self, message: str, file: str) -> str:
-        """MuJoCo's message with its last line number put in terms of the user's files."""
+        """MuJoCo's message with file and line of the user's files instead of a line of the checked text."""
         text = " ".join(message.replace("XML Error: ", "").replace("Error: ", "").split())
         found = list(re.finditer(r",? line (\d+)", text))
         if found and 1 <= int(found[-1][1]) <= len(self.origins):
             element = self.origins[int(found[-1][1]) - 1]
             text = text[: found[-1].start()] + text[found[-1].end() :]
             file = f"{element.file}, line {element.line}"
-        return f"{file}: {text}; correct it there (MuJoCo's compiler refuses it)"
+        return f"{file}: {text}; correct it there (message of MuJoCo's compiler)"
 
 
-def check(path: Path) -> Checked:
+def check(path: Path) -> CheckedModel:
     """Reads a model file and everything it includes; raises `MechanismError` naming file, line and remedy."""
     root = xml_tree.read(path, path.name)
     if root.tag == "robot":
-        return _finish(root, path, urdf=True, models={}, notes=[])
+        return _write_checked(root, path, urdf=True, models={}, notes=[])
     if root.tag != "mujoco":
         root.fail(f"the root element is <{root.tag}>; a model is <mujoco> (MJCF) or <robot> (URDF)")
-    return _mjcf(root, path, {}, [path.resolve()])
+    return _check_mjcf(root, path, {}, [path.resolve()])
 
 
-def _mjcf(root: Element, path: Path, models: dict[str, str], opened: list[Path]) -> Checked:
+def _check_mjcf(root: Element, path: Path, models: dict[str, str], opened: list[Path]) -> CheckedModel:
     folder = path.parent
-    _include(root, folder, folder, {path.resolve()}, 1)
+    _insert_includes(root, folder, folder, {path.resolve()}, 1)
     notes: list[ImportNote] = []
     compiler = {k: v for e in root.children if e.tag == "compiler" for k, v in e.attributes.items()}
     for element in list(root.walk()):
-        element.children = [child for child in element.children if not _dropped(element, child, notes)]
+        element.children = [child for child in element.children if not _is_dropped(element, child, notes)]
         if element.tag == "compiler":
-            _keep_all(element)
+            _keep_names_and_bodies(element)
         elif element.tag == "model" and "file" in element.attributes:
-            _submodel(element, folder, models, opened, notes)
+            _add_submodel(element, folder, models, opened, notes)
         else:
-            _asset(element, folder, compiler)
-    return _finish(root, path, urdf=False, models=models, notes=notes)
+            _check_asset(element, folder, compiler)
+    return _write_checked(root, path, urdf=False, models=models, notes=notes)
 
 
-def _finish(root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]) -> Checked:
+def _write_checked(
+    root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]
+) -> CheckedModel:
     if urdf:
-        _urdf(root, path.parent, notes)
+        _check_urdf(root, path.parent, notes)
     for element in root.walk():
-        _numbers(element)
-    _expanded(root)
+        _check_numbers(element)
+    _check_expansion(root)
     text, origins = xml_tree.write(root)
-    return Checked(text, origins, urdf, models, notes, _fixed_joints(root) if urdf else {})
+    return CheckedModel(text, origins, urdf, models, notes, _fixed_joints(root) if urdf else {})
 
 
 # includes and sub-models
 
 
-def _include(element: Element, main: Path, here: Path, seen: set[Path], depth: int) -> None:
-    """Puts the children of included files where their <include> stands."""
+def _insert_includes(element: Element, main: Path, here: Path, seen: set[Path], depth: int) -> None:
+    """Replaces each <include> by the children of the included file."""
     if depth > MAX_DEPTH:
         element.fail(f"elements are nested more than {MAX_DEPTH} deep; build such a mechanism in Python")
     children: list[Element] = []
     for child in element.children:
         if child.tag != "include":
-            _include(child, main, here, seen, depth + 1)
+            _insert_includes(child, main, here, seen, depth + 1)
             children.append(child)
             continue
         name = child.attributes.get("file")
         if not name:
             child.fail("<include> needs a file")
-        path = _found(child, name, [main / name, here / name])
+        path = _existing_file(child, name, [main / name, here / name])
         if path.resolve() in seen:
             child.fail(f"'{name}' is included twice, or includes itself; include each file once")
         seen.add(path.resolve())
         part = xml_tree.read(path, name)
-        _include(part, main, path.parent, seen, depth)
+        _insert_includes(part, main, path.parent, seen, depth)
         children += part.children
     element.children = children
 
 
-def _submodel(
+def _add_submodel(
     element: Element, folder: Path, models: dict[str, str], opened: list[Path], notes: list[ImportNote]
 ) -> None:
     name = element.attributes["file"]
-    path = _found(element, name, [folder / name])
+    path = _existing_file(element, name, [folder / name])
     if path.resolve() in opened:
         element.fail(f"model '{name}' contains itself")
     root = xml_tree.read(path, name)
     if root.tag != "mujoco":
         element.fail(f"'{name}' is not MJCF; only <mujoco> models can be attached")
-    inner = _mjcf(root, path, models, [*opened, path.resolve()])
+    inner = _check_mjcf(root, path, models, [*opened, path.resolve()])
     notes += inner.notes
     element.attributes.setdefault("name", root.attributes.get("model", path.stem))
     element.attributes["file"] = f"model{len(models)}.xml"
@@ -138,8 +140,8 @@ def _submodel(
 # files
 
 
-def _found(element: Element, name: str, places: list[Path]) -> Path:
-    """The first of the places that is a file."""
+def _existing_file(element: Element, name: str, places: list[Path]) -> Path:
+    """The first of the places that is a file; raises if there is none."""
     for place in places:
         try:
             if place.is_file():
@@ -148,37 +150,37 @@ def _found(element: Element, name: str, places: list[Path]) -> Path:
                 return place
         except (OSError, ValueError):
             continue
-    element.fail(f"{element} needs the file '{name}', which is not there; put it at {places[0]}")
+    element.fail(f"{element} needs the file '{name}', which does not exist; put it at {places[0]}")
 
 
-def _asset(element: Element, folder: Path, compiler: dict[str, str]) -> None:
-    """Checks that an asset's file exists. Meshes get their full path; pictures are not opened at all."""
+def _check_asset(element: Element, folder: Path, compiler: dict[str, str]) -> None:
+    """Checks that an asset's file exists. Meshes get their full path; textures become a plain colour."""
     name = element.attributes.get("file")
     base = compiler.get("assetdir", "")
     if element.tag in ("mesh", "flexcomp") and name:
-        path = _resolve(element, name, folder, compiler.get("meshdir", base), compiler)
+        path = _asset_path(element, name, folder, compiler.get("meshdir", base), compiler)
         if element.tag == "mesh" and path.suffix.lower() not in MESHES:
             element.fail(f"mesh file '{name}' has a format that cannot be read; convert it to STL or OBJ")
         element.attributes["file"] = str(path.absolute())
     elif element.tag == "texture":
         files = [element.attributes.pop(key) for key in TEXTURE_FILES if key in element.attributes]
         for file in files:
-            _resolve(element, file, folder, compiler.get("texturedir", base), compiler)
+            _asset_path(element, file, folder, compiler.get("texturedir", base), compiler)
         kept = {key: value for key, value in element.attributes.items() if key in ("name", "type", "class")}
         if files and "name" not in kept:
             kept["name"] = Path(files[0]).stem
         element.attributes = kept | {"builtin": "flat", "width": "2", "height": "2"}
     elif element.tag == "hfield":
-        _height_field(element, folder, compiler.get("meshdir", base), compiler)
+        _check_height_field(element, folder, compiler.get("meshdir", base), compiler)
 
 
-def _height_field(element: Element, folder: Path, directory: str, compiler: dict[str, str]) -> None:
-    """Heights in the text, in a PNG picture, or in MuJoCo's own binary file; their number is known before they are
-    read."""
+def _check_height_field(element: Element, folder: Path, directory: str, compiler: dict[str, str]) -> None:
+    """Checks the number of heights, given in the text, in a PNG picture or in MuJoCo's binary format, before MuJoCo
+    reads them."""
     name = element.attributes.get("file")
     if name:
-        path = _resolve(element, name, folder, directory, compiler)
-        rows, columns = _picture(path) if path.suffix.lower() == ".png" else _grid(path)
+        path = _asset_path(element, name, folder, directory, compiler)
+        rows, columns = _png_size(path) if path.suffix.lower() == ".png" else _binary_grid_size(path)
         element.attributes.setdefault("name", path.stem)
         element.attributes = {k: v for k, v in element.attributes.items() if k in ("name", "size")}
         element.attributes["file"] = str(path.absolute())
@@ -195,8 +197,8 @@ def _height_field(element: Element, folder: Path, directory: str, compiler: dict
         element.fail(f"{element}: {rows} x {columns} heights are more than {MAX_COUNT}; use a coarser grid")
 
 
-def _picture(path: Path) -> tuple[int, int]:
-    """Rows and columns of a PNG file; zeros if it is none."""
+def _png_size(path: Path) -> tuple[int, int]:
+    """Rows and columns of a PNG file; zeros if it is not one."""
     with path.open("rb") as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -205,26 +207,26 @@ def _picture(path: Path) -> tuple[int, int]:
     return rows, columns
 
 
-def _grid(path: Path) -> tuple[int, int]:
-    """Rows and columns of a file of two integers and as many single-precision heights; zeros if it is none."""
+def _binary_grid_size(path: Path) -> tuple[int, int]:
+    """Rows and columns of a file of two integers and single-precision heights; zeros if it is not one."""
     with path.open("rb") as file:
         head = file.read(8)
     rows, columns = struct.unpack("<ii", head) if len(head) == 8 else (0, 0)
     return (rows, columns) if path.stat().st_size == 8 + 4 * rows * columns else (0, 0)
 
 
-def _resolve(element: Element, name: str, folder: Path, directory: str, compiler: dict[str, str]) -> Path:
+def _asset_path(element: Element, name: str, folder: Path, directory: str, compiler: dict[str, str]) -> Path:
     file = Path(name).name if compiler.get("strippath") == "true" else name
-    return _found(element, name, [folder / directory / file, folder / file])
+    return _existing_file(element, name, [folder / directory / file, folder / file])
 
 
-def _keep_all(compiler: Element) -> None:
-    """Unsets what makes MuJoCo change file names, merge bodies or leave out shapes."""
+def _keep_names_and_bodies(compiler: Element) -> None:
+    """Switches off the options with which MuJoCo changes file names, merges bodies or drops shapes."""
     compiler.attributes |= dict.fromkeys(("strippath", "fusestatic", "discardvisual"), "false")
 
 
-def _dropped(parent: Element, child: Element, notes: list[ImportNote]) -> bool:
-    """Elements that MuJoCo need not see: sizes of buffers, skins. Plugins are native code: refused."""
+def _is_dropped(parent: Element, child: Element, notes: list[ImportNote]) -> bool:
+    """Whether MuJoCo need not read an element: buffer sizes, skins. Raises for plugins, which are native code."""
     if child.tag in ("plugin", "extension"):
         child.fail(f"{child}: plugins are native code and are not loaded; remove them from the model")
     if child.tag == "skin" and parent.tag in ("asset", "deformable"):
@@ -236,28 +238,28 @@ def _dropped(parent: Element, child: Element, notes: list[ImportNote]) -> bool:
 # URDF
 
 
-def _urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
+def _check_urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
     if any(":" in e.tag and e.tag.split(":")[0] == "xacro" for e in root.walk()):
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
     compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
-    _left_out(root, notes)
-    _assumed(root, notes)
+    _note_ignored_elements(root, notes)
+    _note_assumptions(root, notes)
     root.children = [e for e in root.children if e.tag in URDF_PARTS]
-    _names(root)
-    _settings(root)
+    _check_urdf_references(root)
+    _add_compiler_element(root)
     for part in root.walk():
         if part.tag in ("plugin", "extension", "include"):
             part.fail(f"{part} is not allowed within a URDF file; remove it")
         if part.tag == "compiler":
-            _keep_all(part)
+            _keep_names_and_bodies(part)
         for owner in [part] if part.tag == "link" else []:
-            owner.children = [shape for shape in owner.children if not _unreadable(owner, shape, notes)]
+            owner.children = [shape for shape in owner.children if not _has_unreadable_mesh(owner, shape, notes)]
         if part.tag == "mesh" and "filename" in part.attributes:
-            part.attributes["filename"] = str(_urdf_mesh(part, folder, compiler.get("meshdir", "")).absolute())
+            part.attributes["filename"] = str(_urdf_mesh_path(part, folder, compiler.get("meshdir", "")).absolute())
 
 
-def _left_out(root: Element, notes: list[ImportNote]) -> None:
-    """Notes what URDF files say to controllers and other simulators."""
+def _note_ignored_elements(root: Element, notes: list[ImportNote]) -> None:
+    """Notes elements of a URDF file for controllers and other simulators."""
     counts = Counter(part.tag for part in root.children if part.tag not in URDF_PARTS)
     joints = [part for e in root.children if e.tag == "joint" for part in e.children]
     counts.update(part.tag for part in joints if part.tag in ("calibration", "safety_controller"))
@@ -267,26 +269,26 @@ def _left_out(root: Element, notes: list[ImportNote]) -> None:
         notes.append(ImportNote(f"{fast} velocity limits", "not imported; nothing limits the speed of joints"))
 
 
-def _assumed(root: Element, notes: list[ImportNote]) -> None:
-    """Notes what MuJoCo takes for granted where a URDF file says nothing, or nothing that can be."""
+def _note_assumptions(root: Element, notes: list[ImportNote]) -> None:
+    """Notes MuJoCo's assumptions where a URDF file has no inertia or an empty range."""
     for part in root.children:
         tags = {child.tag: child for child in part.children}
         if part.tag == "link" and "collision" in tags and "inertial" not in tags:
-            notes.append(ImportNote(str(part), "has no <inertial>; its collision shapes weigh as much as water"))
-        if part.tag == "joint" and part.attributes.get("type") in ("revolute", "prismatic") and _limitless(tags):
+            notes.append(ImportNote(str(part), "has no <inertial>; its collision shapes get the density of water"))
+        if part.tag == "joint" and part.attributes.get("type") in ("revolute", "prismatic") and _has_empty_range(tags):
             notes.append(ImportNote(f"limits of {part}", "lower is not below upper; it moves without limits"))
 
 
-def _limitless(tags: dict[str, Element]) -> bool:
+def _has_empty_range(tags: dict[str, Element]) -> bool:
     given = tags["limit"].attributes if "limit" in tags else {}
     try:
         return float(given.get("lower", 0)) >= float(given.get("upper", 0))
     except ValueError:
-        return False  # refused later
+        return False  # a later check raises
 
 
-def _names(root: Element) -> None:
-    """Refuses joints that name what is not there; MuJoCo leaves out such a <mimic> without a word."""
+def _check_urdf_references(root: Element) -> None:
+    """Raises for joints that name a missing link or joint; MuJoCo would drop such a <mimic> silently."""
     named: dict[str, dict[str, Element]] = {"link": {}, "joint": {}}
     for part in root.children:
         name = part.attributes.get("name", "")
@@ -307,8 +309,8 @@ def _names(root: Element) -> None:
                 part.fail(f"<mimic> of {joint} follows '{name}', which is {kind}; it can only follow a hinge or slide")
 
 
-def _settings(root: Element) -> None:
-    """Adds the <mujoco><compiler/></mujoco> that URDF allows where the file has none."""
+def _add_compiler_element(root: Element) -> None:
+    """Adds <mujoco><compiler/></mujoco>, which URDF allows, if the file has none."""
     for tag, inside in (("mujoco", root), ("compiler", None)):
         owner = inside or next(e for e in root.children if e.tag == "mujoco")
         if not any(e.tag == tag for e in owner.children):
@@ -321,7 +323,7 @@ def _fixed_joints(root: Element) -> dict[str, str]:
     return {link: e.attributes["name"] for link, e in ends if link and e.attributes.get("name", "").strip()}
 
 
-def _unreadable(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
+def _has_unreadable_mesh(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
     """Whether a visual or collision uses a mesh format (COLLADA, glTF) that MuJoCo does not read."""
     for part in shape.walk():
         name = part.attributes.get("filename", "")
@@ -332,24 +334,24 @@ def _unreadable(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
     return False
 
 
-def _urdf_mesh(mesh: Element, folder: Path, meshdir: str) -> Path:
-    """A mesh by its path, or by `package://name/path`, sought in the file's folder and those above it."""
+def _urdf_mesh_path(mesh: Element, folder: Path, meshdir: str) -> Path:
+    """A mesh by its path, or by `package://name/path`, searched in the file's folder and the folders above it."""
     name = mesh.attributes["filename"]
     plain = re.sub(r"^(package|file|model)://", "", name)
     if name.startswith("file://"):
-        return _found(mesh, name, [folder / plain])
+        return _existing_file(mesh, name, [folder / plain])
     within = plain.split("/", 1)[-1]
     above = [folder, *folder.resolve().parents]
     places = [folder / meshdir / plain, *(place / plain for place in above)]
     if name != plain:
         places += [place / within for place in above]
-    return _found(mesh, name, [*places, folder / meshdir / Path(plain).name])
+    return _existing_file(mesh, name, [*places, folder / meshdir / Path(plain).name])
 
 
 # numbers
 
 
-def _numbers(element: Element) -> None:
+def _check_numbers(element: Element) -> None:
     for key, value in element.attributes.items():
         if key in TEXT:
             continue
@@ -364,19 +366,19 @@ def _numbers(element: Element) -> None:
                 element.fail(f'{element}: {key}="{value}" is too large')
 
 
-def _expanded(root: Element) -> None:
-    """Refuses models whose replicates and composites unfold into too many elements."""
+def _check_expansion(root: Element) -> None:
+    """Raises if replicates and composites expand to too many elements."""
     totals: dict[int, float] = {}
     for element in reversed(list(root.walk())):  # children before parents
         total = 1 + sum(totals.pop(id(child)) for child in element.children)
         if element.tag in ("replicate", "composite", "flexcomp"):
-            total *= math.prod(_counts(element))
+            total *= math.prod(_copy_counts(element))
         if total > MAX_ELEMENTS:
-            element.fail(f"{element} unfolds into more than {MAX_ELEMENTS} elements; use fewer copies")
+            element.fail(f"{element} expands to more than {MAX_ELEMENTS} elements; use fewer copies")
         totals[id(element)] = total
 
 
-def _counts(element: Element) -> list[float]:
+def _copy_counts(element: Element) -> list[float]:
     try:
         return [max(1.0, float(token)) for token in element.attributes.get("count", "1").split()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""XML read defensively into small elements that know their file and line, and written again."""
+"""Reads XML, with limits against malicious files, into elements that know their file and line; writes XML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 
 @dataclass
 class Element:
-    """One element; text between elements carries nothing in MJCF and URDF and is left out."""
+    """One element. Text between elements has no meaning in MJCF and URDF and is dropped."""
 
     tag: str
     attributes: dict[str, str]
@@ -34,7 +34,7 @@ class Element:
         return f"<{self.tag}>" if name is None else f"{self.tag} '{name}'"
 
     def walk(self) -> Iterator[Element]:
-        """This element and all below it, in the order of the text."""
+        """This element and all its descendants, in the order of the text."""
         stack = [self]
         while stack:
             element = stack.pop()
@@ -47,7 +47,7 @@ class Element:
 
 
 class _Refused(Exception):
-    """Something that the handlers below do not accept."""
+    """The parser's handlers reject the file."""
 
 
 def read(path: Path, shown: str) -> Element:
@@ -63,7 +63,7 @@ def read(path: Path, shown: str) -> Element:
 
 
 def parse(data: bytes, shown: str) -> Element:
-    """Parses XML text; document types, entities and processing instructions are refused or ignored."""
+    """Parses XML text; raises for document types and entities, ignores processing instructions."""
     parser = expat.ParserCreate()
     stack: list[Element] = []
     roots: list[Element] = []
@@ -106,7 +106,7 @@ def parse(data: bytes, shown: str) -> Element:
 
 
 def write(root: Element) -> tuple[str, list[Element]]:
-    """The text, one tag a line, and for each line the element it came from."""
+    """The text with one tag on each line, and for each line its element."""
     lines: list[str] = []
     origins: list[Element] = []
     stack: list[tuple[Element, bool]] = [(root, False)]

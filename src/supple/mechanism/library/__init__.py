@@ -1,11 +1,12 @@
-"""Example mechanisms, a function each. At their reference pose all springs are relaxed.
+"""Example mechanisms, one function for each. All springs are unloaded at the reference pose.
 
-Every link weighs 1 kg, has the inertia diag(0.01, 0.01, 0.002) kg m^2 about its middle and its frame at
-its start, z along the link (a rung of the ladder: in its middle, so that a load on the top rung acts
-there). Every hinge has a spring of `stiffness` N m/rad and a damper of `damping` N m s/rad. There is no
-gravity unless `gravity` (3,), m/s^2 in world axes, gives one. Other than these are the bicycle chain, and the two huge
-linkages, millipede and molecule, which are trees of plain arrays (`supple.mechanism.tree.Tree`) for
-`supple.AdaptiveLinkage`.
+Helix, ladder, loop, robot arm and Y: every link weighs 1 kg, has the inertia diag(0.01, 0.01, 0.002) kg m^2 about its
+middle and its frame at its start, z along the link. The frame of a rung of the ladder is in its middle, so that a load
+on the top rung acts there. Every hinge has a spring of `stiffness` N m/rad and a damper of `damping` N m s/rad. There
+is no gravity unless `gravity` (3,), m/s^2 in world axes, gives one.
+
+Bicycle chain, millipede and molecule are for `supple.AdaptiveLinkage`. The latter two are trees of plain arrays
+(`supple.mechanism.tree.Tree`).
 """
 
 from supple.mechanism.library.bicycle_chain import bicycle_chain

@@ -1,4 +1,4 @@
-"""What the library's mechanisms are made of: equal links with sprung hinges."""
+"""Parts of the library's mechanisms: equal links and hinges with equal springs."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ NO_GRAVITY = (0.0, 0.0, 0.0)
 
 
 class Assembly:
-    """A builder whose links and hinges are all alike."""
+    """A builder whose links have the same mass and inertia and whose hinges have the same spring and damper."""
 
     def __init__(self, name: str, stiffness: float, damping: float, gravity: ArrayLike) -> None:
         self._builder = Builder(name, gravity)
         self._spring = {"stiffness": stiffness, "damping": damping}
 
     def link(self, name: str, start: ArrayLike, end: ArrayLike, rotation: ArrayLike | None = None) -> None:
-        """A link with its frame at `start`, by default turned there from the world's by the smallest
-        rotation."""
+        """Adds a link with its frame at `start`; by default its orientation is the smallest rotation from the
+        world's."""
         length = float(np.linalg.norm(np.subtract(end, start)))
         self._builder.link(name, start, end, MASS, min(RADIUS, length / 10), INERTIA, rotation)
 
     def crossbar(self, name: str, start: Array, end: Array) -> None:
-        """A link with its frame in its middle."""
+        """Adds a link with its frame in its middle."""
         length = float(np.linalg.norm(end - start))
         turn = spatial.rotation_between([0.0, 0.0, 1.0], end - start)
         rod = Shape("capsule", (RADIUS, length / 2 - RADIUS), np.eye(4))  # type: ignore[arg-type]
@@ -60,10 +60,10 @@ class Assembly:
         hinge: str = "hinge",
         rotations: Sequence[Array] | None = None,
     ) -> None:
-        """Links names[i] from points[i] to points[i + 1], each hinged at its start to the one before,
-        about axes[i].
+        """Adds links names[i] from points[i] to points[i + 1], each with a hinge about axes[i] at its start to the
+        link before.
 
-        The hinges are named by their number: hinge_1, hinge_2 ...
+        The hinges are numbered: hinge_1, hinge_2 ...
         """
         parents = [base, *names[:-1]]
         for i, name in enumerate(names):
@@ -71,7 +71,7 @@ class Assembly:
             self.hinge(f"{hinge}_{i + 1}", parents[i], name, points[i], axes[i])
 
     def exclude(self, first: str, second: str) -> None:
-        """Two links that meet at a point though neither carries the other: they never touch."""
+        """Switches off contact between two links that meet at a point but are not parent and child."""
         self._builder.exclude(first, second)
 
     def build(self) -> Mechanism:
@@ -79,13 +79,13 @@ class Assembly:
 
 
 def numbered(word: str, n: int, last: str | None = None) -> list[str]:
-    """word_1 ... word_n, the last of them renamed if asked."""
+    """word_1 ... word_n; `last` replaces the last of them."""
     names = [f"{word}_{i + 1}" for i in range(n)]
     return names if last is None else [*names[:-1], last]
 
 
 def count(value: object, least: int, what: str) -> int:
-    """A whole number of parts, at least `least`."""
+    """The number of parts; raises unless it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise MechanismError(f"{what} must be a whole number, {least} or more, got {value!r}")
     return int(value)

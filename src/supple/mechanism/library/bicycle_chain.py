@@ -13,7 +13,7 @@ from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.shapes import Shape
 
 PITCH, MASS, HEIGHT = 0.0127, 0.0026, 0.0085
-"""Distance of the pins and height of the plates, m; mass of a link, kg."""
+"""Distance between pins and height of the plates, m; mass of a link, kg."""
 
 
 def bicycle_chain(
@@ -21,9 +21,9 @@ def bicycle_chain(
 ) -> Mechanism:
     """Links of half an inch along x, each pinned about y to the one before, the first to the world; the last is `tip`.
 
-    A link weighs 2.6 g and is a box between its pins, in turn narrow and wide; its frame is at its first pin, x along
-    the link. The site `end` is where the tip's next pin would be. There are no springs unless `stiffness` (N m/rad)
-    says so.
+    A link weighs 2.6 g and is a box between its pins, alternately narrow and wide. Its frame is at its first pin, with
+    x along the link. The site `end` is at the free end of the tip. By default there are no springs (`stiffness`, N
+    m/rad).
     """
     n = count(links, 1, "links of the bicycle chain")
     b = Builder("bicycle_chain", gravity)

@@ -14,11 +14,11 @@ RADIUS, RISE, LINKS_PER_TURN = 0.5, 0.3, 16
 def helix(
     links: int = 50, stiffness: float = STIFFNESS, damping: float = DAMPING, gravity: ArrayLike = NO_GRAVITY
 ) -> Mechanism:
-    """A helix of radius 0.5 m that rises 0.3 m a turn, in 16 links a turn; the last link is `tip`.
+    """A helix of radius 0.5 m that rises 0.3 m a turn, with 16 links a turn; the last link is `tip`.
 
-    The chain starts at (0.5, 0, 0) and turns left about the world's z axis. Links are chords of the helix,
-    each hinged at its start to the one before (the first to the world). The hinge axes are in turn
-    horizontal across the link (the link frame's x axis) and perpendicular to both (its y axis).
+    The chain starts at (0.5, 0, 0) and goes counter-clockwise about the world's z axis. Links are chords of the helix,
+    each with a hinge at its start to the link before (the first to the world). The hinge axes alternate between the
+    link's x axis, which is horizontal, and its y axis; both are perpendicular to the link.
     """
     n = count(links, 1, "links of the helix")
     angle = np.arange(n + 1) * (2 * np.pi / LINKS_PER_TURN)

@@ -15,15 +15,13 @@ WIDTH, PIECE = 0.4, 0.2
 def ladder(
     rungs: int = 16, stiffness: float = STIFFNESS, damping: float = DAMPING, gravity: ArrayLike = NO_GRAVITY
 ) -> Mechanism:
-    """Two rails upwards, 0.4 m apart along x, in pieces of 0.2 m, with a rung at every 0.2 m; the top one
-    is `tip`.
+    """Two upright rails, 0.4 m apart along x, in pieces of 0.2 m, with a rung at every 0.2 m; the top rung is `tip`.
 
-    Three bodies a rung: left_k, right_k and rung_k. Rung k is hinged to the upper ends of the two pieces
-    left_k and right_k, where the next pieces start as well. All hinges turn about x: at the feet, between
-    pieces and at both ends of each rung. So the ladder bends out of its plane, both rails alike, and at
-    rest it cannot follow a pull along itself. Each rung's right hinge closes a loop; 2 motions a rung
-    remain (the rails' bend and the rung's own turn). A rung's frame is in its middle, z along the world's
-    x.
+    There are three bodies for each rung: left_k, right_k and rung_k. Rung k is hinged to the upper ends of the two
+    pieces left_k and right_k, where the next pieces start as well. All hinge axes are along x: at the feet, between
+    pieces and at both ends of each rung. So the ladder bends out of its plane, both rails together; at the reference
+    pose a load along the ladder does not move it. Each rung's right hinge closes a loop. The mobility is 2 for each
+    rung: bending of the rails and rotation of the rung. A rung's frame is in its middle, z along the world's x.
     """
     n = count(rungs, 1, "rungs of the ladder")
     parts = Assembly("ladder", stiffness, damping, gravity)

@@ -1,4 +1,4 @@
-"""A closed ring that stands on the ground."""
+"""A closed ring, fixed to the ground."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ RADIUS = 0.5
 def loop(
     links: int = 15, stiffness: float = STIFFNESS, damping: float = DAMPING, gravity: ArrayLike = NO_GRAVITY
 ) -> Mechanism:
-    """A ring of an odd number of links and the ground: a regular polygon of radius 0.5 m, upright in the
-    xz plane.
+    """A ring of an odd number of links and the ground: a regular polygon of radius 0.5 m, upright in the xz plane.
 
-    The ground is its lowest side, centred on the world's origin. Two equal chains, left_1 ... and right_1
-    ..., climb from there and carry the top side, `tip`, between them; its right hinge, `closure`, closes
-    the loop. The hinge axes are in turn y and, within the plane, across the link that starts there, so the
-    ring bends in its plane and out of it; of its links + 1 hinges the loop takes 6.
+    The ground is its lowest side, centred on the world's origin. Two equal chains, left_1 ... and right_1 ..., carry
+    the top side, `tip`; its right hinge, `closure`, closes the loop. The hinge axes alternate between y and the
+    direction within the plane that is perpendicular to the link, so the ring bends in its plane and out of it. There
+    are links + 1 hinges, and the loop closure removes 6 degrees of freedom.
     """
     n = count(links, 7, "links of the loop")
     if n % 2 == 0:

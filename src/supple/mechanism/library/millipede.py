@@ -9,19 +9,19 @@ from supple.mechanism.library._parts import count
 from supple.mechanism.tree import Tree
 
 LEG, SEGMENT = 10, 3
-"""Links of a leg, and links of the spine to a leg."""
+"""Links per leg, and links of the spine per leg."""
 SPINE, TOE = 0.06, 0.04
 """Lengths of a link of the spine and of a leg, m."""
 
 
 def millipede(legs: int = 1000) -> Tree:
-    """A spine of 3 links a leg along x, and legs of 10 links in turn to the left and to the right: 13 links a leg.
+    """A spine along x with 3 links per leg, and legs of 10 links alternately on the left and right: 13 links per leg.
 
     The first link of the spine floats (a free joint to the world, body 0). Links of the spine are 6 cm long and weigh
-    50 g, hinged at their start about y and z in turn. A leg hangs on the middle link of each three: 5 links of 4 cm
-    out and upwards, then 5 down, 5 g each, hinged at their start in turn about x and about z. Links are slender rods, 1
-    cm and 4 mm thick, with the frame at their start and z along the link. Bodies 0 ... 3 legs - 1 are the spine, then
-    come the legs, from the hip to the foot each. There are no springs and no gravity.
+    50 g, hinged at their start alternately about y and z. A leg is attached to the middle one of every three links: 5
+    links of 4 cm outwards and upwards, then 5 downwards, 5 g each, hinged at their start alternately about x and z.
+    Links are slender rods, 1 cm and 4 mm thick, with the frame at their start and z along the link. Bodies 0 ... 3 legs
+    - 1 are the spine; then come the legs, each from hip to foot. There are no springs and no gravity.
     """
     n = count(legs, 1, "legs of the millipede")
     spine = np.arange(SEGMENT * n)
@@ -32,9 +32,10 @@ def millipede(legs: int = 1000) -> Tree:
     side = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     hips = np.stack([SPINE * (SEGMENT * np.arange(n) + 1.5), 0.005 * side, 0 * side], axis=1)
     out, down = np.array([0.0, 0.8, 0.6]), np.array([0.0, 0.3, -np.sqrt(0.91)])
-    ways = np.where((np.arange(LEG) < LEG // 2)[:, None], out, down)[None] * np.stack(
-        [np.ones(n), side, np.ones(n)], axis=1
-    )[:, None]
+    ways = (
+        np.where((np.arange(LEG) < LEG // 2)[:, None], out, down)[None]
+        * np.stack([np.ones(n), side, np.ones(n)], axis=1)[:, None]
+    )
     joints = hips[:, None] + TOE * (np.cumsum(ways, axis=1) - ways)
     turning = np.where((np.arange(LEG) % 2 == 0)[:, None], [1.0, 0, 0], [0.0, 0, 1])
     links = len(spine) + np.arange(LEG * n).reshape(n, LEG)

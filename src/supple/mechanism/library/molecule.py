@@ -17,16 +17,16 @@ BOND, ATOM, MASS = 0.1, 0.03, 0.01
 def molecule(joints: int = 50_000, branching: float = 0.002, seed: int = 0) -> Tree:
     """Atoms on a diamond lattice, each hinged about its bond to the atom it grew from; the first one to the world.
 
-    A chain grows at its tip, onto an empty neighbouring site drawn evenly. Where the tip is walled in, and besides
-    with the chance `branching` at each atom, it goes on from another atom, drawn evenly among those that have an
-    empty site left. So no two atoms meet and each has at most four bonds, at the tetrahedral angle. Atoms are solid
+    A chain grows at its tip onto a random empty neighbouring site. Where the tip has no empty neighbour, and with
+    probability `branching` at each atom, growth continues at another random atom that has an empty neighbouring site.
+    So no two atoms coincide, and each atom has at most four bonds at the tetrahedral angle. Atoms are solid
     spheres of 10 g and 3 cm radius, bonds are 10 cm long and have no mass; there are no springs and no gravity. Body
-    i is the i-th atom, its frame in its middle with z along the bond from its parent.
+    i is the i-th atom; its frame is at its centre, with z along the bond from its parent.
     """
     n = count(joints, 1, "joints of the molecule")
     rng = np.random.default_rng(seed)
     if not 0 <= branching <= 1:
-        raise MechanismError(f"branching of the molecule is a chance, 0 to 1, got {branching!r}")
+        raise MechanismError(f"branching of the molecule is a probability from 0 to 1, got {branching!r}")
     parent, sites = _grow(n, float(branching), rng)
     position = sites * (BOND / np.sqrt(3))
     bond = position - np.where(parent[:, None] < 0, position - [0, 0, BOND], position[parent])
@@ -47,20 +47,20 @@ def _grow(n: int, branching: float, rng: np.random.Generator) -> tuple[Integers,
     """Parents (n,) and lattice sites (n, 3). Atoms of even and odd sites have opposite bond directions."""
     ways = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]
     sites, odd, parent = [(0, 0, 0)], [False], [-1]
-    taken, tip = {sites[0]}, 0
+    occupied, tip = {sites[0]}, 0
 
-    def empty(atom: int) -> list[tuple[int, int, int]]:
+    def empty_neighbours(atom: int) -> list[tuple[int, int, int]]:
         x, y, z = sites[atom]
         sign = -1 if odd[atom] else 1
-        return [s for a, b, c in ways if (s := (x + sign * a, y + sign * b, z + sign * c)) not in taken]
+        return [s for a, b, c in ways if (s := (x + sign * a, y + sign * b, z + sign * c)) not in occupied]
 
     while len(sites) < n:
-        found = empty(tip)
-        while not found or rng.random() < branching:
+        empty_sites = empty_neighbours(tip)
+        while not empty_sites or rng.random() < branching:
             tip = int(rng.integers(len(sites)))
-            found = empty(tip)
-        site = found[int(rng.integers(len(found)))]
-        taken.add(site)
+            empty_sites = empty_neighbours(tip)
+        site = empty_sites[int(rng.integers(len(empty_sites)))]
+        occupied.add(site)
         sites.append(site)
         odd.append(not odd[tip])
         parent.append(tip)

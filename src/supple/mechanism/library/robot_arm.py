@@ -14,16 +14,16 @@ LENGTH = 0.1
 def robot_arm(
     links: int = 20, stiffness: float = STIFFNESS, damping: float = DAMPING, gravity: ArrayLike = NO_GRAVITY
 ) -> Mechanism:
-    """A snake-like arm of links of 0.1 m that leans over evenly, from upright at the base to level along x
-    at `tip`.
+    """A snake-like arm of links of 0.1 m that bends evenly, from upright at the base to horizontal along x at `tip`.
 
-    It stands at the world's origin in the xz plane. The hinge axes are in turn y, which lowers and lifts
-    the arm in its plane, and across the link within the plane, which swings it sideways.
+    It is mounted at the world's origin and lies in the xz plane. The hinge axes alternate between y, which moves the
+    arm up and down in its plane, and the direction within the plane that is perpendicular to the link, which moves it
+    sideways.
     """
     n = count(links, 2, "links of the robot arm")
-    lean = np.linspace(0.0, np.pi / 2, n)  # of each link from upright
-    along = np.stack([np.sin(lean), 0 * lean, np.cos(lean)], axis=-1)
-    across = np.stack([np.cos(lean), 0 * lean, -np.sin(lean)], axis=-1)
+    angle = np.linspace(0.0, np.pi / 2, n)  # of each link from the vertical
+    along = np.stack([np.sin(angle), 0 * angle, np.cos(angle)], axis=-1)
+    across = np.stack([np.cos(angle), 0 * angle, -np.sin(angle)], axis=-1)
     points = np.concatenate([np.zeros((1, 3)), np.cumsum(LENGTH * along, axis=0)])
 
     parts = Assembly("robot_arm", stiffness, damping, gravity)

@@ -14,12 +14,10 @@ ARMS = {"left": np.array([-0.14, 0.0, 0.14]), "right": np.array([0.14, 0.0, 0.14
 
 
 def y(stiffness: float = STIFFNESS, damping: float = DAMPING, gravity: ArrayLike = NO_GRAVITY) -> Mechanism:
-    """A trunk of 6 links of 0.2 m upwards, then two arms of 6 links along (-0.14, 0, 0.14) and (0.14, 0,
-    0.14) m.
+    """An upright trunk of 6 links of 0.2 m and two arms of 6 links along (-0.14, 0, 0.14) and (0.14, 0, 0.14) m.
 
-    The arms end in `left_tip` (on the side of negative x) and `right_tip`. The hinge axes are in turn the
-    world's x and y at the reference pose, in the trunk and in each arm; so every other hinge of an arm
-    twists it, too.
+    The arms end in `left_tip` (on the side of negative x) and `right_tip`. The hinge axes alternate between the world's
+    x and y at the reference pose, in the trunk and in each arm, so every other hinge of an arm also twists it.
     """
     parts = Assembly("y", stiffness, damping, gravity)
     steps = np.arange(LINKS + 1)[:, None]

@@ -1,4 +1,4 @@
-"""What every scene is: a world, the mechanism in it, and what steers that."""
+"""A scene: a world, the mechanism in it, and its controller."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LEVELS = ("reduced", "full")
 
 
 @dataclass(frozen=True)
-class Recording:
-    """Where everything was, frame by frame."""
+class SceneHistory:
+    """Poses of a scene's mechanism and objects, frame by frame."""
 
     times: Array
     """(n,) s."""
@@ -38,43 +38,43 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Pushed:
-    """What random pushing did to a scene."""
+class PushReport:
+    """Overlaps and energies of a scene under random forces."""
 
     steps: int
     deepest: float
-    """m, the largest overlap while pushed, at the ends of pushes."""
+    """m, the largest overlap under the forces, measured at the end of each push."""
     resting: float
-    """m, the largest overlap a second after pushing had ended."""
+    """m, the largest overlap one second after the forces were removed."""
     residual: float
-    """The largest of the contact law, as `World.residual`."""
+    """The largest residual of the contact law, as in `World.residual`."""
     energy: float
-    """J, at the start."""
+    """J, energy at the start."""
     highest: float
     """J, the largest energy."""
     work: float
-    """J, the most that the pushes had done altogether."""
+    """J, the largest work that the forces had done at any time."""
 
 
 @dataclass
 class Scene:
-    """A world with a mechanism that is steered by set-points."""
+    """A world with a mechanism that is controlled by set-points."""
 
     title: str
     world: World
     robot: Simulation | ReducedSimulation
     ground: tuple[Shape | HeightField, ...] = ()
     steer: Callable[[float], dict[str, float]] = lambda time: {}
-    """Set-points by name, rad or m, at a time, s."""
+    """The controller: set-points by name, rad or m, as a function of time, s."""
     every: int = 10
-    """Steps between set-points."""
+    """Time steps between two calls of the controller."""
 
     @property
     def mechanism(self) -> Mechanism:
         return self.robot.mechanism
 
     def run(self, seconds: float, progress: Callable[[float], None] | None = None) -> None:
-        """Steers and steps; `progress` is called with the fraction done."""
+        """Runs controller and world for so many seconds; `progress` is called with the fraction done."""
         left = steps = round(positive_seconds(seconds, "seconds") / self.world.dt)
         while left > 0:
             if progress is not None:
@@ -83,8 +83,9 @@ class Scene:
             self.world.step(min(self.every, left))
             left -= self.every
 
-    def record(self, seconds: float, frames: int, progress: Callable[[float], None] | None = None) -> Recording:
-        """Runs, and keeps that many frames at even times; `progress` is called with the fraction done."""
+    def record(self, seconds: float, frames: int, progress: Callable[[float], None] | None = None) -> SceneHistory:
+        """Runs for so many seconds and returns that many frames at equal intervals; `progress` is called with the
+        fraction done."""
         times, robot, objects = [], [], []
         for k in range(frames):
             self.run(seconds / frames)
@@ -94,31 +95,32 @@ class Scene:
             robot.append(self.robot.poses.array.copy())
             objects.append([self.world.pose(name) for name in self.world.objects])
         paths = np.array(objects).reshape(frames, -1, 4, 4)
-        return Recording(np.array(times), np.array(robot), {n: paths[:, i] for i, n in enumerate(self.world.objects)})
+        by_name = {name: paths[:, i] for i, name in enumerate(self.world.objects)}
+        return SceneHistory(np.array(times), np.array(robot), by_name)
 
     def push(self, rng: np.random.Generator, force: float) -> Array:
-        """A force of random direction, N, on every object and on the mechanism's last end effector (of a full
-        mechanism its last body), until changed; returns the forces (objects + 1, 3)."""
-        forces = np.array([_direction(rng, force) for _ in range(len(self.world.objects) + 1)])
+        """Applies a force of random direction, N, to every object and to the mechanism's last end effector (its last
+        body for a full mechanism), until changed; returns the forces (objects + 1, 3)."""
+        forces = np.array([_random_vector(rng, force) for _ in range(len(self.world.objects) + 1)])
         for name, each in zip(self.world.objects, forces[:-1], strict=True):
             self.world.apply(name, [*each, 0, 0, 0])
-        self.robot.apply(self._pushed, [*forces[-1], 0, 0, 0])
+        self.robot.apply(self._pushed_name, [*forces[-1], 0, 0, 0])
         return forces
 
     def push_around(
         self, steps: int, force: float, seed: int = 3, progress: Callable[[float], None] | None = None
-    ) -> Pushed:
-        """Pushes in another direction every 100 steps; every 100 pushes, and at the end, nothing pushes for a second.
-        `progress` is called with the fraction done."""
+    ) -> PushReport:
+        """Applies forces in new random directions every 100 steps. After every 100 pushes, and at the end, the forces
+        are zero for one second. `progress` is called with the fraction done."""
         rng, world = np.random.default_rng(seed), self.world
         start = highest = world.energy
         deepest = resting = residual = work = most = 0.0
         for k in range(steps // 100):
             if progress is not None:
                 progress(100 * k / steps)
-            forces, before = self.push(rng, force), self._places()
+            forces, before = self.push(rng, force), self._pushed_positions()
             self.run(100 * world.dt)
-            work += float(np.sum(forces * (self._places() - before)))
+            work += float(np.sum(forces * (self._pushed_positions() - before)))
             most, highest = max(most, work), max(highest, world.energy)
             deepest = min([deepest, *(c.gap for c in world.contacts)])
             residual = max(residual, world.residual)
@@ -126,35 +128,36 @@ class Scene:
                 self.push(rng, 0.0)
                 self.run(1.0)
                 resting = min([resting, *(c.gap for c in world.contacts)])
-        return Pushed(steps, -deepest, -resting, residual, start, highest, most)
+        return PushReport(steps, -deepest, -resting, residual, start, highest, most)
 
     @property
-    def _pushed(self) -> str:
+    def _pushed_name(self) -> str:
         if isinstance(self.robot, ReducedSimulation):
             return self.robot.model.end_effectors[-1]
         return self.mechanism.bodies[-1].name
 
-    def _places(self) -> Array:
-        """(objects + 1, 3) of what is pushed."""
-        body, frame = self.mechanism.frame(self._pushed)
+    def _pushed_positions(self) -> Array:
+        """(objects + 1, 3) positions of the pushed objects and of the pushed end effector, m."""
+        body, frame = self.mechanism.frame(self._pushed_name)
         tip = self.robot.poses[body] @ frame
         return np.array([pose[:3, 3] for pose in (*(self.world.pose(name) for name in self.world.objects), tip)])
 
 
-def _direction(rng: np.random.Generator, size: float) -> Array:
+def _random_vector(rng: np.random.Generator, size: float) -> Array:
+    """(3,) of that length, in a random direction."""
     v = rng.normal(size=3)
     v *= size / np.linalg.norm(v)
     return v
 
 
 def smooth(t: float) -> float:
-    """From 0 to 1 while t does, with no jump in speed."""
+    """Rises from 0 to 1 as t does, with continuous speed."""
     t = min(max(t, 0.0), 1.0)
     return t * t * (3 - 2 * t)
 
 
 def motion(mech: Mechanism, tips: list[str], dt: float, level: str) -> Simulation | ReducedSimulation:
-    """The mechanism in motion: by the full engine, or reduced to its tips."""
+    """A simulation of the mechanism: by the full engine, or reduced to its tips."""
     if level not in LEVELS:
         raise MechanismError(f"level is one of {LEVELS}, got {level!r}")
     return Simulation(mech, dt) if level == "full" else ReducedSimulation(reduce(mech, tips), dt)

@@ -10,16 +10,16 @@ from supple import spatial
 from supple.mechanism import Builder, Mechanism, Shape
 from supple.mechanism.record import Array
 from supple.reduced import ReducedSimulation
-from supple.world.objects import moments, solid
+from supple.world.objects import moments, rigid_object
 from supple.world.scenes._scene import Scene, motion, smooth
 from supple.world.world import World
 
 FINGERS = ("thumb", "index", "middle", "ring", "little")
 BONES = ("proximal", "middle", "distal")
 LENGTHS = (0.040, 0.030, 0.025)
-"""m, of a finger's bones."""
+"""m, lengths of a finger's bones."""
 LEAN = (-0.17, 0.26, 0.61)
-"""rad, of a finger's bones from straight down, inwards, in the reference pose."""
+"""rad, inward angle of a finger's bones from the vertical in the reference pose."""
 TIP = 0.008
 """m, radius of a fingertip."""
 BLOCK = (0.025, 0.042, 0.045)
@@ -29,13 +29,13 @@ GAP = 0.0005
 
 
 WRIST = np.array([8000.0] * 3 + [80.0] * 3), np.array([160.0] * 3 + [0.8] * 3)
-"""Stiffness (6,) and damping (6,) of the arm that carries the palm, along and about its axes."""
+"""Stiffness (6,) and damping (6,) of the springs that hold the palm, along and about its axes."""
 
 
 def robot(friction: float = 0.8, stiffness: float = 4.0, damping: float = 0.03, carried: bool = False) -> Mechanism:
     """A palm, four fingers and an opposing thumb: each finger spreads and bends at four sprung hinges (N m/rad,
-    N m s/rad); the thumb's are four times as stiff. The palm is free, or `carried` by the springs of a wrist on the
-    world. The hand's own weight is carried by its control."""
+    N m s/rad); the thumb's are four times as stiff. The palm is free, or `carried`: held by springs to the
+    world. The hand has no weight: its controller is assumed to compensate gravity."""
     b = Builder("hand", gravity=(0.0, 0, 0))
     drop = sum(length * np.cos(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
     inwards = sum(length * np.sin(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
@@ -82,7 +82,7 @@ def _bone(b: Builder, name: str, start: Array, end: Array, mass: float, friction
 
 
 def grasp(squeeze: float = 0.05) -> Callable[[float], dict[str, float]]:
-    """Set-points of the fingers: they close within 0.3 s."""
+    """A controller that closes the fingers within 0.3 s."""
 
     def steer(time: float) -> dict[str, float]:
         close, targets = squeeze * smooth(time / 0.3), {}
@@ -97,15 +97,15 @@ def grasp(squeeze: float = 0.05) -> Callable[[float], dict[str, float]]:
 def hand(
     level: str = "reduced", dt: float = 1e-3, friction: float = 0.8, mass: float = 0.2, lift: float = 0.08
 ) -> Scene:
-    """A hand reduced to its five fingertips and its moving palm (or `level="full"`) takes a block of `mass` kg from the
-    floor and lifts it by `lift` m, from 0.5 s to 1.3 s, by friction alone."""
+    """A hand grasps a block of `mass` kg on the floor and lifts it by `lift` m, from 0.5 s to 1.3 s, by friction alone.
+    It is reduced to its five fingertips and its moving palm, or simulated in full (`level="full"`)."""
     sim = motion(robot(friction, carried=level == "full"), [f"{finger}_tip" for finger in FINGERS], dt, level)
     world = World()
     world.add(sim)
     floor = Shape("plane", (0, 0, 1), np.eye(4), name="floor", friction=(0.5, 0, 0))  # type: ignore[arg-type]
     world.ground(floor)
-    # the friction of a pair is the larger one: the block has none of its own
-    world.add(solid("block", "box", BLOCK, mass, (0, 0, BLOCK[2]), friction=0.0))
+    # the friction of a pair is the larger coefficient: the block's is zero
+    world.add(rigid_object("block", "box", BLOCK, mass, (0, 0, BLOCK[2]), friction=0.0))
     fingers, home = grasp(), sim.mechanism.poses["palm"]
 
     def steer(time: float) -> dict[str, float]:

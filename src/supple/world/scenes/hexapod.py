@@ -16,15 +16,15 @@ HULL = (0.20, 0.10, 0.03)
 HIP, THIGH, SHIN = 0.05, 0.10, 0.16
 """m: half lengths of the hull, and lengths of the legs' links."""
 FOOT = 0.018
-"""m, radius."""
+"""m, radius of a foot."""
 STAND = SHIN + FOOT + THIGH * np.sin(-0.35)
-"""m, height of the hips over the ground."""
+"""m, height of the hips above the ground."""
 NAMES = ("left_front", "left_middle", "left_back", "right_front", "right_middle", "right_back")
 
 
 def robot(stiffness: float = 60.0, damping: float = 1.2) -> Mechanism:
-    """A hull of 4 kg on six legs of three sprung hinges each (N m/rad, N m s/rad): `swing` turns a leg to and fro,
-    `lift` and `bend` lift it. Only its feet, balls at the sites `foot`, and its hull touch anything."""
+    """A hull of 4 kg on six legs of three sprung hinges each (N m/rad, N m s/rad): `swing` turns a leg forwards
+    and backwards, `lift` and `bend` lift it. Only the feet (spheres at the sites `foot`) and the hull have contact."""
     b = Builder("hexapod")
     hull = Shape("box", HULL, np.eye(4), friction=(0.8, 0, 0))  # type: ignore[arg-type]
     high = STAND
@@ -66,7 +66,7 @@ def _link(b: Builder, name: str, start: Array, end: Array, mass: float, foot: bo
 
 
 def uneven(height: float = 0.02, size: float = 3.0, seed: int = 7) -> HeightField:
-    """Smooth bumps up to `height` m over a square of half length `size` m, level around the middle."""
+    """Smooth bumps up to `height` m on a square of half length `size` m, flat around the centre."""
     n = 121
     grid = np.linspace(-size, size, n)
     x, y = np.meshgrid(grid, grid)
@@ -95,7 +95,8 @@ def gait(stride: float = 0.22, lift: float = 0.45, period: float = 0.8, start: f
 
 
 def hexapod(level: str = "reduced", dt: float = 1e-3, height: float = 0.02) -> Scene:
-    """Six legs over bumps up to `height` m: reduced to its six feet and its moving hull, or `level="full"`."""
+    """A six-legged robot walks over bumps up to `height` m. It is reduced to its six feet and its moving hull, or
+    simulated in full (`level="full"`)."""
     mech = robot()
     sim = motion(mech, [f"{name}_foot" for name in NAMES], dt, level)
     world = World()

@@ -1,4 +1,4 @@
-"""A gripped peg that finds its hole."""
+"""A gripper inserts a peg into a hole."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from supple.world.scenes._scene import Scene, motion, smooth
 from supple.world.world import World
 
 RADIUS, HALF = 0.010, 0.035
-"""m, of the peg."""
+"""m, radius and half length of the peg."""
 CLEARANCE = 0.0005
-"""m, between peg and hole on each side."""
+"""m, gap between peg and hole on each side."""
 DEPTH = 0.05
-"""m, of the hole."""
+"""m, depth of the hole."""
 START = 0.012
-"""m, height of the peg's end over the hole at the start."""
+"""m, initial height of the peg's end above the hole."""
 
 
 def robot(stiffness: float = 400.0, damping: float = 4.0) -> Mechanism:
@@ -55,7 +55,7 @@ def robot(stiffness: float = 400.0, damping: float = 4.0) -> Mechanism:
 
 
 def walls(offset: tuple[float, float]) -> tuple[Shape, ...]:
-    """A square hole in a block, made of four boxes; `offset` (m) is where its middle lies off the peg's axis."""
+    """A square hole in a block, made of four boxes; `offset`, m, is from the peg's axis to its centre."""
     inner, thick = RADIUS + CLEARANCE, 0.04
     shapes: list[Shape] = []
     for axis in range(2):
@@ -68,8 +68,8 @@ def walls(offset: tuple[float, float]) -> tuple[Shape, ...]:
 
 
 def peg_in_hole(level: str = "reduced", dt: float = 1e-3, offset: tuple[float, float] = (0.003, 0.002)) -> Scene:
-    """The peg, lowered beside the middle of its hole by `offset` m, is led in by its rounded end and the arm's own
-    compliance. The gripped peg alone is the end effector; nothing slides in the grip."""
+    """A peg is lowered at a distance `offset`, m, from the centre of its hole. Its rounded end and the compliance of
+    the arm guide it in. The peg is the only end effector; it does not slide in the gripper."""
     sim = motion(robot(), ["peg"], dt, level)
     world = World()
     world.add(sim)

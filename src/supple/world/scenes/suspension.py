@@ -1,4 +1,4 @@
-"""A vehicle on sprung wheels that runs over bumps."""
+"""A vehicle with wheel suspension that drives over bumps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CHASSIS = (1.6, 0.6, 0.15)
 WHEEL = 0.30
 """m: half lengths of the chassis, radius of a wheel."""
 ARM = 0.35
-"""m, of a wishbone."""
+"""m, length of a wishbone."""
 CORNERS = ("front_left", "front_right", "back_left", "back_right")
 
 
 def robot(stiffness: float = 3000.0, damping: float = 240.0) -> Mechanism:
     """A chassis of 280 kg on four double wishbones, each a closed loop of two arms and a wheel carrier, sprung and
-    damped at the lower arm (N m/rad, N m s/rad). Wheels are balls that slide without friction; they do not turn."""
+    damped at the lower arm (N m/rad, N m s/rad). Wheels are spheres that slide without friction and do not turn."""
     b = Builder("vehicle")
     high = WHEEL + 0.05
     shape = Shape("box", CHASSIS, np.eye(4), friction=(0.0, 0, 0))  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def robot(stiffness: float = 3000.0, damping: float = 240.0) -> Mechanism:
 
 
 def bumps(height: float, length: float = 40.0) -> HeightField:
-    """A track along x: a washboard, then single bumps on one side and the other."""
+    """A track along x: a corrugated part, then single bumps on alternating sides."""
     nx, ny = 801, 9
     x, y = np.linspace(-5.0, length - 5.0, nx), np.linspace(-3.0, 3.0, ny)
     along = np.zeros((ny, nx))
@@ -64,7 +64,8 @@ def bumps(height: float, length: float = 40.0) -> HeightField:
 
 
 def suspension(level: str = "reduced", dt: float = 1e-3, speed: float = 6.0, height: float = 0.05) -> Scene:
-    """A vehicle coasts at `speed` m/s over bumps of `height` m, reduced to its four wheels and its moving chassis."""
+    """A vehicle coasts at `speed` m/s over bumps of `height` m. It is reduced to its four wheels and its moving
+    chassis, or simulated in full (`level="full"`)."""
     mech = robot()
     sim = (
         motion(mech, [f"{name}_wheel" for name in CORNERS], dt, level)

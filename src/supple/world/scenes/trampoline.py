@@ -6,19 +6,19 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Builder, Mechanism, Shape
-from supple.world.objects import moments, solid
+from supple.world.objects import moments, rigid_object
 from supple.world.scenes._scene import Scene, motion
 from supple.world.world import World
 
 SHEET = (0.7, 0.6, 0.02)
 """m, half lengths of the trampoline."""
 HIGH = 1.05
-"""m, of the hands."""
+"""m, height of the hands."""
 
 
 def robot(stiffness: float = 900.0, damping: float = 60.0) -> Mechanism:
     """Two people of nine links each, feet on the ground, hands on the sheet: ankles, knees, hips, shoulders and elbows
-    are sprung hinges (N m/rad, N m s/rad), wrists are free; legs and arms close loops."""
+    are hinges with springs (N m/rad, N m s/rad), wrists are ball joints without; legs and arms form loops."""
     b = Builder("firefighters", gravity=(0.0, 0, 0))
     sheet = Shape("box", SHEET, np.eye(4), friction=(0.6, 0, 0))  # type: ignore[arg-type]
     b.body(
@@ -54,11 +54,13 @@ def robot(stiffness: float = 900.0, damping: float = 60.0) -> Mechanism:
 
 
 def trampoline(level: str = "reduced", dt: float = 1e-3, drop: float = 0.8, mass: float = 12.0) -> Scene:
-    """A ball of `mass` kg falls by `drop` m onto the sheet, which is all that the reduced model keeps of two people."""
+    """A ball of `mass` kg falls by `drop` m onto the sheet, the only end effector of the reduced model of both
+    people."""
     sim = motion(robot(), ["sheet"], dt, level)
     world = World()
     world.add(sim)
     world.ground(Shape("plane", (0, 0, 1), np.eye(4), name="floor"))  # type: ignore[arg-type]
     radius = 0.15
-    world.add(solid("body", "sphere", (radius,), mass, (0.08, 0.05, HIGH + SHEET[2] + radius + drop), friction=0.6))
+    start = (0.08, 0.05, HIGH + SHEET[2] + radius + drop)
+    world.add(rigid_object("body", "sphere", (radius,), mass, start, friction=0.6))
     return Scene("firefighters with a trampoline", world, sim)

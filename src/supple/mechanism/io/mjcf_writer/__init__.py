@@ -1,4 +1,4 @@
-"""MJCF, so that any mechanism of ours opens in MuJoCo."""
+"""Writes mechanisms as MJCF files for MuJoCo."""
 
 from supple.mechanism.io.mjcf_writer.document import save, write
 

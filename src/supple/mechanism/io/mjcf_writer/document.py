@@ -10,10 +10,10 @@ import numpy as np
 from supple import spatial
 from supple.errors import ExportWarning, MechanismError
 from supple.mechanism.body import WORLD
+from supple.mechanism.io.mjcf_writer.axis_joints import AxisJoint
 from supple.mechanism.io.mjcf_writer.constraints import Constraints
 from supple.mechanism.io.mjcf_writer.plan import Node, Plan
-from supple.mechanism.io.mjcf_writer.shapes import Shapes, placed
-from supple.mechanism.io.mjcf_writer.steps import Step
+from supple.mechanism.io.mjcf_writer.shapes import Shapes, pose_attributes
 from supple.mechanism.io.mjcf_writer.xml import Element
 from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
@@ -21,11 +21,11 @@ from supple.mechanism.mechanism import Mechanism
 TIMESTEP = 0.001
 """s; half the time constant of the constraints."""
 SOLREF, SOLIMP = "0.002 1", "0.99 0.9999 0.001 0.5 2"
-"""Constraints stiffer than MuJoCo's own, so that loops hardly gape."""
+"""Constraints stiffer than MuJoCo's default, so that loops have small gaps."""
 DEEPEST = 490
-"""How far bodies may nest before MuJoCo's XML reader gives up."""
+"""Nesting depth of bodies that MuJoCo's XML reader accepts."""
 LEAST_MOMENT = 2e-15
-"""kg m^2; MuJoCo takes no body with less."""
+"""kg m^2; MuJoCo rejects bodies with smaller moments of inertia."""
 
 
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
@@ -36,8 +36,8 @@ def save(mech: Mechanism, path: str | PathLike[str]) -> None:
 
 
 def write(mech: Mechanism) -> str:
-    """The MJCF text. The spanning tree becomes nested bodies with our frames, MuJoCo's coordinates of hinges
-    and slides are ours; what MJCF holds only approximately is listed in one `ExportWarning`."""
+    """The MJCF text. The spanning tree becomes nested bodies with our frames; MuJoCo's coordinates of hinges and slides
+    are ours. One `ExportWarning` lists what MJCF represents only approximately."""
     plan = Plan(mech)
     constraints, shapes = Constraints(plan), Shapes(plan)
     root = Element("mujoco", model=plan.names.new("model", mech.name))
@@ -65,88 +65,89 @@ def _bodies(plan: Plan, shapes: Shapes, constraints: Constraints) -> Element:
     mech, names = plan.mech, plan.names
     world = Element("worldbody")
     shapes.add(world, mech.shapes, WORLD, static=True)
-    shapes.ground(world, mech.height_fields)
+    shapes.add_height_fields(world, mech.height_fields)
     elements, bodies = {id(plan.root): world}, {WORLD: world}
     stack = [(child, plan.root, True, 1) for child in reversed(plan.root.children)]
     while stack:
         node, parent, static, depth = stack.pop()
         if depth > DEEPEST:
             raise MechanismError(
-                f"'{node.name}' of '{mech.name}' lies over {DEEPEST} bodies deep; MuJoCo cannot read that"
+                f"'{node.name}' of '{mech.name}' is nested more than {DEEPEST} bodies deep, which MuJoCo cannot read; "
+                "save as .json"
             )
-        static = static and not node.steps
-        element = elements[id(parent)].add("body", name=node.name, **placed(node.pose))
+        static = static and not node.axis_joints
+        element = elements[id(parent)].add("body", name=node.name, **pose_attributes(node.pose))
         elements[id(node)] = element
         _inertial(element, node, plan.notes)
-        for step in node.steps:
-            _joint(element, step, plan)
-        if node.whole and node.body is not None:
+        for axis_joint in node.axis_joints:
+            _joint(element, axis_joint, plan)
+        if node.is_original and node.body is not None:
             bodies[node.body.name] = element
             shapes.add(element, node.body.shapes, node.body.name, static)
         stack.extend((child, node, static, depth + 1) for child in reversed(node.children))
     for site in mech.sites:
-        bodies[site.body].add("site", name=names.new("site", site.name), **placed(site.pose))
-    for body, marks in constraints.sites.items():
-        for name, place in marks:
+        bodies[site.body].add("site", name=names.new("site", site.name), **pose_attributes(site.pose))
+    for body, site_names in constraints.sites.items():
+        for name, place in site_names:
             bodies[body].add("site", name=name, pos=place)
     return world
 
 
 def _inertial(element: Element, node: Node, notes: list[str]) -> None:
-    """Mass, centre and principal moments; refuses what MuJoCo would."""
+    """Adds mass, centre and principal moments; raises where MuJoCo would reject the body."""
     body = node.body
     assert body is not None
     if not body.mass:
-        if node.steps and not _carries(node):
+        if node.axis_joints and not _carries_mass(node):
             raise MechanismError(
-                f"body '{body.name}' moves but has no mass, which MuJoCo refuses; give it one"
+                f"body '{body.name}' moves but has no mass, which MuJoCo rejects; give it one"
             )
         return
-    moments, axes = np.linalg.eigh(node.share * (body.inertia + body.inertia.T) / 2)
+    moments, axes = np.linalg.eigh(node.mass_fraction * (body.inertia + body.inertia.T) / 2)
     axes[:, 2] *= np.sign(np.linalg.det(axes))
-    if node.whole and moments[2] > 0 and moments[0] < LEAST_MOMENT and node.steps:
+    if node.is_original and moments[2] > 0 and moments[0] < LEAST_MOMENT and node.axis_joints:
         notes.append(
-            f"body '{body.name}': moments of inertia raised to MuJoCo's least, {LEAST_MOMENT:g} kg m^2"
+            f"body '{body.name}': moments of inertia raised to MuJoCo's minimum, {LEAST_MOMENT:g} kg m^2"
         )
     a, b, c = np.maximum(moments, LEAST_MOMENT)
     element.add(
         "inertial",
         pos=body.centre,
         quat=spatial.quat_wxyz_from_matrix(axes),
-        mass=node.share * body.mass,
+        mass=node.mass_fraction * body.mass,
         diaginertia=(a, b, min(c, a + b)),
     )
 
 
-def _carries(node: Node) -> bool:
-    """Whether a body fixed to this one brings mass, which MuJoCo accepts instead."""
-    fixed = [child for child in node.children if not child.steps]
+def _carries_mass(node: Node) -> bool:
+    """Whether a body fixed to this one has mass, which MuJoCo accepts instead."""
+    fixed = [child for child in node.children if not child.axis_joints]
     while fixed:
         child = fixed.pop()
         if child.body is not None and child.body.mass:
             return True
-        fixed.extend(inner for inner in child.children if not inner.steps)
+        fixed.extend(inner for inner in child.children if not inner.axis_joints)
     return False
 
 
-def _joint(element: Element, step: Step, plan: Plan) -> None:
-    name = plan.step_names[step]
-    if step.kind == "free":
+def _joint(element: Element, axis_joint: AxisJoint, plan: Plan) -> None:
+    name = plan.axis_joint_names[axis_joint]
+    if axis_joint.kind == "free":
         element.add("freejoint", name=name)
         return
     element.add(
         "joint",
         name=name,
-        type=step.kind,
-        pos=step.at if step.kind != "slide" and step.at.any() else None,
-        axis=step.axes[:, 0] if step.kind != "ball" else None,
-        **step.settings(plan.notes),
+        type=axis_joint.kind,
+        pos=axis_joint.at if axis_joint.kind != "slide" and axis_joint.at.any() else None,
+        axis=axis_joint.axes[:, 0] if axis_joint.kind != "ball" else None,
+        **axis_joint.settings(plan.notes),
     )
 
 
 def _contact(plan: Plan) -> Element:
     contact, names = Element("contact"), plan.body_names
-    pairs = {frozenset(pair): pair for pair in (*plan.mech.contact_excludes, *plan.apart)}
+    pairs = {frozenset(pair): pair for pair in (*plan.mech.contact_excludes, *plan.never_touching)}
     for first, second in (pair for key, pair in pairs.items() if len(key) == 2):
         contact.add("exclude", body1=names[first], body2=names[second])
     return contact

@@ -14,14 +14,14 @@ from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 
 class Shapes:
-    """Fills <asset>, and knows which meshes MuJoCo can take."""
+    """Fills <asset>, and knows which meshes MuJoCo accepts."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.assets = Element("asset")
         self.flat: set[str] = set()
         self.names = plan.names.reserve("mesh", [mesh.name for mesh in plan.mech.meshes])
-        self.lost = {mesh.name for mesh in plan.mech.meshes if not self._asset(mesh)}
+        self.unusable = {mesh.name for mesh in plan.mech.meshes if not self._asset(mesh)}
 
     def _asset(self, mesh: Mesh) -> bool:
         if not len(mesh.faces):
@@ -30,7 +30,7 @@ class Shapes:
         span = np.linalg.svd(vertices - vertices.mean(axis=0), compute_uv=False)
         if len(vertices) < 4 or span[2] <= 1e-6 * span[0]:
             self.flat.add(mesh.name)
-        if len(vertices) < 4:  # MuJoCo wants four
+        if len(vertices) < 4:  # MuJoCo needs at least four
             vertices = np.concatenate([vertices, vertices[:1].repeat(4 - len(vertices), axis=0)])
         corners = mesh.vertices[mesh.faces]
         area = (
@@ -51,14 +51,14 @@ class Shapes:
         for shape in shapes:
             what = f"shape '{shape.name}'" if shape.name else f"a {shape.kind}"
             if shape.kind == "plane" and not static:
-                self.plan.notes.append(f"{what} of '{where}' is left out: MuJoCo has no moving planes")
-            elif shape.mesh in self.lost:
-                self.plan.notes.append(f"{what} of '{where}' is left out: its mesh has no faces of any size")
+                self.plan.notes.append(f"{what} of '{where}' is omitted: MuJoCo has no moving planes")
+            elif shape.mesh in self.unusable:
+                self.plan.notes.append(f"{what} of '{where}' is omitted: the faces of its mesh have no area")
             else:
                 self._geom(parent, shape, where, what)
 
-    def ground(self, world: Element, fields: tuple[HeightField, ...]) -> None:
-        """Height fields: MuJoCo wants heights from 0 to 1, the row of the most y first."""
+    def add_height_fields(self, world: Element, fields: tuple[HeightField, ...]) -> None:
+        """Adds height fields; MuJoCo takes heights from 0 to 1, the row of the largest y first."""
         for field in fields:
             low, span = float(field.heights.min()), float(np.ptp(field.heights))
             name = self.plan.names.new("hfield", field.name or "field")
@@ -70,7 +70,7 @@ class Shapes:
                 name=self.plan.names.new("geom", field.name) if field.name else None,
                 type="hfield",
                 hfield=name,
-                **placed(field.pose @ spatial.translation([0.0, 0.0, low])),
+                **pose_attributes(field.pose @ spatial.translation([0.0, 0.0, low])),
                 friction=field.friction,
                 contype=_signed(field.contact_type),
                 conaffinity=_signed(field.contact_affinity),
@@ -90,7 +90,7 @@ class Shapes:
             type=shape.kind,
             mesh=self.names[shape.mesh] if shape.mesh else None,
             size=size if len(size) else None,
-            **placed(shape.pose),
+            **pose_attributes(shape.pose),
             rgba=shape.rgba,
             friction=shape.friction,
             contype=_signed(masks[0]),
@@ -98,8 +98,8 @@ class Shapes:
         )
 
 
-def placed(pose: Array) -> dict[str, Any]:
-    """Attributes pos and quat; left out where they say nothing."""
+def pose_attributes(pose: Array) -> dict[str, Any]:
+    """Attributes pos and quat; None where they are the default."""
     turned = not np.array_equal(pose[:3, :3], np.eye(3))
     return {
         "pos": pose[:3, 3] if pose[:3, 3].any() else None,

@@ -14,7 +14,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Element:
-    """A tag with attributes and children; attributes that are None are left out."""
+    """A tag with attributes and children; attributes that are None are omitted."""
 
     def __init__(self, tag: str, **attributes: Any) -> None:
         self.tag = tag
@@ -26,7 +26,7 @@ class Element:
         return self.children[-1]
 
     def text(self) -> str:
-        """Indented XML. Iterative, since a chain of bodies nests as deeply as it is long."""
+        """Indented XML. Iterative, since a chain of bodies nests once for each body."""
         lines: list[str] = []
         stack: list[tuple[Element | str, int]] = [(self, 0)]
         while stack:
@@ -53,17 +53,17 @@ def _value(value: Any) -> str:
 
 
 class Names:
-    """Gives every element of a kind its own name that XML can hold."""
+    """Gives every element of a kind a unique name that XML can represent."""
 
     def __init__(self) -> None:
         self._taken: defaultdict[str, set[str]] = defaultdict(set)
 
     def reserve(self, kind: str, names: Iterable[str]) -> dict[str, str]:
-        """Names of our own, unique already: unchanged but for characters that XML has no place for."""
+        """Reserves names that are already unique; only characters that XML cannot represent are replaced."""
         return {name: self.new(kind, name) for name in names}
 
     def new(self, kind: str, wanted: str) -> str:
-        """The name itself, or with a number behind it where that one is taken."""
+        """The name itself or, if it is in use, with a number appended."""
         plain = _NOT_XML.sub("_", wanted)
         name, count = plain, 1
         while name in self._taken[kind]:

@@ -1,8 +1,7 @@
-"""Words that the command line takes and gives: options of several words that may be given several times, such as
-`--force BODY FX FY FZ`, and what went wrong in one line.
+"""Options that take several words and may be repeated, such as `--force BODY FX FY FZ`; error texts in one line.
 
-Typer knows lists and tuples, not lists of tuples. So the words of each such option are tied into one before
-typer sees them, and untied in the command.
+Typer supports lists and tuples, but not lists of tuples. So the words of each such option are joined to one word before
+typer parses them, and split again in the command.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ GROUPS = {
     "--torque": ("BODY", "TX", "TY", "TZ"),
     "--target": ("NAME", "VALUE"),
 }
-KNOT = "\0"  # no argument of a program can hold it
+SEPARATOR = "\0"  # cannot occur in an argument of a program
 
 
 class GroupedCommand(TyperCommand):
     """A command whose options in `GROUPS` take as many words as are named there."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, tied(args))
+        return super().parse_args(ctx, join_groups(args))
 
 
-def tied(args: list[str]) -> list[str]:
-    """The arguments with the words after each option of `GROUPS` tied into one."""
+def join_groups(args: list[str]) -> list[str]:
+    """The arguments with the words after each option of `GROUPS` joined to one."""
     result: list[str] = []
     rest = list(args)
     while rest:
@@ -42,16 +41,16 @@ def tied(args: list[str]) -> list[str]:
         result.append(word)
         if word in GROUPS and rest:
             n = len(GROUPS[word])
-            result.append(KNOT.join(rest[:n]))
+            result.append(SEPARATOR.join(rest[:n]))
             del rest[:n]
     return result
 
 
-def untied(option: str, values: Iterable[str] | None) -> list[tuple[str, list[float]]]:
-    """What was given to an option: names and their numbers."""
+def split_groups(option: str, values: Iterable[str] | None) -> list[tuple[str, list[float]]]:
+    """The values of an option: names and their numbers."""
     result = []
     for value in values or ():
-        name, *words = value.split(KNOT)
+        name, *words = value.split(SEPARATOR)
         wanted = GROUPS[option]
         if len(words) != len(wanted) - 1:
             raise MechanismError(f"{option} takes {' '.join(wanted)}, got '{' '.join([name, *words])}'")
@@ -59,8 +58,8 @@ def untied(option: str, values: Iterable[str] | None) -> list[tuple[str, list[fl
     return result
 
 
-def one_line(error: Exception) -> str:
-    """What went wrong, and the remedy as an option rather than a call."""
+def error_in_one_line(error: Exception) -> str:
+    """An error's text in one line, with the remedy as an option instead of a Python call."""
     text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error))
     return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 

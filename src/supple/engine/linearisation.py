@@ -1,4 +1,4 @@
-"""The linear system at a state: its tangent, its responses, and the motions that joints allow."""
+"""The linearisation at a state: the tangent of the full equations, its solutions, and the admissible motions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from supple import spatial
 from supple.engine.assembly import Equations, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
-from supple.mechanism.axes import axis_slices, per_axis
-from supple.mechanism.kinematics import inertias, screws
+from supple.mechanism.axes import axis_slices
+from supple.mechanism.kinematics import screws
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A mechanism's equations, evaluated with their tangent at one state."""
+class Linearisation:
+    """The equations of a mechanism, evaluated with their tangent at one state."""
 
     equations: Equations
 
@@ -47,12 +48,15 @@ class Linear:
         return q
 
     def solve(self, rhs: Array) -> Array:
-        """Rows of responses (m, unknowns) to rows of right-hand sides: body wrenches, then per joint gaps and
-        coordinate torques, then rows."""
+        """Responses (m, unknowns) to right-hand sides (m, unknowns): wrenches of bodies, then gaps and coordinate
+        torques of each joint, then rows."""
         self.equations.core.factorise(0.0)
         result: Array = self.equations.core.solve_many(np.ascontiguousarray(rhs))
         if not np.isfinite(result).all():
-            raise MechanismError(f"the tangent of '{self.mechanism.name}' is singular at this state")
+            raise MechanismError(
+                f"the tangent of '{self.mechanism.name}' is singular at this state: some motion meets no "
+                "resistance; add a spring, or take another state"
+            )
         return result
 
     @cached_property
@@ -84,7 +88,7 @@ class Linear:
 
     @cached_property
     def conditions(self) -> Array:
-        """(6 loops + rows, axes): what increments of coordinates do to the loops' gaps and to the rows."""
+        """(6 loops + rows, axes): Jacobian of the loops' gaps and of the rows with respect to the coordinates."""
         mech, core = self.mechanism, self.equations.core
         rows, columns, values = core.tangent()
         n, na = core.unknowns, len(self.q)
@@ -103,18 +107,18 @@ class Linear:
 
     @cached_property
     def free(self) -> Array:
-        """(axes, m): increments of coordinates that keep loops closed and rows satisfied."""
+        """(axes, m): basis of the admissible increments, which keep loops closed and rows satisfied."""
         return null_space(self.conditions)
 
     @cached_property
     def motions(self) -> Array:
-        """(6 bodies + axes, m): the allowed motions of bodies and coordinates."""
+        """(6 bodies + axes, m): the admissible motions as twists of bodies and increments of coordinates."""
         flat = self.jacobian.reshape(len(self.q), 6 * len(self.mechanism.bodies))
         return np.vstack([flat.T @ self.free, self.free])
 
     @cached_property
     def stiffness(self) -> Array:
-        """(m, m): the tangent in the allowed motions."""
+        """(m, m): the tangent in the admissible motions."""
         from scipy.sparse import coo_matrix
 
         core, nb = self.equations.core, len(self.mechanism.bodies)
@@ -126,20 +130,16 @@ class Linear:
 
     @cached_property
     def mass(self) -> Array:
-        """(m, m): mass and armature in the allowed motions."""
+        """(m, m): mass and armature in the admissible motions."""
         mech, nb = self.mechanism, len(self.mechanism.bodies)
-        twists = self.motions[: 6 * nb].reshape(nb, 6, -1)
-        mass = np.einsum("bim,bij,bjn->mn", twists, inertias(mech), twists, optimize=True)
-        turns = self.motions[6 * nb :]
-        total: Array = mass + turns.T @ (per_axis(mech, "armature")[:, None] * turns)
-        return total
+        return projected_mass(mech, self.motions[: 6 * nb].reshape(nb, 6, -1), self.motions[6 * nb :])
 
 
-def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linear:
-    """The linear system at an equilibrium, or at the reference pose taken as held: preload and gravity count as
-    balanced there, so the tangent is that of the unloaded springs.
+def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:
+    """The linearisation at an equilibrium, or at the reference pose.
 
-    Loads on the bodies or sites named in `turning` count as fixed in the body, whatever they were.
+    At the reference pose preload and gravity count as balanced, so the tangent is that of the unloaded springs.
+    Loads on the bodies or sites in `turning` count as fixed in the body's axes, also if they were given in world axes.
     """
     from supple.engine.statics import checked_equilibrium
 
@@ -154,7 +154,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         checked_equilibrium(at, mech, "at")
         if not at.residual < 1e-6:
             raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
-        at.acting.on(eqs)
+        at.acting.apply_to(eqs)
         loads = []
         for load in at.loads:
             if load.world and load.name in turning:
@@ -164,20 +164,21 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
         eqs.set_loads(loads)
         core.set_state(*at.state)
     core.evaluate(True)
-    return Linear(eqs)
+    return Linearisation(eqs)
 
 
 def _unloaded(mech: Mechanism) -> Mechanism:
-    """The mechanism with spring curves that pass through zero: at rest they pull nothing."""
+    """The mechanism with all spring curves shifted to zero torque at zero deflection."""
     loaded = [j for j in mech.joints if any(c is not None and c(0.0) != 0 for c in j.curves)]
     if not loaded and not any(c.curve is not None and c.curve(0.0) != 0 for c in mech.couplings):
         return mech
 
-    def relaxed(curve: Curve | None) -> Curve | None:
+    def without_preload(curve: Curve | None) -> Curve | None:
         return None if curve is None else Curve(curve.deflection, curve.torque - curve(0.0))
 
-    joints = tuple(replace(j, curves=tuple(relaxed(c) for c in j.curves)) for j in mech.joints)
-    return replace(mech, joints=joints, couplings=tuple(replace(c, curve=relaxed(c.curve)) for c in mech.couplings))
+    joints = tuple(replace(j, curves=tuple(without_preload(c) for c in j.curves)) for j in mech.joints)
+    couplings = tuple(replace(c, curve=without_preload(c.curve)) for c in mech.couplings)
+    return replace(mech, joints=joints, couplings=couplings)
 
 
 def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
@@ -191,14 +192,14 @@ def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
 
 
 def evenly_scaled(matrix: Array) -> tuple[Array, Array]:
-    """Scales s (n,) and s_i s_j A_ij with a diagonal of ones: sizes then compare, however stiff or soft each is."""
+    """Scales s (n,) and the matrix s_i s_j A_ij, whose diagonal is 1: eigenvalues then do not depend on units."""
     diagonal = np.abs(np.diag(matrix))
     scales = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * max(np.abs(matrix).max(), 1e-300)))
     return scales, scales[:, None] * matrix * scales
 
 
-def loose_coordinates(linear: Linear) -> list[str]:
-    """Coordinates that move in a motion which the stiffness does not resist."""
+def loose_coordinates(linear: Linearisation) -> list[str]:
+    """Coordinates of the motions in which the stiffness is zero."""
     if not len(linear.stiffness):
         return []
     scales, stiffness = evenly_scaled(linear.stiffness)
@@ -209,8 +210,8 @@ def loose_coordinates(linear: Linear) -> list[str]:
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
 
 
-def check_held(linear: Linear) -> None:
-    """Raises if coordinates move in a motion that nothing resists."""
+def check_held(linear: Linearisation) -> None:
+    """Raises if some motion has zero stiffness; the error names its coordinates."""
     mech = linear.mechanism
     if all((j.stiffness > 0).all() for j in mech.joints):
         return

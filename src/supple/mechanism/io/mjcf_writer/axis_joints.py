@@ -1,4 +1,4 @@
-"""Joints as MuJoCo has them: a sequence of hinges, slides and balls in the moving body's own frame."""
+"""Joints in MuJoCo's form: a sequence of hinges, slides and balls in the moving body's own frame."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from supple.mechanism.record import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One MuJoCo joint. MuJoCo applies the steps of a body in order, each in the body's frame:
+class AxisJoint:
+    """One MuJoCo joint, for one axis or one rotation vector of a Joint. MuJoCo applies the joints of a body in order,
+    each in the body's frame:
     pose = reference pose @ exp(s_1 (q_1 - ref_1)) @ exp(s_2 (q_2 - ref_2)) ..."""
 
     kind: Literal["hinge", "slide", "ball", "free"]
     name: str
     joint: Joint
     part: slice
-    """Which coordinates of the joint."""
+    """Slice of the joint's coordinates."""
     at: Array
     """(3,) a point on the axis, in the body's frame."""
     axes: Array
-    """(3, 3) or (3, 1): turns coordinates into a rotation vector or translation in the body's frame."""
+    """(3, 3) or (3, 1): maps coordinates to a rotation vector or translation in the body's frame."""
     pitch: float | None = None
-    """Metres per radian for the slide of a screw, which is not a coordinate of ours."""
-    backwards: bool = False
+    """Metres per radian for the slide of a screw, which has no coordinate of its own here."""
+    is_reversed: bool = False
 
     @property
-    def scalar(self) -> bool:
-        """Whether MuJoCo's coordinate is our own."""
+    def is_own_coordinate(self) -> bool:
+        """Whether MuJoCo's coordinate equals one of ours."""
         return self.kind in ("hinge", "slide") and self.pitch is None
 
     @property
-    def moves(self) -> int:
+    def freedoms(self) -> int:
         return {"hinge": 1, "slide": 1, "ball": 3, "free": 6}[self.kind]
 
     def qpos(self, q: Array) -> list[float]:
@@ -48,21 +49,21 @@ class Step:
         if self.kind == "free":
             joint = self.joint
             pose = joint.pose_parent @ joint.displacement(q) @ spatial.inverse(joint.pose_child)
-            pose = spatial.inverse(pose) if self.backwards else pose
+            pose = spatial.inverse(pose) if self.is_reversed else pose
             return [float(x) for x in (*pose[:3, 3], *spatial.quat_wxyz_from_matrix(pose[:3, :3]))]
         if self.pitch is not None:
             return [float(self.pitch * (own[0] - start[0]))]
         return [float(own[0])]
 
     def settings(self, notes: list[str]) -> dict[str, Any]:
-        """Spring, damper, armature and limits as attributes; what they do not say goes into `notes`."""
+        """Spring, damper, armature and limits as attributes; `notes` gets what they represent only approximately."""
         if self.kind == "free" or self.pitch is not None:
             return {}
         if self.kind == "ball":
             return _ball_settings(self, notes)
         joint, i = self.joint, self.part.start
         rest, reference = float(joint.rest[i]), float(joint.reference[i])
-        stiffness, rest = tangent(
+        stiffness, rest = tangent_spring(
             float(joint.stiffness[i]), joint.curves[i], rest, reference, self.name, notes
         )
         return {
@@ -71,27 +72,27 @@ class Step:
             "springref": rest if stiffness else None,
             "damping": joint.damping[i] or None,
             "armature": joint.armature[i] or None,
-            **limits(joint.limits[i]),
+            **range_attributes(joint.limits[i]),
         }
 
 
-def tangent(
+def tangent_spring(
     stiffness: float, curve: Curve | None, rest: float, reference: float, name: str, notes: list[str]
 ) -> tuple[float, float]:
-    """Stiffness and rest position of the straight spring that touches a curved one at the reference."""
+    """Stiffness and rest of the linear spring that is tangent to a spring with a curve at the reference."""
     if curve is None:
         return stiffness, rest
     slope = stiffness + float(curve.slope(reference - rest))
     force = stiffness * (reference - rest) + float(curve(reference - rest))
     if slope <= 0:
-        notes.append(f"'{name}': the curve of its spring is left out (it is flat at the reference)")
+        notes.append(f"'{name}': the curve of its spring is omitted (its slope at the reference is not positive)")
         return stiffness, rest
     notes.append(f"'{name}': the curve of its spring is written as its tangent at the reference")
     return slope, reference - force / slope
 
 
-def limits(bounds: Array) -> dict[str, Any]:
-    """The range, which MuJoCo wants to have some width."""
+def range_attributes(bounds: Array) -> dict[str, Any]:
+    """The range attributes; MuJoCo needs a range of some width."""
     if np.isinf(bounds).all():
         return {}
     lower, upper = bounds
@@ -101,50 +102,50 @@ def limits(bounds: Array) -> dict[str, Any]:
     }
 
 
-def _ball_settings(step: Step, notes: list[str]) -> dict[str, Any]:
-    joint, part = step.joint, step.part
+def _ball_settings(axis_joint: AxisJoint, notes: list[str]) -> dict[str, Any]:
+    joint, part = axis_joint.joint, axis_joint.part
     stiffness, damping, armature = (getattr(joint, f)[part] for f in ("stiffness", "damping", "armature"))
     if any(len(set(values.tolist())) > 1 for values in (stiffness, damping, armature)):
-        notes.append(f"'{step.name}': a ball has one stiffness, damping and armature; written as the means")
+        notes.append(f"'{axis_joint.name}': a ball has one stiffness, damping and armature; written as the means")
     if stiffness.any() and (joint.rest[part].any() or joint.reference[part].any()):
-        notes.append(f"'{step.name}': the spring of a ball is relaxed at the reference pose")
+        notes.append(f"'{axis_joint.name}': MuJoCo's ball has its spring unloaded at the reference pose")
     if any(joint.curves[part]):
-        notes.append(f"'{step.name}': curves of a ball's springs are left out")
+        notes.append(f"'{axis_joint.name}': curves of a ball's springs are omitted")
     means = {"stiffness": stiffness.mean(), "damping": damping.mean(), "armature": armature.mean()}
     return {key: value or None for key, value in means.items()}
 
 
-def steps(joint: Joint, backwards: bool, free: bool) -> list[Step]:
-    """The joint's axes seen from the body it moves: its child, or with `backwards` its parent.
+def axis_joints(joint: Joint, is_reversed: bool, free: bool) -> list[AxisJoint]:
+    """The joint's axes in the frame of the body it moves: its child, or with `is_reversed` its parent.
 
     With X = E_1 exp(t_1 d_1) E_2 exp(t_2 d_2) ... C^-1, where E_i = exp(t_i ref_i) and d_i = q_i - ref_i, the
-    axis t_i stands in the body's frame as Ad(C (E_i+1 E_i+2 ...)^-1) t_i.
+    axis t_i in the body's frame is Ad(C (E_i+1 E_i+2 ...)^-1) t_i.
     """
     if free:
-        return [Step("free", joint.name, joint, slice(0, 6), np.zeros(3), np.zeros((3, 0)), None, backwards)]
-    stops = np.cumsum(joint.blocks).tolist()
-    parts = [slice(stop - size, stop) for size, stop in zip(joint.blocks, stops, strict=True)]
-    sign = -1.0 if backwards else 1.0
-    frame = joint.pose_parent if backwards else joint.pose_child
-    result: list[Step] = []
-    for part in parts if backwards else reversed(parts):  # from the moving body inwards
+        return [AxisJoint("free", joint.name, joint, slice(0, 6), np.zeros(3), np.zeros((3, 0)), None, is_reversed)]
+    ends = np.cumsum(joint.blocks).tolist()
+    parts = [slice(stop - size, stop) for size, stop in zip(joint.blocks, ends, strict=True)]
+    sign = -1.0 if is_reversed else 1.0
+    frame = joint.pose_parent if is_reversed else joint.pose_child
+    result: list[AxisJoint] = []
+    for part in parts if is_reversed else reversed(parts):  # from the moving body inwards
         twists = sign * joint.twists[part]
         result[:0] = _block(joint, part, twists, frame)
         frame = frame @ spatial.exp(-joint.reference[part] @ twists)
     return result
 
 
-def _block(joint: Joint, part: slice, twists: Array, frame: Array) -> list[Step]:
+def _block(joint: Joint, part: slice, twists: Array, frame: Array) -> list[AxisJoint]:
     rotation, origin = frame[:3, :3], frame[:3, 3]
     if len(twists) == 3:
         name = joint.name if len(joint.blocks) == 1 else f"{joint.name}.rotation"
-        return [Step("ball", name, joint, part, origin, rotation @ twists[:, 3:].T)]
+        return [AxisJoint("ball", name, joint, part, origin, rotation @ twists[:, 3:].T)]
     (linear, angular), name = np.split(twists[0], 2), joint.axes[part.start]
     if not angular.any():
-        return [Step("slide", name, joint, part, origin, (rotation @ linear)[:, None])]
+        return [AxisJoint("slide", name, joint, part, origin, (rotation @ linear)[:, None])]
     axis = (rotation @ angular)[:, None]
-    hinge = Step("hinge", name, joint, part, origin + rotation @ np.cross(angular, linear), axis)
+    hinge = AxisJoint("hinge", name, joint, part, origin + rotation @ np.cross(angular, linear), axis)
     pitch = float(linear @ angular)
     if abs(pitch) <= 1e-12:
         return [hinge]
-    return [hinge, Step("slide", f"{name}__advance", joint, part, hinge.at, axis, pitch)]
+    return [hinge, AxisJoint("slide", f"{name}__advance", joint, part, hinge.at, axis, pitch)]

@@ -1,4 +1,4 @@
-"""Solids as polygons: arrays (n, 4, 3) of four corners each, triangles with their last corner twice."""
+"""Shapes as polygons: arrays (n, 4, 3) of four corners each. A triangle repeats its last corner."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from supple.mechanism import Mesh, Shape
 from supple.mechanism.record import Array
 
 SIDES = 10
-"""Of a round solid."""
+"""Sides of a round shape."""
 MOST_FACES = 800
-"""A mesh with more is replaced by its convex hull."""
+"""A mesh with more faces is replaced by its convex hull."""
 
 
 def shape_polygons(shape: Shape, meshes: Mapping[str, Mesh]) -> Array:
-    """A shape in its body's frame; a plane has no polygons."""
+    """Polygons of a shape in its body's frame; none for a plane."""
     match shape.kind:
         case "capsule":
             polygons = tube(shape.size[0], shape.size[1], rounded=True)
@@ -38,13 +38,14 @@ def shape_polygons(shape: Shape, meshes: Mapping[str, Mesh]) -> Array:
 
 
 def moved(polygons: Array, pose: Array) -> Array:
+    """The polygons transformed by a pose (4, 4)."""
     result: Array = polygons @ pose[:3, :3].T + pose[:3, 3]
     return result
 
 
 def tube(radius: float, half: float, rounded: bool = False) -> Array:
-    """A cylinder along z from -half to half, closed by discs or, `rounded`, by half balls outside these."""
-    # rings no farther apart than two diameters, so that sorting by depth works along its length
+    """A cylinder along z from -half to half, closed by discs or, if `rounded`, by hemispheres beyond its ends."""
+    # rings at most two diameters apart, so that sorting the polygons by depth works along its length
     rings = max(2, int(np.ceil(2 * half / (4 * radius))) + 1)
     heights, radii = list(np.linspace(-half, half, rings)), [radius] * rings
     if rounded:
@@ -57,7 +58,7 @@ def tube(radius: float, half: float, rounded: bool = False) -> Array:
 
 
 def ball() -> Array:
-    """The unit ball."""
+    """The unit sphere."""
     latitude = np.linspace(-np.pi / 2, np.pi / 2, 7)
     return _lathe(np.cos(latitude), np.sin(latitude))
 
@@ -71,7 +72,7 @@ def box(half: ArrayLike) -> Array:
 
 
 def rod(start: Array, end: Array, radius: float) -> Array:
-    """A tube between two points."""
+    """A cylinder between two points."""
     half = float(np.linalg.norm(end - start)) / 2
     if half == 0:
         return ball() * radius + start
@@ -100,6 +101,6 @@ def _mesh(mesh: Mesh) -> Array:
 
 
 def triangles(vertices: Array, faces: NDArray[np.int32]) -> Array:
-    """Polygons (n, 4, 3) with the last corner twice."""
+    """Triangles (n, 3) of vertex indices as polygons (n, 4, 3)."""
     corners: Array = vertices[faces[:, [0, 1, 2, 2]]]
     return corners

@@ -1,0 +1,364 @@
+// The passes: poses outward, articulated tangent inward, corrections outward.
+#include "articulated.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "articulated_lanes.hpp"
+
+namespace supple {
+
+Pose Articulated::pose(int node) const {
+    const Present& now = present_[node / width];
+    const int l = node % width;
+    Pose result;
+    for (int c = 0; c < 3; ++c) {
+        for (int r = 0; r < 3; ++r) result.R(r, c) = now.R[3 * c + r][l];
+        result.p[c] = now.p[c][l];
+    }
+    return result;
+}
+
+// Poses of all nodes from their coordinates: each joint's transform eight at a time, then one product after the other.
+void Articulated::forward() {
+    alignas(64) double local[12][width];
+    alignas(64) double out[width][16];
+    const int n = static_cast<int>(nodes_.size());
+    Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
+    for (int b = 0; b < blocks_; ++b) {
+        const Fixed& fixed = fixed_[b];
+        Present& now = present_[b];
+        Eight s, c;
+        sine_cosine(now.q * fixed.turns, s, c);
+        const Eight slide = now.q * fixed.slides;
+        for (int i = 0; i < 3; ++i) {
+            const Eight x = fixed.frame[i], y = fixed.frame[3 + i], z = fixed.frame[6 + i];
+            store(local[i], c * x + s * y);
+            store(local[3 + i], c * y - s * x);
+            store(local[6 + i], z);
+            store(local[9 + i], fixed.frame[9 + i] + slide * z);
+        }
+        const int count = std::min(width, n - width * b);
+        for (int l = 0; l < count; ++l) {
+            const int i = width * b + l;
+            const unsigned char flags = flags_[i];
+            if (flags & ball) {
+                const Mat3 turned = nodes_[i].frame.R * so3_exp(balls_[ball_of_[i]].q);
+                for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
+            }
+            if (flags & rooted) {
+                X = unit_four(0);
+                Y = unit_four(1);
+                Z = unit_four(2);
+                P = four(0.0);
+            } else if (flags & branches) {
+                const int parent = nodes_[i].parent, m = parent % width;
+                if (parent / width == b) {
+                    X = load_four(&out[m][0]);
+                    Y = load_four(&out[m][4]);
+                    Z = load_four(&out[m][8]);
+                    P = load_four(&out[m][12]);
+                } else {
+                    const Pose from = pose(parent);
+                    X = four(from.R(0, 0), from.R(1, 0), from.R(2, 0));
+                    Y = four(from.R(0, 1), from.R(1, 1), from.R(2, 1));
+                    Z = four(from.R(0, 2), from.R(1, 2), from.R(2, 2));
+                    P = four(from.p[0], from.p[1], from.p[2]);
+                }
+            }
+            const Four x = X * local[0][l] + (Y * local[1][l] + Z * local[2][l]);
+            const Four y = X * local[3][l] + (Y * local[4][l] + Z * local[5][l]);
+            const Four z = X * local[6][l] + (Y * local[7][l] + Z * local[8][l]);
+            P = (P + X * local[9][l]) + (Y * local[10][l] + Z * local[11][l]);
+            X = x;
+            Y = y;
+            Z = z;
+            store_four(&out[l][0], X);
+            store_four(&out[l][4], Y);
+            store_four(&out[l][8], Z);
+            store_four(&out[l][12], P);
+        }
+        for (int l = count; l < width; ++l)
+            for (int k = 0; k < 16; ++k) out[l][k] = k == 0 || k == 5 || k == 10 ? 1.0 : 0.0;
+        Eight t[8];
+        for (int l = 0; l < width; ++l) t[l] = load(&out[l][0]);
+        transpose(t);
+        for (int i = 0; i < 3; ++i) {
+            now.R[i] = t[i];
+            now.R[3 + i] = t[4 + i];
+        }
+        for (int l = 0; l < width; ++l) t[l] = load(&out[l][8]);
+        transpose(t);
+        for (int i = 0; i < 3; ++i) {
+            now.R[6 + i] = t[i];
+            now.p[i] = t[4 + i];
+        }
+    }
+}
+
+// Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
+// System::axis_torque. The springs act on the rotation of the joint as it is described; where the tree passes the joint the
+// other way, the node's rotation R' is the inverse of that, and its increments are d' = -R'^T d.
+template <bool second>
+void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
+    const System& s = *system_;
+    const Vec3 q = node.sign * node.q;
+    slope.setZero();
+    for (int i = 0; i < 3; ++i) {
+        const int a = node.axis + i;
+        const double deflection = q[i] - s.rest[a];
+        torque[i] = s.stiffness[a] * deflection;
+        slope(i, i) = s.stiffness[a];
+        if (s.curve[a] < 0) continue;
+        double more, steeper, energy;
+        s.curves[s.curve[a]].evaluate(deflection, more, steeper, energy);
+        torque[i] += more;
+        slope(i, i) += steeper;
+    }
+    if (!torque.isZero(0) || !slope.isZero(0)) {
+        const Vec3 y = torque;
+        const Mat3 Ji = so3_right_jacobian_inverse(q);
+        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
+        torque = Ji.transpose() * y;
+    }
+    const Vec3 rate = ball_rate(node, step, so3_exp(q));
+    const double c = step.c0 / step.h;
+    for (int i = 0; i < 3; ++i) {
+        const int a = node.axis + i;
+        torque[i] += s.damping[a] * rate[i];
+        slope(i, i) += s.damping[a] * c;
+        torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
+        slope(i, i) += s.armature[a] * c * c;
+    }
+    if (node.sign < 0) {
+        const Mat3 own = so3_exp(node.q);
+        torque = -(own.transpose() * torque);
+        slope = Mat3(own.transpose() * slope * own) + skew(torque);
+    }
+}
+
+// Rate of a ball joint's increments, for its rotation at the end of the step.
+Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const {
+    Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
+    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
+    return rate / step.h;
+}
+
+template void Articulated::ball_torque<true>(const BallNode&, const Step&, Vec3&, Mat3&) const;
+template void Articulated::ball_torque<false>(const BallNode&, const Step&, Vec3&, Mat3&) const;
+
+// --- inward -----------------------------------------------------------------------------------------------------------
+
+// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only what the
+// present residual adds on the right-hand side of the last factors. False: a coordinate has no positive pivot.
+template <bool second, bool tangent>
+bool Articulated::inward(const Step& step) {
+    const int n = static_cast<int>(nodes_.size());
+    const double kappa = step.c0 / step.h;
+    const Eight none = every(0.0);
+    for (int i : joined_) summed_[i] = Summed{};
+    evaluate_ties<tangent>(step);
+    start_fronts<tangent>();
+
+    Lanes lanes;
+    Eight A[6], B[6], W = none, right = none;
+    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
+    bool sound = true;
+    for (int b = blocks_ - 1; b >= 0; --b) {
+        const Fixed& fixed = fixed_[b];
+        const Present& now = present_[b];
+        const Past& past = past_[b];
+        Eight slope = none;
+        Eight tau = torque<second>(b, step, slope);
+        const Motion m = motion<second>(b, step);
+        Three past_force = (step.c1 / step.h) * three(past.momentum), past_torque = (step.c1 / step.h) * three(past.momentum + 3);
+        if (second) {
+            past_force = past_force + (step.c2 / step.h) * three(past.momentum_before);
+            past_torque = past_torque + (step.c2 / step.h) * three(past.momentum_before + 3);
+        }
+        const Three f = fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + past_force);
+        const Three t = -1.0 * (kappa * m.L + past_torque);
+        const Three c = m.centre - every(origin_);
+        const Three moment = cross(c, f) + t;
+        if (tangent) {
+            Turn turning = turning_tangent<second>(fixed.inertia, m.R, m.x, three(past.turn), step);
+            lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
+        }
+        lanes.put_wrench(f, moment);
+
+        const int count = std::min(width, n - width * b);
+        alignas(64) double torques[width], slopes[width];
+        store(torques, tau);
+        store(slopes, slope);
+        for (int l = 0; l < count; ++l) {
+            torques[l] += extra_torque_[width * b + l];
+            slopes[l] += extra_slope_[width * b + l];
+        }
+        for (const NodeHandle& each : handles_)
+            if (each.node / width == b) {
+                const int l = each.node % width;
+                const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
+                const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
+                const Vec3 force = each.stiffness * (each.target - at) - each.damping * velocity;
+                lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
+                if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
+            }
+        for (int l = 0; l < count && !loops_.empty(); ++l)
+            for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const NodeLoad& each : loads_)
+            if (each.node / width == b) {
+                const Pose H = pose(each.node);
+                const Vec3 at = H.act(each.point) - origin_;
+                if (each.world)
+                    lanes.add_world_wrench<tangent>(each.node % width, at, each.force, each.torque);
+                else
+                    lanes.add_body_wrench<tangent>(each.node % width, at, H.R * each.force, H.R * each.torque);
+            }
+
+        // wrenches carried, from the outermost of the eight inward
+        Eight carried[8] = {none, none, none, none, none, none, none, none};
+        for (int l = count - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            if (!(flags_[i] & chained)) W = none;
+            if (flags_[i] & joins) W += summed_[i].W;
+            W += load(lanes.wrench[l]);
+            carried[l] = W;
+            if (flags_[i] & branches) summed_[nodes_[i].parent].W += W;
+        }
+        transpose(carried);
+        const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
+        const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
+        lanes.put_screw(s);
+        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}));
+
+        for (int l = count - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            const unsigned char flags = flags_[i];
+            if (flags & (fronted | ball)) {
+                Eight wrench_carried = none;
+                for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
+                sound = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && sound;
+                continue;
+            }
+            Eliminated& out = eliminated_[i];
+            const Eight screw = load(lanes.screw[l]);
+            if (tangent) {
+                if (!(flags & chained))
+                    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
+                if (flags & joins)
+                    for (int r = 0; r < 6; ++r) {
+                        A[r] += summed_[i].A[r];
+                        B[r] += summed_[i].B[r];
+                    }
+                lanes.add_element(l, A, B);
+                out.screw = screw;
+                if (nodes_[i].size == 0) {
+                    out.part = out.upart = none;
+                    out.inverse = 0;
+                } else {
+                    const double* sv = lanes.screw[l];
+                    const Eight half = load(lanes.half[l]);
+                    const Eight u = combined(sv, B, half);
+                    Eight lft = combined(sv, A, half);
+                    lft[6] += torques[l];
+                    const double d = sum(screw * u) + slopes[l];
+                    if (!(d > 0)) sound = false;
+                    alignas(64) double uv[width], lv[width];
+                    store(uv, u);
+                    store(lv, lft);
+                    if (lock_of_[i] >= 0 && locks_[lock_of_[i]].active) {
+                        const double by = correction_[i];
+                        for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
+                        out.part = lft;
+                        out.upart = none;
+                        out.inverse = 0;
+                    } else {
+                        out.inverse = 1 / d;
+                        out.part = out.inverse * lft;
+                        out.upart = out.inverse * u;
+                        for (int r = 0; r < 6; ++r) {
+                            A[r] -= uv[r] * out.part;
+                            B[r] -= lv[r] * out.upart;
+                        }
+                    }
+                }
+                if (flags & rooted) continue;
+                const int parent = nodes_[i].parent;
+                if (flags_[parent] & fronted)
+                    add_to_front(fronts_[front_of_[parent]], A, B);
+                else if (flags & branches)
+                    for (int r = 0; r < 6; ++r) {
+                        summed_[parent].A[r] += A[r];
+                        summed_[parent].B[r] += B[r];
+                    }
+            } else {
+                if (!(flags & chained)) right = none;
+                if (flags & joins) right += summed_[i].A[0];
+                right -= load(lanes.wrench[l]);
+                out.screw = screw;
+                const double rho = torques[l] + sum(screw * right);
+                out.part[6] = out.inverse == 0 ? rho : rho * out.inverse;
+                if (nodes_[i].size == 0) out.part[6] = 0;
+                right -= rho * out.upart;
+                if (flags & rooted) continue;
+                const int parent = nodes_[i].parent;
+                if (flags_[parent] & fronted)
+                    numbers_[fronts_[front_of_[parent]].right] += right;
+                else if (flags & branches)
+                    summed_[parent].A[0] += right;
+            }
+        }
+    }
+    return sound;
+}
+
+template bool Articulated::inward<false, true>(const Step&);
+template bool Articulated::inward<false, false>(const Step&);
+template bool Articulated::inward<true, true>(const Step&);
+template bool Articulated::inward<true, false>(const Step&);
+
+// --- outward ----------------------------------------------------------------------------------------------------------
+
+// Corrections of all coordinates and multipliers, from the world outward; adds them and returns the largest correction of
+// a coordinate, rad, or lengths over the length scale.
+double Articulated::outward() {
+    const int n = static_cast<int>(nodes_.size());
+    Eight eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    for (int i = 0; i < n; ++i) {
+        const unsigned char flags = flags_[i];
+        if (flags & rooted)
+            eta = start;
+        else if (flags & branches)
+            eta = outward_[nodes_[i].parent];
+        if (flags & (fronted | ball)) {
+            outward_general(i, eta);
+        } else {
+            const Eliminated& out = eliminated_[i];
+            const double turn = sum(out.part * eta);
+            if (out.inverse == 0)
+                rho_[i] = turn;
+            else
+                correction_[i] = -turn;
+            eta += correction_[i] * out.screw;
+        }
+        if (flags & (joins | fronted)) outward_[i] = eta;
+    }
+    Eight most = every(0.0);
+    for (int b = 0; b < blocks_; ++b) {
+        const Eight x = load(&correction_[width * b]) * fixed_[b].free;
+        present_[b].q += x;
+        most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));
+    }
+    double size = largest(most);
+    for (BallNode& node : balls_) {
+        node.q = so3_log(so3_exp(node.q) * so3_exp(node.step));
+        size = std::max(size, node.step.cwiseAbs().maxCoeff());
+        if (!std::isfinite(node.step.sum())) size = INFINITY;
+    }
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += tie_step_[r];
+    return std::isfinite(sum(most)) ? size : INFINITY;
+}
+
+}  // namespace supple

@@ -1,0 +1,247 @@
+// One implicit time step of the whole mechanism by recursive passes over its tree: the equations of System, solved in
+// time linear in the number of links.
+//
+// The tree is a list of nodes. A node turns or slides about one axis (its frame's z), is a ball joint, or is rigid; the
+// last node of a joint carries the joint's outer body. All twists and wrenches are in world axes about one point near the
+// mechanism. With s_i the screw of coordinate i, W_i the wrench that everything beyond it exerts (applied wrenches less
+// rates of momentum), and eta the twist of a node, Newton's step solves
+//     tau_i - s_i.W_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
+// where w = P eta + p is the articulated tangent: what the subtree resists with, all coordinates beyond i eliminated.
+// Inward, coordinate by coordinate (Featherstone's articulated-body recursion with the exact, unsymmetric tangent):
+//     u = P s,  l = P^T s + n,  d = k + s.u,  rho = tau + s.p,   P -= u l^T / d,   p -= u rho / d
+// and outward dq = -(rho + l.eta_parent) / d. P' = P - N(W)/2 is kept in place of P (N(W) s = ad(s)^T W), so that the
+// geometric stiffness is symmetric: u = P's + n/2, l = P'^T s + n/2.
+//
+// Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
+// eliminated at the node where the ends' paths meet.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "abreast.hpp"
+#include "system.hpp"
+
+namespace supple {
+
+struct Lanes;
+
+class Articulated {
+   public:
+    explicit Articulated(const System& system);
+
+    // Why the mechanism needs the sparse solver; empty if the passes cover it.
+    const char* uncovered() const { return uncovered_; }
+    // Eight-wide multiply-adds of one inward pass: what its cost is proportional to.
+    long long operations() const { return operations_; }
+
+    // Takes over the state and history of a system; h: the step before; `fresh`: the history holds one step only.
+    void read(const System& system, const History& history, double h, bool fresh);
+    // Hands the state and history back; the system is evaluated there, so that reactions and energies are current.
+    void write(System& system, History& history) const;
+    // Takes over what may change between steps: loads, handles, set-points.
+    void refresh(const System& system);
+
+    // Everything the next step depends on, to the bit: appended to `flat`, and read back from there.
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
+    std::size_t saved_size() const;
+
+    // One step of h: backward Euler (order 1) or BDF2 (2). False: Newton's method did not converge, or the step needs the
+    // treatment of the sparse stepper; the state is as before.
+    bool step(double h, int order);
+    bool limit_changed() const { return limit_changed_; }  // in the last step
+
+    long long iterations = 0, factorisations = 0;
+
+   private:
+    enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
+    static constexpr int most_chunks = 12;  // of ties carried along by one node
+    struct Node {
+        int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
+        int size = 0;                           // coordinates: 0, 1 or 3
+        double sign = 1;                        // -1: the joint is passed from its child to its parent (balls only)
+        Pose frame, body_in_node;               // frame: in the parent node, at coordinate zero
+        double turns = 0, slides = 0;
+    };
+    struct Fixed {  // constants of eight nodes
+        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, free;
+    };
+    struct Past {
+        Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
+        Eight q, q_before, p, p_before, rate, rate_before;
+        Eight spin[3], flight[3];
+        Eight wrench[6];  // applied less the rate of momentum, at the centre of mass: what the joints carry
+    };
+    struct Present {
+        Eight R[9], p[3], q;
+    };
+    struct Eliminated {     // of a node's coordinate, for back-substitution
+        Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
+        double inverse = 0;        // 1 / d
+    };
+    struct Summed {  // what several children hand to a node
+        Eight A[6], B[6], W;
+    };
+    struct Front {          // a node with ties
+        int node = 0, open = 0, own = 0, chunks = 0;  // rows still open beyond the node, rows eliminated at it
+        std::vector<int> rows;                        // their numbers, open ones first
+        std::size_t A = 0, B = 0, part = 0, upart = 0, X = 0, Y = 0, right = 0, mask = 0;  // places in numbers_
+        std::size_t inverse = 0;                      // of the own block, in inverses_
+        int parent = -1;                              // front of the parent node, -1 if it has none
+        std::vector<int> place;                       // of the open rows in the parent's front
+        bool aligned = false;                         // they have the same places there
+        std::vector<std::pair<int, double>> coupled;  // rows (places) that the node's own coordinate enters, coefficients
+    };
+    struct BallNode {
+        int node = 0, axis = 0;
+        double sign = 1;  // -1: the joint is passed from its child to its parent
+        Vec3 q;           // rotation vector of the node
+        Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
+        Mat3 rotation_past;
+        Eight screw[3], part[3], upart[3];
+        std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
+        Mat3 inverse;
+        Vec3 step;
+    };
+    struct End {  // of a loop, at a node
+        int node = 0;
+        Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
+    };
+    struct Loop {
+        int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
+        End end[2];                          // on the child, and on the parent (or on what carries the joint's own axes)
+        Vec3 along[3];                       // world directions of the alignment rows, kept within a step
+        Vec3 point[2], z[2], x[2];           // present, world
+        std::vector<int> axes;               // coordinates that are not nodes: they follow the bodies
+        double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
+    };
+    struct LoopEnd {
+        int loop = 0, side = 0, place = 0;   // place of its first row in the node's front
+    };
+    struct Coupling {
+        std::vector<int> nodes;
+        std::vector<double> coefficients;
+        int row = 0;                                   // multiplier's number
+        int system_row = -1, spring = -1;              // in the System
+        double value = 0, past = 0, before = 0, force = 0, slope = 0;
+        double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
+        int curve = -1;
+        bool equality = false;
+        int active = 0, active_past = 0;
+    };
+    struct Lock {  // of one coordinate: a motor, or a limit while it is touched
+        int node = 0, system_row = 0;
+        double coefficient = 1, lower = 0, upper = 0;
+        bool equality = false;
+        int active = 0, active_past = 0;
+    };
+    struct NodeLoad {
+        int node = 0;
+        Vec3 point, force, torque;
+        bool world = true;
+    };
+    struct NodeHandle {
+        int node = 0;
+        Vec3 point, target;
+        double stiffness = 0, damping = 0;
+    };
+
+    // building
+    std::vector<int> choose_tree(const System& system) const;
+    int rows_of(const System& system, int joint) const;
+    void add_nodes(const System& system);
+    void add_ties(const System& system);
+    void lay_out_fronts();
+
+    // one step
+    template <bool second>
+    bool solve(const Step& step);
+    void forward();
+    template <bool second, bool tangent>
+    bool inward(const Step& step);
+    template <bool tangent>
+    void evaluate_ties(const Step& step);
+    template <bool tangent>
+    void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
+    void add_loop_rows(Front& front, const LoopEnd& end);
+    template <bool tangent>
+    void start_fronts();
+    void add_to_front(Front& front, const Eight* A, const Eight* B);
+    void eliminate_own(Front& front);
+    template <bool second, bool tangent>
+    bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
+                           Eight* A, Eight* B, Eight& right);
+    void outward_general(int node, Eight& eta);
+    double outward();
+    // With the last factors: multipliers' corrections for right-hand sides `tie` of the ties' rows alone.
+    void solve_ties(const std::vector<double>& tie);
+    void remove_redundant();
+    template <bool second>
+    void accept(const Step& step);
+    bool update_limits();
+    void lock_coordinates();
+    bool turned_too_far() const;
+    void put_back();
+    double free_angle(const Loop& loop) const;
+    template <class Self, class Visit>
+    static void visit_state(Self& self, Visit visit);
+    void freeze_directions();
+
+    struct Motion;
+    template <bool second>
+    Motion motion(int block, const Step& step) const;
+    template <bool second>
+    Eight torque(int block, const Step& step, Eight& slope) const;
+    template <bool second>
+    void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
+    Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
+    Pose pose(int node) const;
+    Pose body_pose(int body) const;
+    double coordinate(int node) const { return present_[node / width].q[node % width]; }
+
+    const System* system_ = nullptr;  // description only
+    const char* uncovered_ = "";
+    long long operations_ = 0;
+    std::vector<Node> nodes_;
+    std::vector<unsigned char> flags_;
+    std::vector<int> joined_, body_node_, joint_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<char> in_tree_;
+    int blocks_ = 0;
+    Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
+    double length_scale_ = 1, h_past_ = 0;
+    bool fresh_ = true, limit_changed_ = false;
+
+    std::vector<Fixed> fixed_;
+    std::vector<Past> past_;
+    std::vector<Present> present_;
+    std::vector<Eliminated> eliminated_;
+    std::vector<Summed> summed_;
+    std::vector<Eight> outward_;
+    std::vector<double> correction_, rho_, rho_kept_, extra_torque_, extra_slope_;
+    std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<BallNode> balls_;
+    std::vector<int> ball_of_;
+    std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
+    std::vector<NodeLoad> loads_;
+    std::vector<NodeHandle> handles_;
+
+    // ties
+    int tie_rows_ = 0;
+    std::vector<Loop> loops_;
+    std::vector<Coupling> couplings_;
+    std::vector<Lock> locks_;
+    std::vector<int> lock_of_;                 // per node, -1: none
+    std::vector<Front> fronts_;
+    std::vector<int> front_of_;
+    std::vector<std::vector<LoopEnd>> ends_;   // per node
+    std::vector<double> multiplier_, residual_, tie_step_, softness_, diagonal_, tie_kept_;
+    std::vector<Eight> numbers_;
+    std::vector<double> inverses_, work_;
+    std::vector<Eight> node_right_;
+    std::vector<double> tie_right_;
+    bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
+    double gap_ = 0, soft_scale_ = 1;
+};
+
+}  // namespace supple

@@ -1,0 +1,199 @@
+// Body terms of eight nodes abreast, and their rows handed to the serial passes.
+#pragma once
+
+#include "articulated.hpp"
+
+namespace supple {
+
+typedef double Four __attribute__((vector_size(32)));
+SUPPLE_INLINE Four four(double value) { return Four{} + value; }
+SUPPLE_INLINE Four four(double x, double y, double z) { return Four{x, y, z, 0}; }
+SUPPLE_INLINE Four unit_four(int k) { return Four{k == 0 ? 1.0 : 0.0, k == 1 ? 1.0 : 0.0, k == 2 ? 1.0 : 0.0, 0.0}; }
+SUPPLE_INLINE Four load_four(const double* from) {
+    Four v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+SUPPLE_INLINE void store_four(double* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
+
+// s_0 rows[0] + ... + s_5 rows[5] + more
+SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
+    return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
+}
+
+struct Articulated::Motion {
+    Three centre, flight, L, x, spin;  // x and spin in the node's axes, the others in world axes
+    Turn R;
+};
+
+// Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
+// transpose, with -W in lane 6; wrenches W; screws; n/2.
+struct Lanes {
+    alignas(64) double rows[9][width][width];
+    alignas(64) double wrench[width][width], screw[width][width], half[width][width];
+    alignas(64) double transposed[3][width][width];  // first rows of the transpose, where it is not symmetric there
+    bool skewed[width];
+
+    SUPPLE_INLINE static void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
+                                  const Eight& r4, const Eight& r5, const Eight& r6) {
+        Eight v[8] = {r0, r1, r2, r3, r4, r5, r6, every(0.0)};
+        transpose(v);
+        for (int l = 0; l < width; ++l) store(to[l], v[l]);
+    }
+    SUPPLE_INLINE void put_wrench(const Three& f, const Three& m) {
+        put(wrench, f.x, f.y, f.z, m.x, m.y, m.z, every(0.0));
+        std::fill_n(skewed, width, false);
+    }
+    SUPPLE_INLINE void put_screw(const Six& s) {
+        put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
+    }
+    SUPPLE_INLINE void put_half(const Six& n) {
+        put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
+            0.5 * n.angular.z, every(0.0));
+    }
+
+    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t) fixed in world axes but for its inertial part,
+    // whose angular momentum kL and turning tangent G change with the body:
+    //   [[m2, -[a]], [[a], G - [kL] - [t]/2 - m2 [c]^2 - ([f][c] + [c][f])/2]],   a = m2 c + f/2
+    SUPPLE_INLINE void put_body(const Eight& m2, const Three& c, const Three& f, const Three& t, const Three& kL, const Turn& G,
+                                const Three& moment) {
+        const Eight none = every(0.0);
+        const Three a = m2 * c + 0.5 * f, g = m2 * c + f, e = -0.5 * t - kL;
+        // -m2 [c]^2 - ([f][c] + [c][f])/2 = c.g - (c g^T + g c^T)/2
+        const Eight cg = dot(c, g);
+        const Eight sxy = 0.5 * (c.x * g.y + c.y * g.x), sxz = 0.5 * (c.x * g.z + c.z * g.x), syz = 0.5 * (c.y * g.z + c.z * g.y);
+        const Eight xx = G.x.x + (cg - c.x * g.x), yy = G.y.y + (cg - c.y * g.y), zz = G.z.z + (cg - c.z * g.z);
+        const Eight xy = G.y.x - sxy - e.z, yx = G.x.y - sxy + e.z, xz = G.z.x - sxz + e.y, zx = G.x.z - sxz - e.y,
+                    yz = G.z.y - syz - e.x, zy = G.y.z - syz + e.x;
+        put(rows[0], m2, none, none, none, a.z, -a.y, -f.x);
+        put(rows[1], none, m2, none, -a.z, none, a.x, -f.y);
+        put(rows[2], none, none, m2, a.y, -a.x, none, -f.z);
+        put(rows[3], none, -a.z, a.y, xx, xy, xz, -moment.x);
+        put(rows[4], a.z, none, -a.x, yx, yy, yz, -moment.y);
+        put(rows[5], -a.y, a.x, none, zx, zy, zz, -moment.z);
+        put(rows[6], none, -a.z, a.y, xx, yx, zx, none);
+        put(rows[7], a.z, none, -a.x, xy, yy, zy, none);
+        put(rows[8], -a.y, a.x, none, xz, yz, zz, none);
+    }
+
+    void add_block(int l, int row, int column, const Mat3& M) {  // to P'; 0: linear, 3: angular
+        for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) {
+                rows[row + r][l][column + c] += M(r, c);
+                if (column == 3) rows[6 + c][l][row + r] += M(r, c);
+            }
+        // rows 0 ... 2 of the transpose are those of P' itself: only symmetric pairs of off-diagonal blocks are added
+    }
+    void add_wrench(int l, const Vec3& f, const Vec3& m, bool tangent) {
+        for (int r = 0; r < 3; ++r) {
+            wrench[l][r] += f[r];
+            wrench[l][3 + r] += m[r];
+            if (tangent) {
+                rows[r][l][6] -= f[r];
+                rows[3 + r][l][6] -= m[r];
+            }
+        }
+    }
+    // force and torque fixed in world axes, at a point of the node
+    template <bool tangent>
+    void add_world_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {
+        add_wrench(l, f, at.cross(f) + t, tangent);
+        if (!tangent) return;
+        const Mat3 F = skew(f), C = skew(at);
+        add_block(l, 0, 3, -0.5 * F);
+        add_block(l, 3, 0, 0.5 * F);
+        add_block(l, 3, 3, -0.5 * (F * C + C * F + skew(t)));
+    }
+    // force and torque that turn with the node: P = N(W), P' = N(W)/2, antisymmetric; after everything else of the node
+    template <bool tangent>
+    void add_body_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {
+        const Vec3 m = at.cross(f) + t;
+        add_wrench(l, f, m, tangent);
+        if (!tangent) return;
+        if (!skewed[l])
+            for (int r = 0; r < 3; ++r) std::memcpy(transposed[r][l], rows[r][l], sizeof rows[r][l]);
+        skewed[l] = true;
+        const Mat3 F = 0.5 * skew(f);
+        for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) {
+                rows[r][l][3 + c] += F(r, c);
+                rows[3 + r][l][c] += F(r, c);
+                transposed[c][l][3 + r] += F(r, c);
+                rows[6 + c][l][r] += F(r, c);
+            }
+        add_block(l, 3, 3, 0.5 * skew(m));
+    }
+    // force -k (x + w x at) on the node's displacement
+    void add_point_spring(int l, const Vec3& at, double k) {
+        const Mat3 C = skew(at);
+        add_block(l, 0, 0, k * Mat3::Identity());
+        add_block(l, 0, 3, -k * C);
+        add_block(l, 3, 0, k * C);
+        add_block(l, 3, 3, -k * C * C);
+    }
+    // the node's element, added to P' and its transpose
+    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
+        for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);
+        for (int r = 0; r < 3; ++r) {
+            B[r * stride] += load(skewed[l] ? transposed[r][l] : rows[r][l]);
+            B[(3 + r) * stride] += load(rows[6 + r][l]);
+        }
+    }
+};
+
+// (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2 [before]/2) in world axes, by columns: how the rate of angular momentum changes
+// with the body's turn, J = R I R^T, x the turn of this step and `before` that of the last one, both in the node's axes.
+template <bool second>
+SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x, const Three& before, const Step& step) {
+    const Turn RI = {I[0] * R.x + (I[3] * R.y + I[4] * R.z), I[3] * R.x + (I[1] * R.y + I[5] * R.z),
+                     I[4] * R.x + (I[5] * R.y + I[2] * R.z)};
+    const Eight xx = RI.x.x * R.x.x + RI.y.x * R.y.x + RI.z.x * R.z.x, yy = RI.x.y * R.x.y + RI.y.y * R.y.y + RI.z.y * R.z.y,
+                zz = RI.x.z * R.x.z + RI.y.z * R.y.z + RI.z.z * R.z.z, xy = RI.x.x * R.x.y + RI.y.x * R.y.y + RI.z.x * R.z.y,
+                xz = RI.x.x * R.x.z + RI.y.x * R.y.z + RI.z.x * R.z.z, yz = RI.x.y * R.x.z + RI.y.y * R.y.z + RI.z.y * R.z.z;
+    const Turn J = {{xx, xy, xz}, {xy, yy, yz}, {xz, yz, zz}};
+    auto times_skew = [](const Turn& M, const Three& y) -> Turn {
+        return {y.z * M.y - y.y * M.z, y.x * M.z - y.z * M.x, y.y * M.x - y.x * M.y};
+    };
+    const Three turned = R * x;
+    const Turn once = times_skew(J, turned), twice = times_skew(once, turned);
+    const double c = step.c0 / (step.h * step.h);
+    auto mix = [&](const Three& j, const Three& j1, const Three& j2) {
+        return (c * step.c0) * (j + (0.5 * j1 + (1.0 / 12) * j2));
+    };
+    Turn G = {mix(J.x, once.x, twice.x), mix(J.y, once.y, twice.y), mix(J.z, once.z, twice.z)};
+    if (second) {
+        const Turn last = times_skew(J, R * before);
+        const double by = -0.5 * step.c2 * c;
+        G = {G.x + by * last.x, G.y + by * last.y, G.z + by * last.z};
+    }
+    return G;
+}
+
+SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
+
+// Sine and cosine: reduced to +-pi/4 by Cody and Waite's constants, then polynomials, to rounding.
+SUPPLE_INLINE void sine_cosine(const Eight& x, Eight& s, Eight& c) {
+    alignas(64) double angle[width], sines[width], cosines[width];
+    store(angle, x);
+    for (int l = 0; l < width; ++l) {
+        const double to_whole = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to a whole number
+        const double k = (angle[l] * (2 / M_PI) + to_whole) - to_whole;
+        const double r = ((angle[l] - k * 1.5707963267341256e+00) - k * 6.0771005065061922e-11) - k * 2.0222662487959506e-21;
+        const double z = r * r;
+        const double ps = ((((1.58962301576546568060e-10 * z - 2.50507477628578072866e-08) * z + 2.75573136213857245213e-06) * z -
+                            1.98412698295895385996e-04) * z + 8.33333333332211858878e-03) * z - 1.66666666666666307295e-01;
+        const double pc = ((((-1.13585365213876817300e-11 * z + 2.08757008419747316778e-09) * z - 2.75573141792967388112e-07) * z +
+                            2.48015872888517045348e-05) * z - 1.38888888888730564116e-03) * z + 4.16666666666665929218e-02;
+        const double sr = r + r * z * ps, cr = 1.0 - 0.5 * z + z * z * pc;
+        // quarter turns k mod 4, as a number in {0, 1, 2, 3}
+        const double quarter = k - 4 * std::floor(k * 0.25);
+        const bool odd = quarter == 1 || quarter == 3;
+        const double a = odd ? cr : sr, b = odd ? sr : cr;
+        sines[l] = quarter >= 2 ? -a : a;
+        cosines[l] = quarter == 1 || quarter == 2 ? -b : b;
+    }
+    s = load(sines);
+    c = load(cosines);
+}
+
+}  // namespace supple

@@ -1,0 +1,3 @@
+// The only place where Eigen's large kernels are compiled.
+#define SUPPLE_DENSE template
+#include "dense.hpp"

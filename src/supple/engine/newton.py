@@ -1,0 +1,162 @@
+"""Newton's method on the equations of statics: along a branch of equilibria, and downhill in energy to any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.engine.assembly import Acting, Equations
+from supple.mechanism.record import Array
+
+LAST_MOTION = 1e-9
+"""Newton's last step, rad (lengths over the radius). The error that it leaves is of the order of its square."""
+PASSING_MOTION = 1e-4
+"""The same at shares of the load that the path only passes through."""
+CLOSED = 1e-10
+"""Gaps of loops over the radius; errors of motors, rigid couplings and touched limits."""
+NEWTON_LIMIT = 150
+LARGEST_TURN = 1.0
+"""Largest motion of a coordinate in one Newton step downhill, rad or radii."""
+BRANCH_LIMIT = 12
+"""Newton steps of one step along a branch."""
+LARGEST_RATES = (0.5, 0.25)
+"""Largest contraction rates |dx_1| / |dx_0| and |dx_k+1| / |dx_k| of Newton's steps along a branch."""
+LARGEST_BRANCH_TURN = 2.0
+"""Largest motion of a coordinate in one Newton step along a branch, rad or radii."""
+KINK_TURN = 0.1
+"""The same in a step in which a limit is met or left."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How Newton's method went in one step along a branch."""
+
+    converged: bool
+    """True if the new state continues the branch."""
+    rate: float
+    """Largest contraction rate, or motion, over the largest accepted: above 1 where the step must be shorter."""
+    limits: tuple[int, ...] = ()
+    """Rows of limits that were met or left."""
+
+
+class Newton:
+    """Newton's method on the compiled equations, from `state`."""
+
+    def __init__(self, eqs: Equations) -> None:
+        self.eqs = eqs
+        self.state: tuple[Array, Array, Array] = eqs.zero_state()
+        self.iterations = 0
+        self.history: list[float] = []
+        """Step sizes of the last solve, rad (lengths over the radius)."""
+
+    def continue_branch(self, acting: Acting, last_motion: float = LAST_MOTION) -> Correction:
+        """Converges along the branch from `state`, an equilibrium under other loads. Else `state` is unchanged.
+
+        By the theorem of Newton and Kantorovich there is exactly one solution near the start if Newton's steps dx_k
+        contract fast. The rates of a smaller share of the load change are smaller still, so there is one solution for
+        every share, and these form a continuous branch (P. Deuflhard, Newton Methods for Nonlinear Problems, 2004,
+        chapter 5). The tangent must stay regular: no pivot may become negative. Rates are measured at this share only,
+        so this is an estimate; `LARGEST_RATES` leave a margin.
+        """
+        core = self.eqs.core
+        acting.apply_to(self.eqs)
+        state, self.history = self.state, []
+        core.set_state(*state)
+        touched: list[list[int]] = []
+        rate = 0.0
+        for k in range(BRANCH_LIMIT):
+            rhs = core.evaluate(True)
+            touched.append(core.active)
+            changed = _changes(touched)
+            core.factorise(0.0)
+            step, _ = core.solve(rhs, False)
+            size = core.motion_size(step)
+            self.history.append(size)
+            self.iterations += 1
+            moves = size >= LAST_MOTION or k > 0  # a perfect column stays straight, stable or not
+            if not np.isfinite(size) or (core.negative and moves):
+                return Correction(False, 4.0, changed)
+            if size > LARGEST_BRANCH_TURN:
+                return Correction(False, size / LARGEST_BRANCH_TURN, changed)
+            if k > 0 and size > last_motion:
+                allowed = LARGEST_RATES[min(k, len(LARGEST_RATES)) - 1]
+                if changed and self.history[0] < KINK_TURN:  # a limit bends the path, however short the step is
+                    allowed = 1.0
+                rate = max(rate, size / self.history[-2] / allowed)
+                if rate > 1:
+                    return Correction(False, rate, changed)
+            core.retract(*state, step, 1.0)
+            state = core.q, core.reactions, core.mu
+            if size < last_motion and core.gap_size < max(CLOSED, last_motion):
+                core.evaluate(False)
+                if core.active == touched[-1]:
+                    self.state = state
+                    return Correction(True, rate, changed)
+        return Correction(False, 2.0, _changes(touched))
+
+    def solve(self, acting: Acting, downhill: bool = True) -> bool:
+        """Converges to an equilibrium from `state`, on whatever branch. Else `state` is unchanged.
+
+        The line search requires that the next step, computed with the old factors, is smaller than this one (the
+        natural level function, which does not depend on units or stiffness). With `downhill`, stiffness is added to
+        an indefinite tangent until it is positive definite, so that the search leaves saddle points of the energy.
+        """
+        core = self.eqs.core
+        acting.apply_to(self.eqs)
+        state, self.history = self.state, []
+        core.set_state(*state)
+        for _ in range(NEWTON_LIMIT):
+            rhs = core.evaluate(True)
+            touching = core.active
+            core.factorise(0.0)
+            step, _ = core.solve(rhs, False)
+            size = core.motion_size(step)
+            shifted = downhill and core.negative > 0 and size > LAST_MOTION
+            if shifted:
+                self._factorise_definite()
+                step, _ = core.solve(rhs, False)
+                size = core.motion_size(step)
+            self.history.append(size)
+            self.iterations += 1
+            if not np.isfinite(size):
+                return False
+            alpha = min(1.0, LARGEST_TURN / max(size, 1e-300))
+            while True:
+                core.retract(*state, step, alpha)
+                left = core.evaluate(False)
+                if shifted or size < LAST_MOTION or core.active != touching:  # limits met or left change the equations
+                    break
+                if core.motion_size(core.solve(left, False)[0]) < max((1 - alpha / 4) * size, LAST_MOTION):
+                    break
+                alpha /= 2
+                if alpha < 0.005:
+                    return False
+            state = core.q, core.reactions, core.mu
+            if size < LAST_MOTION and core.gap_size < CLOSED and core.active == touching:
+                self.state = state
+                return True
+        return False
+
+    def _factorise_definite(self) -> None:
+        """Factorises with enough stiffness added to the coordinates to make the tangent positive definite."""
+        shift = 1e-4
+        while shift < 1e3:
+            self.eqs.core.factorise(shift)
+            if not self.eqs.core.negative:
+                break
+            shift *= 10
+        self.eqs.core.factorise(3 * shift)  # a factor 3 away from singular
+
+    def is_stable(self) -> bool:
+        """Whether `state` is a stable equilibrium: no pivot of the tangent's factors is negative."""
+        core = self.eqs.core
+        core.set_state(*self.state)
+        core.evaluate(True)
+        core.factorise(0.0)
+        return not core.negative
+
+
+def _changes(touched: list[list[int]]) -> tuple[int, ...]:
+    """Rows whose limit is touched in some evaluations and not in others."""
+    return tuple(row for row, states in enumerate(zip(*touched, strict=True)) if len(set(states)) > 1)

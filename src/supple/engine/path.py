@@ -1,0 +1,234 @@
+"""The path of equilibria from one set of loads to another: followed by shares of the load, and why it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from supple.engine.assembly import Acting
+from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
+from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
+from supple.errors import ConvergenceError
+from supple.mechanism.record import Array, lock
+
+SMALLEST_SHARE = 1e-6
+"""Smallest step along a branch, as a share of the load. Where a step would have to be smaller, the branch ends."""
+FIRST_SNAP = 1e-4
+"""Share of the load beyond the end of a branch at which another stable state is looked for first."""
+SMALLEST_UNSTABLE_SHARE = 1e-4
+"""Smallest step through unstable states, as a share of the load."""
+LARGEST_GROWTH = 3.0
+"""Of a step along a branch over the step before."""
+WANTED_RATE = 0.6
+"""Contraction rate, over the largest accepted, that the next step aims at."""
+FALLEN = 0.2
+"""A stiffness or singular value below this share of its value at the start has vanished at the end of the path."""
+
+
+@dataclass(frozen=True)
+class LoadPath:
+    """The equilibria on the way to a load, at n shares of it."""
+
+    shares: Array
+    """(n,) shares of the load, rising from 0 to the share reached."""
+    q: Array
+    """(n, dof) coordinates of the spanning tree, in the order of `mech.coordinates`; rad and m."""
+    poses: Array
+    """(n, bodies, 4, 4) world poses of the bodies, in the order of `mech.bodies`; m."""
+
+    def __post_init__(self) -> None:
+        lock((self.shares, self.q, self.poses))
+
+
+@dataclass
+class PathFollower:
+    """Follows a branch of equilibria from the loads and set-points `begin` to those of `goal`."""
+
+    newton: Newton
+    begin: Acting
+    goal: Acting
+    progress: Callable[[float], None] | None = None
+    exact: bool = False
+    """True if states at shares below 1 are needed to full accuracy."""
+    shares: list[float] = field(default_factory=list)
+    """Accepted so far."""
+    states: list[tuple[Array, Array, Array]] = field(default_factory=list)
+    """Coordinates and multipliers at each of the shares."""
+    snaps: list[float] = field(default_factory=list)
+    """Shares at which the stable branch ended and a state of another one was found."""
+    limits: tuple[int, ...] = ()
+    """Rows of limits that the last failed step met or left."""
+
+    def run(self) -> float:
+        """Follows the path; returns the share reached. It is below 1 if the path ends and no other state was found."""
+        self._accept(0.0)
+        first = self._correct(1.0)
+        if first.converged:
+            self._accept(1.0)
+            return 1.0
+        self._balance_start()
+        step = _next_step(1.0, first)
+        while True:
+            self._follow_branch(step)
+            if self.shares[-1] == 1:
+                return 1.0
+            self.newton.solve(self.acting(), downhill=False)  # to full accuracy, where the branch ends
+            self.states[-1] = self.newton.state
+            if not self._snap_through():
+                break
+            step = 1.0
+        self._follow_unstable()
+        return self.shares[-1]
+
+    def acting(self, share: float | None = None) -> Acting:
+        """Loads and set-points at a share, or at the last share accepted."""
+        return self.begin.interpolated(self.goal, self.shares[-1] if share is None else share)
+
+    def _accept(self, share: float) -> None:
+        self.shares.append(share)
+        self.states.append(self.newton.state)
+        if self.progress is not None and share > 0:
+            self.progress(share)
+
+    def _correct(self, share: float) -> Correction:
+        exact = self.exact or share == 1
+        return self.newton.continue_branch(self.acting(share), LAST_MOTION if exact else PASSING_MOTION)
+
+    def _balance_start(self) -> None:
+        """Solves at share 0, where the start may be no equilibrium: springs with a preload, loops with gaps."""
+        if self.newton.solve(self.acting(0.0)):
+            self.states[-1] = self.newton.state
+
+    def _follow_branch(self, step: float) -> None:
+        """Raises the share, by steps that the contraction rate of Newton's method allows, to 1 or the branch's end."""
+        growth = LARGEST_GROWTH
+        while self.shares[-1] < 1 and step > SMALLEST_SHARE:
+            reached = self.shares[-1]
+            share = 1.0 if reached + step > 1 - SMALLEST_SHARE else reached + step
+            correction = self._correct(share)
+            step = min(_next_step(share - reached, correction), growth * (share - reached))
+            growth = LARGEST_GROWTH if correction.converged else 1.0
+            if correction.converged:
+                self._accept(share)
+            else:
+                self.limits = correction.limits
+
+    def _snap_through(self) -> bool:
+        """Looks for a stable state just beyond the end of a stable branch, downhill in energy."""
+        reached, step = self.shares[-1], FIRST_SNAP
+        while True:
+            share = min(1.0, reached + step)
+            before = self.newton.state
+            if self.newton.solve(self.acting(share)):
+                if self.newton.is_stable():
+                    self.snaps.append(reached)
+                    self._accept(share)
+                    return True
+                self.newton.state = before
+            if share == 1:
+                return False
+            step *= 4
+
+    def _follow_unstable(self) -> None:
+        """Follows the path on through unstable states, like that of a perfect column that buckles, if it leads to the
+        full load; otherwise stays at the end of the stable branch."""
+        accepted = len(self.shares)
+        reached = self.shares[-1]
+        step = 1.0 - reached
+        while reached < 1:
+            share = min(1.0, reached + step)
+            if self.newton.solve(self.acting(share), downhill=False):
+                self._accept(share)
+                reached = share
+                step *= 2
+                continue
+            step = min(step, share - reached) / 4
+            if step < SMALLEST_UNSTABLE_SHARE:
+                del self.shares[accepted:], self.states[accepted:]
+                self.newton.state = self.states[-1]
+                return
+
+
+def _next_step(step: float, correction: Correction) -> float:
+    """The step along a branch after this one. The contraction rate is proportional to the step."""
+    if correction.converged:
+        return step * min(LARGEST_GROWTH, max(0.5, WANTED_RATE / max(correction.rate, 1e-300)))
+    return step * min(0.5, max(0.1, WANTED_RATE / correction.rate))
+
+
+def end_of_path(follower: PathFollower) -> ConvergenceError:
+    """The error that says at which share of the load a path ended and why: snap-through, limit or singular pose."""
+    eqs = follower.newton.eqs
+    share = follower.shares[-1]
+    reason, why = _reason(follower)
+    earlier = f" (after a snap-through at {follower.snaps[-1]:.1%})" if follower.snaps else ""
+    return ConvergenceError(
+        f"no equilibrium of '{eqs.mechanism.name}' was found beyond {share:.1%} of the load{earlier}: {why}. "
+        "The state reached is in the error's `state`; apply less, or add stiffness",
+        load_fraction=share,
+        reason=reason,
+    )
+
+
+def _reason(follower: PathFollower) -> tuple[str, str]:
+    """Why a path ended: "snap", "limit" or "singular", and the same in words with the part at fault."""
+    eqs = follower.newton.eqs
+    first, last = (_linearised_at(follower, i) for i in (0, -1))
+    rows, before, after = _weakest_constraint(first, last)
+    if after < FALLEN * before:
+        return "singular", f"{rows} cannot move any further there (the constraints are singular)"
+    named = [eqs.limit_names[row - len(eqs.row)] for row in follower.limits if row >= len(eqs.row)]
+    if named:
+        return "limit", f"'{named[0]}' meets or leaves its limit there, and no stable state follows"
+    softest, stiffness = _softest_motion(last)
+    if stiffness < FALLEN * _softest_motion(first)[1]:
+        why = f"it snaps through there along '{softest}' (its stiffness falls to zero) to no other stable state"
+        return "snap", why
+    return "singular", f"the tangent is singular there, in the motion of '{softest}'"
+
+
+def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
+    """The linearisation at an accepted state, with what it needs of the core read out."""
+    eqs = follower.newton.eqs
+    follower.acting(follower.shares[index]).apply_to(eqs)
+    eqs.core.set_state(*follower.states[index])
+    eqs.core.evaluate(True)
+    result = Linearisation(eqs)
+    assert result.stiffness is not None  # cached, with `conditions` and `free`
+    return result
+
+
+def _softest_motion(linear: Linearisation) -> tuple[str, float]:
+    """The coordinate that moves most in the softest admissible motion, and the stiffness of that motion, N m/rad
+    (lengths over the radius)."""
+    from scipy.linalg import eigh
+
+    names = list(linear.equations.axis)
+    if not len(linear.stiffness):
+        return names[0], 0.0
+    mech = linear.mechanism
+    turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
+    lengths = np.where(turning, 1.0, mech.radius or 1.0)
+    motions = linear.free / lengths[:, None]
+    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
+    return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
+
+
+def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str, float, float]:
+    """The loop or row that is nearest to singular at the last state, and its relative singular value at both."""
+    if not last.conditions.size:
+        return "", 1.0, 1.0
+    left, sizes, _ = np.linalg.svd(last.conditions)
+    rank = int((sizes > RANK_TOLERANCE * max(sizes[0], 1e-300)).sum())
+    if not rank:
+        return "", 1.0, 1.0
+    before = np.linalg.svd(first.conditions, compute_uv=False)
+    worst = int(np.abs(left[:, rank - 1]).argmax())
+    eqs = last.equations
+    loops = [eqs.mechanism.joints[j].name for j in eqs.mechanism.topology.loops]
+    rows = [*eqs.row, *eqs.limit_names]
+    at_row = worst - 6 * len(loops)
+    name = f"the loop closed by '{loops[worst // 6]}'" if at_row < 0 else f"'{rows[at_row]}'"
+    return name, float(before[rank - 1] / max(before[0], 1e-300)), float(sizes[rank - 1] / sizes[0])
