@@ -55,7 +55,8 @@ void Blended::add(Sample sample) {
         sample.force[e] = sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius;
     sample.own = sample.eta = sample.lag = Vector::Zero(sample.wrench.size());
     const Eigenframe& soft = sample.parts[compliance];
-    sample.settled = soft.frame * (soft.core * (soft.frame.transpose() * sample.load));
+    sample.soft.noalias() = soft.frame * soft.core * soft.frame.transpose();
+    sample.settled = sample.soft * sample.load;
     samples.push_back(std::move(sample));
 }
 
@@ -229,7 +230,7 @@ void Blended::blend() {
         for (const auto& use : used) wrench_ += use.weight * samples[use.model].wrench;
         each_.noalias() = 2 * (full_[0] * wrench_);
     } else {
-        hold_loads();
+        n_ == 6 ? hold_loads<6>() : hold_loads<Eigen::Dynamic>();
     }
     if (basis.cols() == n_) {
         soft = full_[0];
@@ -251,8 +252,14 @@ void Blended::blend() {
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
 // eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order.
+template <int n>
 void Blended::hold_loads() {
-    wrench_.setZero();
+    using Column = Eigen::Matrix<double, n, 1>;
+    using Square = Eigen::Map<const Eigen::Matrix<double, n, n>>;
+    using Given = Eigen::Map<const Column>;
+    const Given mean(wrench_.data(), n_);
+    Eigen::Map<Column> by(by_.data(), n_), sum(each_.data(), n_);
+    sum.setZero();
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec3 force = Vec3::Zero(), torque = Vec3::Zero();
         for (const auto& use : used) {
@@ -276,24 +283,18 @@ void Blended::hold_loads() {
     }
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
-        displace(sample.parts[compliance], sample.lag, sample.settled);
+        const Square soft(sample.soft.data(), n_, n_);
+        by.noalias() = soft * Given(sample.lag.data(), n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
-            const Vec3 V = sample.settled.segment<3>(6 * e), W = sample.settled.segment<3>(6 * e + 3);
-            sample.settled.segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
+            const Vec3 V = by.template segment<3>(6 * e), W = by.template segment<3>(6 * e + 3);
+            by.template segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
         }
-        displace(sample.parts[compliance], wrench_, each_);
-        sample.settled += each_;
+        by.noalias() += soft * mean;
+        Eigen::Map<Column>(sample.settled.data(), n_) = by;
+        sum += use.weight * by;
     }
-    each_.noalias() = full_[0] * wrench_;
-    for (const auto& use : used) each_ += use.weight * samples[use.model].settled;
-}
-
-// C times a load.
-void Blended::displace(const Eigenframe& soft, const Vector& load, Vector& into) {
-    all_.noalias() = soft.frame.transpose() * load;
-    by_.noalias() = soft.core * all_;
-    into.noalias() = soft.frame * by_;
+    sum.noalias() += Square(full_[0].data(), n_, n_) * mean;
 }
 
 void Blended::ask() {

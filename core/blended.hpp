@@ -65,6 +65,7 @@ class Blended : public Participant {
     struct Sample {
         std::vector<Pose> home;   // end effectors where the model was made
         Eigenframe parts[3];      // scaled, compliance with the ground's spring
+        Matrix soft;              // (n, n) the compliance of `parts`
         Vector wrench;            // b, scaled
         double energy = 0;        // J, where it was made
         std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
@@ -134,8 +135,8 @@ class Blended : public Participant {
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
+    template <int n>
     void hold_loads();
-    void displace(const Eigenframe& soft, const Vector& load, Vector& into);
     double published_distance(int model) const;
     Pose published_mean(int e) const;
     Vector grounded() const;

@@ -20,6 +20,7 @@ UNDAMPED = 1e-9  # s, damping over stiffness that stands for none
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
 ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
 ENERGY_MARGIN = 0.25  # of the energy above that of the models in use
+FREE_TURN, MOST_TURN = 1.2, 1.55  # rad, by which a model turns a link
 STRIDE, MOST_PARTS = 0.2, 16  # a step that moves further is divided
 
 COLLECTIONS = {
@@ -288,6 +289,9 @@ class Twin:
             own = spatial.log(spatial.inverse(home) @ self.pose).ravel()
             z = model.cobasis[: model.rank, : self.n] @ (own + common) / 2
             twists = model.motion_map[..., : self.n] @ (model.basis[: self.n, : model.rank] @ z)
+            angle = np.linalg.norm(twists[:, 3:], axis=1, keepdims=True)
+            bounded = FREE_TURN + (MOST_TURN - FREE_TURN) * np.tanh((angle - FREE_TURN) / (MOST_TURN - FREE_TURN))
+            twists = np.where(angle > FREE_TURN, bounded / np.maximum(angle, FREE_TURN), 1.0) * twists
             shown.append(model.rest_poses.array @ spatial.exp(twists))
         return mean(np.array(shown), weights)
 
