@@ -76,6 +76,8 @@ void Blended::move_sample(int i, const Vector& twists) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
         samples[i].turned[e] = samples[i].tips[e];
+        // set-points move a model as if its load turned with the end effector
+        samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
     touch();
 }
@@ -278,7 +280,7 @@ void Blended::hold_loads() {
             sample.eta.segment<6>(6 * e) = eta;
             sample.load.segment<6>(6 * e) = on * sample.force[e] + stack(Vec3(Vec3::Zero()), own) + ground * eta;
             sample.lag.segment<6>(6 * e) =
-                stack(radius * (sample.home[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
+                stack(radius * (sample.tips[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
         }
     }
     for (const auto& use : used) {

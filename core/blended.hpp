@@ -145,6 +145,9 @@ class Blended : public Participant {
     template <int n>
     void turn_frame(int use, const Vector& by, Vector& result);
     template <int n>
+    double still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
+                 const Eigen::Matrix<double, n, n>& KJ) const;
+    template <int n>
     bool solve();
     template <int n>
     double stored();

@@ -244,6 +244,14 @@ class Twin:
         most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
+    def still(self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray) -> float:
+        """s of damping over stiffness against the skew part of stiffness @ slope, along the velocity."""
+        if np.count_nonzero(self.weights()) < 2 or not v.any():
+            return 0.0
+        skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
+        elastic, kinetic = v @ stiffness @ v, v @ mass @ v
+        return float(np.sqrt(min(skew @ np.linalg.solve(stiffness, skew) / elastic, 1.0) * kinetic / elastic))
+
     def step(self) -> None:
         """In parts if the end effectors would move by more than STRIDE."""
         before, whole = (self.pose, self.velocity), self.h
@@ -264,7 +272,7 @@ class Twin:
         mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
         v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
         slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
-        system = mass + h * max(h, LEAST_DAMPING) * slope.T @ stiffness @ slope
+        system = mass + h * max(h, LEAST_DAMPING, self.still(v, mass, stiffness, slope)) * slope.T @ stiffness @ slope
         system += h * np.linalg.inv(slack) if self.damped else 0
         right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled) + self.ground * z)
         for i, (held, point, k, d) in self.handles.items():

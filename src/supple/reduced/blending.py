@@ -457,9 +457,8 @@ class BlendedMotion:
         """(6e,) the mean of the models' equilibrium forces (torques zero), in the axes of the mean poses."""
         forces = np.zeros((len(self.model.end_effectors), 6))
         for i in map(int, np.flatnonzero(weights)):
-            model = self.model.models[i]
-            local = model.wrenches.reshape(-1, 6, 1)[:, :3]
-            forces[:, :3] += weights[i] * (model.end_effector_poses[:, :3, :3] @ local)[..., 0]
+            local = self.model.models[i].wrenches.reshape(-1, 6, 1)[:, :3]
+            forces[:, :3] += weights[i] * (self._sample_poses[i][:, :3, :3] @ local)[..., 0]
         forces[:, :3] = (np.swapaxes(self.core.means[:, :3, :3], -1, -2) @ forces[:, :3, None])[..., 0]
         return forces.ravel()
 
