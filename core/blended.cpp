@@ -253,7 +253,7 @@ void Blended::blend() {
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order.
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i stands for eta_i there.
 template <int n>
 void Blended::hold_loads() {
     using Column = Eigen::Matrix<double, n, 1>;
@@ -276,7 +276,8 @@ void Blended::hold_loads() {
         for (const auto& use : used) {
             Sample& sample = samples[use.model];
             const Vec3 own = sample.wrench.segment<3>(6 * e + 3);
-            const Vec6 eta = scaled(log(sample.tips[e].seen_from(means[e])));
+            const Vec6 eta = ground > 0 ? scaled(log(sample.tips[e].seen_from(means[e])))
+                                        : Vec6(xi.segment<6>(6 * e) - sample.own.segment<6>(6 * e));
             sample.eta.segment<6>(6 * e) = eta;
             sample.load.segment<6>(6 * e) = on * sample.force[e] + stack(Vec3(Vec3::Zero()), own) + ground * eta;
             sample.lag.segment<6>(6 * e) =

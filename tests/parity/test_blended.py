@@ -151,7 +151,10 @@ class Twin:
         common = (on @ force[..., None])[..., 0]
         common[:, 3:] += torque
         for i in range(len(self.models)):
-            eta = spatial.log(spatial.inverse(middle) @ self.homes[i]).ravel() / self.lengths
+            if self.ground:
+                eta = spatial.log(spatial.inverse(middle) @ self.homes[i]).ravel() / self.lengths
+            else:
+                eta = (xi - spatial.log(spatial.inverse(self.homes[i]) @ self.pose)).ravel() / self.lengths
             own = (on @ forces[i][..., None])[..., 0]
             own[:, 3:] += b[i, :, 3:]
             loads[i] = own.ravel() * self.lengths + self.ground * eta
