@@ -10,8 +10,8 @@ import supple
 from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_pull
 
 MOST_BAD, MOST_MOVING = 41, 24
-"""Of the 408 loads of the long test. Measured: 38 too far from the equilibrium or still moving, 21 of them moving. It was
-46 and 28 when blends averaged the compliance for wrenches that turn with the end effector. The target is none.
+"""Of the 408 loads of the long test. Measured: 38 too far from the equilibrium or still moving, 21 of them moving.
+It was 46 and 28 when blends averaged the compliance for wrenches that turn with the end effector. The target is none.
 docs/measured/blended.md lists these pulls."""
 
 
