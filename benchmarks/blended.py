@@ -7,10 +7,12 @@ four threads; ours are of one. Displacements are relative: the norm of a tip's t
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from time import perf_counter
 
 import mujoco
@@ -39,7 +41,7 @@ BOUND = 0.02
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (stepping, two_models, sudden, cycles, exploring)}
+    parts = {part.__name__: part for part in (stepping, two_models, sweep, sudden, cycles, exploring)}
     args = parse_args(__doc__, list(parts))
     report = Report("FORK-1S: blended models", args)
     for name in args.only:
@@ -229,7 +231,12 @@ def two_models(report: Report, quick: bool) -> None:
             far = pulled(rest, along, 1.0)
             if far is None or displacement(rest, tips_of(far[0], rest)) < 0.99:
                 report.row(
-                    two_models=label(name, along), separation_of_one="not reached", of_two="-", gain="-", worse="-"
+                    two_models=label(name, along),
+                    separation_of_one="not reached",
+                    of_two="-",
+                    as_published="-",
+                    gain="-",
+                    worse="-",
                 )
                 continue
             many = supple.blend([rest, supple.reduce(mech, tips, at=far[0])])
@@ -239,10 +246,12 @@ def two_models(report: Report, quick: bool) -> None:
             ratios = [apart / alone for apart, alone in zip(two.apart, near, strict=True) if alone > 0.005]
             gains.append(one[i].mean / two.mean)
             worst = max([worst, *ratios])
+            published = curve(supple.blend(many.models, scheme="published"), rest, along)
             report.row(
                 two_models=label(name, along),
                 separation_of_one=one[i].mean,
                 of_two=two.mean,
+                as_published=published.mean,
                 gain=gains[-1],
                 worse=max(ratios, default=0.0),
             )
@@ -313,11 +322,45 @@ def rested(motion: BlendedMotion, rest: ReducedModel, wrenches: Array) -> float:
 
 
 def motion_separation(motion: BlendedMotion) -> float:
-    return motion.look().separation.total
+    return motion.evaluate().separation.total
 
 
 def separation_at(many: BlendedModel, tips: Array) -> float:
     return many.at(tips).separation.total
+
+
+# loads up to 1.2 times that of the second model
+
+
+def sweep(report: Report, quick: bool) -> None:
+    """Where a blend of two models ends under loads that act at once, compared with the better of its models alone; by
+    scheme. tests/blend_sweep.py defines pulls and distances."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    import blend_sweep
+
+    loads = 4 if quick else 40
+    library = blend_sweep.FLEW_OFF if quick else blend_sweep.LIBRARY_PULLS
+    pulls = [blend_sweep.library_pull(*case, loads) for case in library]
+    pulls += [blend_sweep.random_pull(seed, loads) for seed in range(4 if quick else 50)]
+    tried = [each for each in pulls if each is not None]
+    for scheme in ("corrected", "published"):
+        found = [outcome for each in tried for outcome in blend_sweep.outcomes(each, scheme=scheme)]
+        moving = sum(outcome.speed >= blend_sweep.STILL for outcome in found)
+        bad = sum(not outcome.good for outcome in found)
+        excess = [outcome.blend - blend_sweep.WORSE * outcome.alone for outcome in found]
+        report.row(
+            sweep=scheme,
+            pulls=len(tried),
+            loads=len(found),
+            left_out=sum(each.left_out for each in tried),
+            too_far=bad,
+            still_moving=moving,
+            p95=float(np.percentile(excess, 95)),
+            worst=max(excess),
+        )
+        if scheme == "corrected":
+            report.target("sweep: loads at which the blend does not come to rest", moving, at_most=0)
+            report.target("sweep: loads at which the blend ends too far from the equilibrium", bad, at_most=0)
 
 
 # in motion

@@ -50,9 +50,13 @@ void Blended::add(Sample sample) {
     for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
     sample.load = sample.wrench;
-    sample.own = Vector::Zero(sample.wrench.size());
+    sample.force.resize(sample.home.size());
+    for (std::size_t e = 0; e < sample.home.size(); ++e)
+        sample.force[e] = sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius;
+    sample.own = sample.eta = sample.lag = Vector::Zero(sample.wrench.size());
     const Eigenframe& soft = sample.parts[compliance];
-    sample.settled = soft.frame * (soft.core * (soft.frame.transpose() * sample.load));
+    sample.soft.noalias() = soft.frame * soft.core * soft.frame.transpose();
+    sample.settled = sample.soft * sample.load;
     samples.push_back(std::move(sample));
 }
 
@@ -72,6 +76,8 @@ void Blended::move_sample(int i, const Vector& twists) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
         samples[i].turned[e] = samples[i].tips[e];
+        // set-points move a model as if its load turned with the end effector
+        samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
     touch();
 }
@@ -85,8 +91,8 @@ void Blended::weigh() {
     double more = -neighbours;  // than the neighbours that count, if the last came in only in part
     for (int i = 0; i < k; ++i) {
         more += samples[i].presence;
-        double d = 0;
-        for (std::size_t e = 0; e < tips.size(); ++e) {
+        double d = published ? published_distance(i) : 0;
+        for (std::size_t e = 0; !published && e < tips.size(); ++e) {
             const Pose& home = samples[i].tips[e];
             const double away = (home.p - tips[e].pose.p).squaredNorm();
             // |R - R_i|^2 = 8 sin^2(angle/2)
@@ -121,6 +127,26 @@ void Blended::weigh() {
     used.clear();
     for (int i = 0; i < k; ++i)
         if ((weights[i] /= sum) > 0) used.push_back({i, weights[i], samples[i].y.data()});
+}
+
+// The distance of eq. 25 as printed: |xi_e - xi_e^(i)| with both displacements from the first model's pose.
+double Blended::published_distance(int i) const {
+    double sum = 0;
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Pose& start = samples[0].tips[e];
+        const Vec6 gap = log(tips[e].pose.seen_from(start)) - log(samples[i].tips[e].seen_from(start));
+        sum += std::hypot(gap.head<3>().norm() / radius, gap.tail<3>().norm() / M_PI);
+    }
+    return sum;
+}
+
+// Eq. 28: the mean of poses with the nearest model as base.
+Pose Blended::published_mean(int e) const {
+    const auto nearest = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; });
+    const Pose& base = samples[nearest->model].tips[e];
+    Vec6 sum = Vec6::Zero();
+    for (const auto& use : used) sum += use.weight * log(samples[use.model].tips[e].seen_from(base));
+    return base * exp(sum);
 }
 
 // Algorithm 3: frames and cores are averaged apart, columns made unit again. A direction that some of the models do not
@@ -193,7 +219,7 @@ void Blended::blend() {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         sums_[e] = {};
         for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].turned[e]);
-        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : sums_[e].pose();
+        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : published ? published_mean(e) : sums_[e].pose();
         xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
     }
     for (const auto& use : used) {
@@ -201,14 +227,13 @@ void Blended::blend() {
         for (std::size_t e = 0; e < tips.size(); ++e)
             sample.own.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(sample.tips[e])));
     }
-    if (ground > 0) stand();
-    wrench_.setZero();
-    each_.setZero();
-    for (const auto& use : used) {
-        wrench_ += use.weight * samples[use.model].load;
-        each_ += use.weight * samples[use.model].settled;
+    if (published) {
+        wrench_.setZero();
+        for (const auto& use : used) wrench_ += use.weight * samples[use.model].wrench;
+        each_.noalias() = 2 * (full_[0] * wrench_);
+    } else {
+        n_ == 6 ? hold_loads<6>() : hold_loads<Eigen::Dynamic>();
     }
-    each_.noalias() += full_[0] * wrench_;
     if (basis.cols() == n_) {
         soft = full_[0];
         light = full_[1];
@@ -222,18 +247,57 @@ void Blended::blend() {
     }
 }
 
-// What the ground's spring adds to the wrenches of the models in use.
-void Blended::stand() {
+// The loads of the models in use and how far they move the end effectors, by the half-way rule.
+//
+// Forces keep their direction in the world: then the compliance is finite wherever the equilibrium is stable. W_i is the force of
+// model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
+// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
+// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i stands for eta_i there.
+template <int n>
+void Blended::hold_loads() {
+    using Column = Eigen::Matrix<double, n, 1>;
+    using Square = Eigen::Map<const Eigen::Matrix<double, n, n>>;
+    using Given = Eigen::Map<const Column>;
+    const Given mean(wrench_.data(), n_);
+    Eigen::Map<Column> by(by_.data(), n_), sum(each_.data(), n_);
+    sum.setZero();
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        Vec3 force = Vec3::Zero(), torque = Vec3::Zero();
+        for (const auto& use : used) {
+            force += use.weight * samples[use.model].force[e];
+            torque += use.weight * samples[use.model].wrench.segment<3>(6 * e + 3);
+        }
+        Eigen::Matrix<double, 6, 3> on =
+            right_jacobian(unscaled(xi.segment<6>(6 * e))).topRows<3>().transpose() * tips[e].pose.R.transpose();
+        on.topRows<3>() *= radius;
+        wrench_.segment<6>(6 * e) = on * force;
+        wrench_.segment<3>(6 * e + 3) += torque;
+        for (const auto& use : used) {
+            Sample& sample = samples[use.model];
+            const Vec3 own = sample.wrench.segment<3>(6 * e + 3);
+            const Vec6 eta = ground > 0 ? scaled(log(sample.tips[e].seen_from(means[e])))
+                                        : Vec6(xi.segment<6>(6 * e) - sample.own.segment<6>(6 * e));
+            sample.eta.segment<6>(6 * e) = eta;
+            sample.load.segment<6>(6 * e) = on * sample.force[e] + stack(Vec3(Vec3::Zero()), own) + ground * eta;
+            sample.lag.segment<6>(6 * e) =
+                stack(radius * (sample.tips[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
+        }
+    }
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
-        for (std::size_t e = 0; e < tips.size(); ++e)
-            sample.load.segment<6>(6 * e) = sample.wrench.segment<6>(6 * e) +
-                                            ground * scaled(log(sample.tips[e].seen_from(means[e])));
-        const Eigenframe& soft = sample.parts[compliance];
-        all_.noalias() = soft.frame.transpose() * sample.load;
-        by_.noalias() = soft.core * all_;
-        sample.settled.noalias() = soft.frame * by_;
+        const Square soft(sample.soft.data(), n_, n_);
+        by.noalias() = soft * Given(sample.lag.data(), n_);
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
+            const Vec3 V = by.template segment<3>(6 * e), W = by.template segment<3>(6 * e + 3);
+            by.template segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
+        }
+        by.noalias() += soft * mean;
+        Eigen::Map<Column>(sample.settled.data(), n_) = by;
+        sum += use.weight * by;
     }
+    sum.noalias() += Square(full_[0].data(), n_, n_) * mean;
 }
 
 void Blended::ask() {

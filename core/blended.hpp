@@ -65,13 +65,16 @@ class Blended : public Participant {
     struct Sample {
         std::vector<Pose> home;   // end effectors where the model was made
         Eigenframe parts[3];      // scaled, compliance with the ground's spring
+        Matrix soft;              // (n, n) the compliance of `parts`
         Vector wrench;            // b, scaled
         double energy = 0;        // J, where it was made
-        Vector load, settled;     // b with the ground's spring, and C times it
+        std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
+        Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
+        Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
         Vector own;               // where the tips are from here, scaled
         Vector y;                 // where the model is asked
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
@@ -89,6 +92,7 @@ class Blended : public Participant {
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
+    bool published = false;  // the scheme of the paper (functions published_*, blend(), asked(), solve(), step())
     Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
     void prepare();
@@ -131,12 +135,18 @@ class Blended : public Participant {
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
-    void stand();
+    template <int n>
+    void hold_loads();
+    double published_distance(int model) const;
+    Pose published_mean(int e) const;
     Vector grounded() const;
     template <int n>
     void slope(const Vector& held);
     template <int n>
     void turn_frame(int use, const Vector& by, Vector& result);
+    template <int n>
+    double still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
+                 const Eigen::Matrix<double, n, n>& KJ) const;
     template <int n>
     bool solve();
     template <int n>

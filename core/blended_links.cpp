@@ -10,6 +10,18 @@ namespace supple {
 
 namespace {
 
+// A linear model turns a link without bound as the end effector moves on. Beyond free_turn (rad) its twist is scaled down so that
+// it never turns a link by a quarter turn: two models then cannot show a link half a turn apart, where the mean of their
+// quaternions is discontinuous, unless they were made with that link turned differently.
+constexpr double free_turn = 1.2, largest_turn = 1.55;
+
+// The factor of a twist that turns by `angle`; its first two derivatives are continuous.
+double bounded_turn(double angle) {
+    if (angle <= free_turn) return 1;
+    const double rest = largest_turn - free_turn;
+    return (free_turn + rest * std::tanh((angle - free_turn) / rest)) / angle;
+}
+
 Eigen::Vector4d quaternion(const Mat3& R) {
     const Eigen::Quaterniond q(R);
     return {q.w(), q.x(), q.y(), q.z()};
@@ -49,8 +61,40 @@ void BlendedLinks::set_offsets(int model, const double* twists) {
 void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
     const int count = (n_ + width - 1) / width;
     team_.run([&](int thread, int threads) {
-        for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i) run(use, i, poses);
+        for (int i = count * thread / threads; i < count * (thread + 1) / threads; ++i)
+            published ? run_published(use, i, poses) : run(use, i, poses);
     });
+}
+
+// Algorithm 4 as printed: H^(1) exp(sum_i alpha_i log(H^(1)^-1 H^(i))) with the nearest model as base (eqs. 26 to 28).
+void BlendedLinks::run_published(const std::vector<Use>& use, int index, double* poses) const {
+    const std::size_t nearest =
+        std::max_element(use.begin(), use.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - use.begin();
+    std::vector<Pose> shown(use.size());
+    for (int l = 0; l < width && index * width + l < n_; ++l) {
+        for (std::size_t i = 0; i < use.size(); ++i) {
+            const Model& model = models_[use[i].model];
+            const Block& block = model.blocks[index];
+            const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * width;
+            Vec6 twist;
+            for (int k = 0; k < 6; ++k) {
+                twist[k] = block.offset[k][l];
+                for (int j = 0; j < model.m; ++j) twist[k] += map[(6 * j + k) * width + l] * use[i].y[j];
+            }
+            Pose made;
+            for (int k = 0; k < 9; ++k) made.R(k / 3, k % 3) = block.rotation[k][l];
+            for (int k = 0; k < 3; ++k) made.p[k] = block.place[k][l];
+            shown[i] = made * exp(twist);
+        }
+        Vec6 sum = Vec6::Zero();
+        for (std::size_t i = 0; i < use.size(); ++i) sum += use[i].weight * log(shown[i].seen_from(shown[nearest]));
+        const Pose mean = shown[nearest] * exp(sum);
+        double* pose = poses + 16 * static_cast<std::size_t>(index * width + l);
+        for (int r = 0; r < 3; ++r) {
+            for (int c = 0; c < 3; ++c) pose[4 * r + c] = mean.R(r, c);
+            pose[4 * r + 3] = mean.p[r];
+        }
+    }
 }
 
 void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) const {
@@ -60,26 +104,19 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         const Model& model = models_[each.model];
         const Block& block = model.blocks[index];
         const double* map = model.maps.data() + static_cast<std::size_t>(index) * model.m * 6 * width;
-        const auto [vx, vy, vz, wx, wy, wz] = twists_of(block.offset, map, model.m, each.y);
-        const Eight s = wx * wx + wy * wy + wz * wz, quarter = 0.25 * s;
-        Eight ew, half, third;  // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
-        if (largest(s) <= 10.0) {
-            ew = stumpff<0, 11>(quarter);
-            half = 0.5 * stumpff<1, 11>(quarter);
-            third = stumpff<3>(s);
-        } else {
-            alignas(64) double of[4][width];
-            store(of[0], s);
-            for (int l = 0; l < width; ++l) {
-                const Stumpff small = stumpff(0.25 * of[0][l]), whole = stumpff(of[0][l]);
-                of[1][l] = small[0];
-                of[2][l] = 0.5 * small[1];
-                of[3][l] = whole[3];
-            }
-            ew = load(of[1]);
-            half = load(of[2]);
-            third = load(of[3]);
+        auto [vx, vy, vz, wx, wy, wz] = twists_of(block.offset, map, model.m, each.y);
+        Eight s = wx * wx + wy * wy + wz * wz;
+        if (largest(s) > free_turn * free_turn) {
+            alignas(64) double scales[width];
+            store(scales, s);
+            for (double& scale : scales) scale = bounded_turn(std::sqrt(scale));
+            const Eight by = load(scales);
+            for (Eight* part : {&vx, &vy, &vz, &wx, &wy, &wz}) *part *= by;
+            s *= by * by;
         }
+        const Eight quarter = 0.25 * s;
+        // cos(|w|/2), sin(|w|/2)/|w| and (|w| - sin|w|)/|w|^3
+        const Eight ew = stumpff<0, 11>(quarter), half = 0.5 * stumpff<1, 11>(quarter), third = stumpff<3>(s);
         // exp: turn (c, half w), move t = v + b w x v + third w x (w x v) with b = 2 half^2
         const Eight cx = wy * vz - wz * vy, cy = wz * vx - wx * vz, cz = wx * vy - wy * vx, b = 2.0 * half * half;
         const Eight tx = vx + b * cx + third * (wy * cz - wz * cy);

@@ -22,6 +22,7 @@ class BlendedLinks {
     void update(const std::vector<Use>& use, double* poses);
     void clear() { models_.clear(); }
     int count() const { return n_; }
+    bool published = false;  // the mean of algorithm 4 as printed
 
    private:
     struct Block {
@@ -36,6 +37,7 @@ class BlendedLinks {
         std::vector<double> maps;  // per block: m x 6 x width
     };
     void run(const std::vector<Use>& use, int index, double* poses) const;
+    void run_published(const std::vector<Use>& use, int index, double* poses) const;
 
     int n_;
     std::vector<Model> models_;

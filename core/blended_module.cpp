@@ -18,12 +18,13 @@ class BlendedCore {
     BlendedLinks links;
     std::vector<double> poses;  // (links, 4, 4)
 
-    BlendedCore(int tips, int count, double radius, double power, int neighbours, double h, int threads)
+    BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
         : links(count, threads), poses(16 * count, 0.0) {
         model.tips.resize(tips);
         model.radius = radius;
         model.power = power;
         model.neighbours = neighbours;
+        model.published = links.published = published;
         model.h = h;
         for (int i = 0; i < count; ++i) poses[16 * i + 15] = 1;
     }
@@ -94,7 +95,7 @@ void bind_blended(nb::module_& module) {
     const auto copy = nb::rv_policy::automatic;
     nb::class_<BlendedCore> core(module, "BlendedCore");
     bind_motion(core);
-    core.def(nb::init<int, int, double, double, int, double, int>())
+    core.def(nb::init<int, int, double, double, int, bool, double, int>())
         .def("add", &BlendedCore::add)
         .def("stand",  // on another ground: without models, until they are added anew
              [](BlendedCore& c, double ground) {

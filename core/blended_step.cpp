@@ -124,7 +124,21 @@ void Blended::slope(const Vector& held) {
         strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
-// (M + h D + h max(h, calm) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips
+// Weights that change make the stiffness K J of the blended springs unsymmetric. Two modes of equal frequency omega then grow
+// at most at the rate s omega / 2, where s is the norm of the skew part over that of K. Damping of s / omega (s) over stiffness
+// takes out as much. Both are taken along the present velocity.
+template <int n>
+double Blended::still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
+                      const Eigen::Matrix<double, n, n>& KJ) const {
+    using Column = Eigen::Matrix<double, n, 1>;
+    if (used.size() < 2) return 0;
+    const Column v = v_, skew = 0.5 * (KJ * v - KJ.transpose() * v);
+    const double elastic = v.dot(stiffness * v), kinetic = v.dot(mass * v);
+    if (!(elastic > 0)) return 0;
+    return std::sqrt(std::min(skew.dot(soft * skew) / elastic, 1.0) * kinetic / elastic);
+}
+
+// (M + h D + h max(h, calm, still) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips
 // at the end of the step.
 template <int n>
 bool Blended::solve() {
@@ -134,10 +148,16 @@ bool Blended::solve() {
     const Square I = Square::Identity(r, r);
     const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
     hold_.noalias() = stiffness * (z_ + settled);
-    curb(0.5 * v_.dot(mass * v_), stored<n>());
-    slope<n>(hold_);
-    const Square J = strain;
-    Square system = mass + h * std::max(h, calm) * (J.transpose() * stiffness * J);
+    Square system = mass;
+    if (published) {  // eq. 24
+        climb_.setZero(n_, used.size());
+        system += h * h * stiffness;
+    } else {
+        curb(0.5 * v_.dot(mass * v_), stored<n>());
+        slope<n>(hold_);
+        const Square J = strain, KJ = stiffness * J;
+        system += h * std::max({h, calm, still<n>(mass, stiffness, KJ)}) * (J.transpose() * KJ);
+    }
     outer_ = h * push_;
     lost_.setZero(r, r);
     if (damped) lost_ = h * Square(slack).llt().solve(I);
@@ -204,7 +224,8 @@ bool Blended::begin() {
 
 // The twist that a model in use is asked at, of one end effector.
 Vec6 Blended::asked(int use, int e) const {
-    return 0.5 * unscaled(samples[used[use].model].own.segment<6>(6 * e) + xi.segment<6>(6 * e));
+    const Vec6 own = samples[used[use].model].own.segment<6>(6 * e);
+    return published ? unscaled(own) : Vec6(0.5 * unscaled(own + xi.segment<6>(6 * e)));
 }
 
 // Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
@@ -280,7 +301,7 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
 bool Blended::step() {
     if (!begin()) return false;
     const double whole = h, parts = std::clamp(std::ceil(h * fresh_.norm() / stride), 1.0, most_parts);
-    if (parts == 1) return finish({}, {}, nullptr);
+    if (parts == 1 || published) return finish({}, {}, nullptr);
     h = whole / parts;
     bool good = true;
     for (int k = 0; good && k < parts; ++k) good = begin() && finish({}, {}, nullptr);

@@ -10,8 +10,18 @@ from scipy.spatial.transform import Rotation
 import supple
 from pulls import random_models, turned
 from supple import spatial
-from supple.reduced.blending import UNDAMPED, BlendedMotion
+from supple.reduced.blending import BlendedMotion
 from supple.reduced.eigenframes import Eigenframe, eigenframe
+
+# The constants of docs/theory/blended.md.
+NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this neighbour
+AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
+UNDAMPED = 1e-9  # s, damping over stiffness that stands for none
+LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
+ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
+ENERGY_MARGIN = 0.25  # of the energy above that of the models in use
+FREE_TURN, MOST_TURN = 1.2, 1.55  # rad, by which a model turns a link
+STRIDE, MOST_PARTS = 0.2, 16  # a step that moves further is divided
 
 COLLECTIONS = {
     "one": lambda: random_models(supple.library.helix(11), ["tip"], 1, 0.0),
@@ -21,8 +31,6 @@ COLLECTIONS = {
     "few": lambda: random_models(supple.library.robot_arm(), ["tip"], 3, 0.3),  # fewer than the neighbours that count
     "undamped": lambda: random_models(supple.library.helix(6, damping=0.0), ["tip"], 6, 0.5),
 }
-
-
 
 
 def mean(poses: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -53,7 +61,9 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Twin:
     """Weights, blend, links, rest and steps of many models. Twists are over the radius (`lengths`) unless said."""
 
-    def __init__(self, models: list[supple.ReducedModel], dt: float, power: float = 4, neighbours: int = 4) -> None:
+    def __init__(
+        self, models: list[supple.ReducedModel], dt: float, power: float = 4, neighbours: int = NEIGHBOURS
+    ) -> None:
         self.models, self.h, self.power, self.neighbours = models, dt, power, neighbours
         self.radius, self.n = models[0].mechanism.radius, 6 * len(models[0].end_effectors)
         self.lengths = np.tile([self.radius] * 3 + [1.0] * 3, self.n // 6)
@@ -65,20 +75,30 @@ class Twin:
         self.energies = np.array([sample.energy for sample in supple.blend(models)._samples])
         self.allowed: float | None = None
         self.handles: dict[int, tuple[np.ndarray, np.ndarray, float, float]] = {}
+        self.ground = max(0.0, *(self.smallest(models[0]) - 2 * self.smallest(model) for model in models), 0.0)
         self.frames: list[list[Eigenframe]] = []
         for i, model in enumerate(models):  # each is matched with those before it, the nearest first
             near = [self.frames[j] for j in np.argsort(self.distances(self.homes[i])[:i])]
             inverses = enumerate(self.inverses(model))
             self.frames.append([eigenframe(matrix, [frames[k] for frames in near]) for k, matrix in inverses])
 
+    def held_stiffness(self, model: supple.ReducedModel) -> tuple[np.ndarray, np.ndarray]:
+        """Basis (n, r) of admissible twists and the stiffness (r, r) in it for forces of fixed direction in the world:
+        the symmetric part of the engine's."""
+        world = model.tangent_stiffness("world")
+        basis = np.linalg.qr(model.basis[: self.n, : model.rank] / self.lengths[:, None])[0]
+        return basis, basis.T @ ((world + world.T) / 2 * np.outer(self.lengths, self.lengths)) @ basis
+
+    def smallest(self, model: supple.ReducedModel) -> float:
+        return float(np.linalg.eigvalsh(self.held_stiffness(model)[1])[0])
+
     def inverses(self, model: supple.ReducedModel) -> list[np.ndarray]:
         """Compliance, inverse mass and inverse damping, zero in inadmissible directions."""
-        basis, units = model.basis[: self.n, : model.rank], np.outer(self.lengths, self.lengths)
-        mass, damping, stiffness = (
-            basis.T @ m[: self.n, : self.n] @ basis for m in (model.mass, model.damping, model.stiffness)
-        )
-        inverses = [basis @ np.linalg.inv(m) @ basis.T for m in (mass, damping + UNDAMPED * stiffness)]
-        return [m / units for m in (model.compliance[: self.n, : self.n], *inverses)]
+        basis, stiffness = self.held_stiffness(model)
+        stiffness = stiffness + self.ground * np.eye(len(stiffness))
+        mass, damping = (basis.T @ (m[: self.n, : self.n] * np.outer(self.lengths, self.lengths)) @ basis
+                         for m in (model.mass, model.damping))  # fmt: skip
+        return [basis @ np.linalg.inv(m) @ basis.T for m in (stiffness, mass, damping + UNDAMPED * stiffness)]
 
     def distances(self, pose: np.ndarray) -> np.ndarray:
         """Eq. 25: lengths over the radius, chords of angles (2 sin of the half) over pi."""
@@ -92,7 +112,7 @@ class Twin:
         if d.min() < 1e-12:
             return np.eye(len(d))[np.argmin(d)]
         more = self.presence.sum() - self.neighbours
-        reach = 1.2 * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
+        reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
         near = np.clip(self.presence * (1 / d - 1 / reach), 0, None)
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()
@@ -103,7 +123,7 @@ class Twin:
         parts = [frames[kind] for frames in self.frames]
         frame, core = (np.tensordot(weights, each, 1) for each in ([p.frame for p in parts], [p.core for p in parts]))
         share = np.tensordot(weights, [(np.diag(part.core) > 0).astype(float) for part in parts], 1)
-        return frame / np.where(share > 0, np.maximum(np.linalg.norm(frame, axis=0), 0.5 * share), 1.0), core
+        return frame / np.where(share > 0, np.maximum(np.linalg.norm(frame, axis=0), AGREEMENT * share), 1.0), core
 
     def blend(self):
         """Mean poses (e, 4, 4), basis P (n, r) and, on it, compliance, inverse mass, inverse damping and what the
@@ -117,12 +137,43 @@ class Twin:
         small = [basis.T @ matrix @ basis for matrix in (soft, light, slack)]
         return mean(self.homes, weights), basis, *small, basis.T @ self.settled(weights)
 
-    def settled(self, weights: np.ndarray) -> np.ndarray:
-        """(n,) what the equilibrium wrenches moved, by the half-way rule."""
+    def loads_of_models(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(k, n) generalised forces of the models' loads on xi, and (k, n) displacements by them, one model at a time.
+        Forces keep their direction in the world, torques turn with the end effectors."""
+        b = np.array([model.wrenches for model in self.models]).reshape(len(self.models), -1, 6)
+        forces = (self.homes[..., :3, :3] @ b[..., :3, None])[..., 0]
+        force, torque = np.tensordot(weights, forces, 1), np.tensordot(weights, b[..., 3:], 1)
+        middle = mean(self.homes, weights)
+        xi = spatial.log(spatial.inverse(middle) @ self.pose)
+        common = np.zeros((self.n // 6, 6))
+        loads, moved = np.zeros((2, len(self.models), self.n))
+        on = np.swapaxes(spatial.right_jacobian(xi)[:, :3], -1, -2) @ np.swapaxes(self.pose[:, :3, :3], -1, -2)
+        common = (on @ force[..., None])[..., 0]
+        common[:, 3:] += torque
+        for i in range(len(self.models)):
+            if self.ground:
+                eta = spatial.log(spatial.inverse(middle) @ self.homes[i]).ravel() / self.lengths
+            else:
+                eta = (xi - spatial.log(spatial.inverse(self.homes[i]) @ self.pose)).ravel() / self.lengths
+            own = (on @ forces[i][..., None])[..., 0]
+            own[:, 3:] += b[i, :, 3:]
+            loads[i] = own.ravel() * self.lengths + self.ground * eta
+            back = np.swapaxes(self.homes[i, :, :3, :3], -1, -2) @ (forces[i] - force)[..., None]
+            lag = np.concatenate([back[..., 0], b[i, :, 3:] - torque], axis=1).ravel() * self.lengths
+            lag += self.ground * eta
+            frame = self.frames[i][0]
+            soft = frame.frame @ frame.core @ frame.frame.T
+            moved[i] = soft @ lag
+            (v, w), (V, W) = (np.moveaxis(x.reshape(-1, 2, 3), 1, 0) for x in (eta, moved[i]))
+            bracket = np.concatenate([np.cross(w, V) + np.cross(v, W), np.cross(w, W)], axis=1)  # of twists
+            moved[i] += 0.5 * bracket.ravel() + soft @ (common.ravel() * self.lengths)
+        return loads, moved
+
+    def settled(self, weights: np.ndarray, given: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+        """(n,) displacement by the equilibrium wrenches (half-way rule). `given`: what `loads_of_models` returns."""
         frame, core = self.mixed(0, weights)
-        own = [m.compliance[: self.n, : self.n] @ m.wrenches / self.lengths for m in self.models]
-        common = frame @ core @ frame.T @ np.tensordot(weights, [m.wrenches * self.lengths for m in self.models], 1)
-        return (common + np.tensordot(weights, own, 1)) / 2
+        loads, moved = self.loads_of_models(weights) if given is None else given
+        return (frame @ core @ frame.T @ (weights @ loads) + weights @ moved) / 2
 
     def pulled(self, xi: np.ndarray) -> np.ndarray:
         """(n,) what the wrenches that act do on twists from the mean, where those are xi (e, 6), not scaled."""
@@ -138,7 +189,8 @@ class Twin:
         while np.abs(move).max() > 1e-11:
             middle, basis, soft, _, _, settled = self.blend()
             xi = spatial.log(spatial.inverse(middle) @ self.pose)
-            goal = basis @ (soft @ (basis.T @ self.pulled(xi)) - settled)
+            z = basis.T @ (xi.ravel() / self.lengths)
+            goal = basis @ (soft @ (basis.T @ self.pulled(xi) + self.ground * z) - settled)
             there = middle @ spatial.exp((self.lengths * goal).reshape(-1, 6))
             move = spatial.log(spatial.inverse(self.pose) @ there)
             self.pose = self.pose @ spatial.exp(0.2 * move)
@@ -147,12 +199,13 @@ class Twin:
         """(r, r) the strain xi + settled - C `held` per change of xi, weights included; by differences. `common` (e, 6)
         is xi, not scaled."""
         at, columns = self.pose, []
+        given = self.loads_of_models(self.weights())  # the core differentiates the weights only
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
             weights = self.weights()
             frame, core = self.mixed(0, weights)
-            soft, settled = frame @ core @ frame.T, self.settled(weights)
+            soft, settled = frame @ core @ frame.T, self.settled(weights, given)
             xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths
             return xi + settled - soft @ held
 
@@ -163,24 +216,49 @@ class Twin:
         return basis.T @ np.array(columns).T @ from_xi @ basis
 
     def stored(self, basis: np.ndarray, soft: np.ndarray, strain: np.ndarray) -> float:
-        """Energy by the trapezoidal rule from every model in use, with a compliance of at least 1 % of the largest."""
-        held = basis @ np.linalg.solve(soft + 0.01 * np.diag(soft).max() * np.eye(len(soft)), strain)
+        """Energy by the trapezoidal rule from every model in use, with a least compliance."""
+        held = basis @ np.linalg.solve(soft + ENERGY_FLOOR * np.diag(soft).max() * np.eye(len(soft)), strain)
+        held -= self.ground * self.common()
         own = spatial.log(spatial.inverse(self.homes) @ self.pose).reshape(-1, self.n) / self.lengths
         wrenches = np.array([model.wrenches * self.lengths for model in self.models])
         return float(self.weights() @ (self.energies + 0.5 * ((wrenches + held) * own).sum(axis=1)))
 
+    def geometric(self) -> np.ndarray:
+        """(n, n) by which the stiffness for loads that turn with the end effectors exceeds that for fixed forces."""
+        weights, result = self.weights(), np.zeros((self.n, self.n))
+        for e, pose in enumerate(mean(self.homes, weights)):
+            own = np.array([model.wrenches[6 * e : 6 * e + 3] for model in self.models])
+            forces = (self.homes[:, e, :3, :3] @ own[..., None])[..., 0]
+            half = spatial.skew(pose[:3, :3].T @ (weights @ forces)) / 2
+            result[6 * e : 6 * e + 3, 6 * e + 3 : 6 * e + 6] = half
+            result[6 * e + 3 : 6 * e + 6, 6 * e : 6 * e + 3] = half.T
+        return result
+
+    def common(self) -> np.ndarray:
+        """(n,) xi, scaled."""
+        middle = mean(self.homes, self.weights())
+        return spatial.log(spatial.inverse(middle) @ self.pose).ravel() / self.lengths
+
     def curbed(self, v: np.ndarray, kinetic: float, stored: float) -> np.ndarray:
-        """Speeds taken down to what is allowed, with a quarter of the energy above the samples' in doubt."""
+        """Speeds taken down to what is allowed, within the margin."""
         if self.allowed is None:
             return v
         least = min(stored, self.energies[self.weights() > 0].min())
-        most = max(self.allowed - stored + 0.25 * (stored - least), 0.0)
+        most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
+    def still(self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray) -> float:
+        """s of damping over stiffness against the skew part of stiffness @ slope, along the velocity."""
+        if np.count_nonzero(self.weights()) < 2 or not v.any():
+            return 0.0
+        skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
+        elastic, kinetic = v @ stiffness @ v, v @ mass @ v
+        return float(np.sqrt(min(skew @ np.linalg.solve(stiffness, skew) / elastic, 1.0) * kinetic / elastic))
+
     def step(self) -> None:
-        """In parts if an end effector would move by more than 0.2, in all."""
+        """In parts if the end effectors would move by more than STRIDE."""
         before, whole = (self.pose, self.velocity), self.h
-        parts = int(np.clip(np.ceil(self.advance() / 0.2), 1, 16))
+        parts = int(np.clip(np.ceil(self.advance() / STRIDE), 1, MOST_PARTS))
         if parts > 1:
             (self.pose, self.velocity), self.h = before, whole / parts
             for _ in range(parts):
@@ -197,9 +275,9 @@ class Twin:
         mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
         v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
         slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
-        system = mass + h * max(h, 2e-3) * slope.T @ stiffness @ slope
+        system = mass + h * max(h, LEAST_DAMPING, self.still(v, mass, stiffness, slope)) * slope.T @ stiffness @ slope
         system += h * np.linalg.inv(slack) if self.damped else 0
-        right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled))
+        right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled) + self.ground * z)
         for i, (held, point, k, d) in self.handles.items():
             rotation, rows = self.pose[i, :3, :3], slice(6 * i, 6 * i + 6)
             by = np.hstack([rotation, -rotation @ spatial.skew(held)]) @ spatial.right_jacobian(xi[i])
@@ -222,6 +300,9 @@ class Twin:
             own = spatial.log(spatial.inverse(home) @ self.pose).ravel()
             z = model.cobasis[: model.rank, : self.n] @ (own + common) / 2
             twists = model.motion_map[..., : self.n] @ (model.basis[: self.n, : model.rank] @ z)
+            angle = np.linalg.norm(twists[:, 3:], axis=1, keepdims=True)
+            bounded = FREE_TURN + (MOST_TURN - FREE_TURN) * np.tanh((angle - FREE_TURN) / (MOST_TURN - FREE_TURN))
+            twists = np.where(angle > FREE_TURN, bounded / np.maximum(angle, FREE_TURN), 1.0) * twists
             shown.append(model.rest_poses.array @ spatial.exp(twists))
         return mean(np.array(shown), weights)
 
@@ -249,11 +330,14 @@ def test_weights_means_matrices_and_links(name, options):
         np.testing.assert_allclose(found.weights, twin.weights(), atol=1e-12)
         np.testing.assert_allclose(found.reference_poses, middle, atol=1e-12)
         units = np.outer(twin.lengths, twin.lengths)
-        close(found.compliance, basis @ soft @ basis.T * units)
+        turning = basis.T @ (twin.geometric() * units) @ basis
+        body = np.linalg.inv(soft) - twin.ground * np.eye(len(soft)) + turning
+        close(found.compliance, basis @ np.linalg.inv(body) @ basis.T * units, 1e-6)
         close(np.linalg.inv(basis.T @ (found.mass * units) @ basis), light, share)
         close(np.linalg.inv(basis.T @ (found.damping * units) @ basis + UNDAMPED * np.linalg.inv(soft)), slack, share)
         xi = spatial.log(spatial.inverse(middle) @ twin.pose)
-        on = basis @ np.linalg.solve(soft, basis.T @ (xi.ravel() / twin.lengths) + settled) / twin.lengths
+        z = basis.T @ (xi.ravel() / twin.lengths)
+        on = basis @ (np.linalg.solve(soft, z + settled) - twin.ground * z) / twin.lengths
         holding = np.linalg.solve(np.swapaxes(spatial.right_jacobian(xi), -1, -2), on.reshape(-1, 6, 1)).ravel()
         close(found.wrenches, holding, 1e-6)
         np.testing.assert_allclose(found.poses.array, twin.links(), atol=1e-9)

@@ -16,12 +16,14 @@ from pulls import helix_models, moving
 from supple.reduced import BlendedModel
 
 
-def test_save_and_load_continue_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("scheme", ["corrected", "published"])
+def test_save_and_load_continue_to_the_same_bits(tmp_path, scheme):
     models = pulls.random_models(*pulls.made("ladder"), 6, 0.4)
-    many = supple.blend(models, power=3, support="global")
+    many = supple.blend(models, power=3, support="global", scheme=scheme)
     many.save(tmp_path / "many.npz")
     again = BlendedModel.load(tmp_path / "many.npz")
-    assert (again.power, again.support) == (3.0, "global")
+    assert (again.power, again.support, again.scheme) == (3.0, "global", scheme)
+    assert copy.deepcopy(many).scheme == scheme
     assert again.mechanism == many.mechanism
     assert len(again.models) == 6
     sims = [supple.ReducedSimulation(each, 2e-3) for each in (many, again)]

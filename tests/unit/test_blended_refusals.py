@@ -20,11 +20,13 @@ def test_nothing_and_other_things():
     for wrong in (model, None, [model, 3], "model", [supple.blend([model])]):
         with pytest.raises(supple.MechanismError, match=r"list of reduced models \(from supple.reduce\)"):
             supple.blend(wrong)
-    for power in (0, 0.5, np.nan, np.inf, "4", None):
+    for power in (0, 0.5, np.nan, np.inf, "4"):
         with pytest.raises(supple.MechanismError, match="power must be a number of at least 1"):
             supple.blend([model], power=power)
     with pytest.raises(supple.MechanismError, match=r"support is one of .*local.*global.*got 'none'"):
         supple.blend([model], support="none")
+    with pytest.raises(supple.MechanismError, match=r"scheme is one of .*corrected.*published.*got 'paper'"):
+        supple.blend([model], scheme="paper")
 
 
 def test_different_mechanisms_units_and_end_effectors():

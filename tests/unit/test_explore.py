@@ -52,7 +52,7 @@ def error_at(many: BlendedModel, motion: BlendedMotion, eq: supple.engine.Equili
     motion.place(rest)
     motion.settle()
     off = motion.tips[0][:, :3, 3] - pulls.tip_poses(eq, list(many.end_effectors))[:, :3, 3]
-    return max(float(np.linalg.norm(off, axis=1).max()) / radius, motion.look().separation.total)
+    return max(float(np.linalg.norm(off, axis=1).max()) / radius, motion.evaluate().separation.total)
 
 
 def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=pulls.soft_wrenches, seed: int = 99):

@@ -1,4 +1,4 @@
-"""Many linear models of one mechanism, blended over a wide range of motion (FORK-1S, section 7)."""
+"""Blends linear models of one mechanism over a wide range of motion (FORK-1S, section 7; docs/theory/blended.md)."""
 
 from __future__ import annotations
 
@@ -25,99 +25,122 @@ if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
     from supple.reduced.motion import Motion
 
+SCHEMES = ("corrected", "published")
 SUPPORTS = ("local", "global")
+DEFAULTS = {"corrected": (4.0, "local"), "published": (2.0, "global")}
+"""Power and support of the weights, by scheme."""
 NEIGHBOURS = 4
 """With local support, weights vanish at 1.2 times the distance of this neighbour."""
 FURTHEST = 1e6
-"""From the world's origin, over the radius, that an end effector may be asked about."""
+"""Largest distance of an end effector from the world's origin, over the radius, that `at` accepts."""
 SAME = 1e-9
-"""Distance of linearisation points (lengths over the radius, angles over pi) below which they are one."""
+"""Models closer than this (lengths over the radius, angles over pi) count as made at the same pose."""
 UNDAMPED = 1e-9
-"""Damping over stiffness, s, that stands for none where inverse damping is blended."""
+"""s: damping over stiffness that replaces zero damping, so that inverse damping exists."""
 
 
-def blend(models: Iterable[ReducedModel], *, power: float = 4.0, support: str = "local") -> BlendedModel:
-    """One model out of many of the same mechanism and end effectors, made at different equilibria.
+def blend(
+    models: Iterable[ReducedModel],
+    *,
+    scheme: str = "corrected",
+    power: float | None = None,
+    support: str | None = None,
+) -> BlendedModel:
+    """Blends linear models of one mechanism and the same end effectors, made at different equilibria.
 
-    Their weights (eq. 25) are Shepard's, of this `power` of the distance between end effectors. With
-    `support="local"` the weight of a model vanishes just beyond the fourth neighbour, so that a step costs the few
-    models in use however many there are; `"global"` lets all of them count everywhere, as published.
-    Of models with added modes the end-effector part is blended.
+    Args:
+        models: linear models from `supple.reduce`. Of models with added modes the end-effector part is blended.
+        scheme: `"corrected"` is supple's own blend. `"published"` is section 7 of the FORK-1S paper as printed, for
+            comparisons: M phi' + D phi + K xi = w - b (eq. 24) with the weights of eq. 25 (displacements from the first
+            model's pose, power 2, global support), matrices by algorithm 3, links by algorithm 4, steps by algorithm 5,
+            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no common spring, no damping
+            of changing weights (J'KJ), no energy budget and no division of large steps.
+        power: exponent p of the weights d^-p (eq. 25); 4, or 2 if published.
+        support: `"local"`: the weight of a model vanishes just beyond the fourth nearest model, so that the cost of a
+            step does not grow with the number of models. `"global"`: all models count everywhere, as published.
+
+    Raises:
+        MechanismError: if the models do not belong together or an option is unknown.
     """
     chosen = list(models) if isinstance(models, Iterable) else models
     if not isinstance(chosen, list) or not all(isinstance(model, ReducedModel) for model in chosen):
         raise MechanismError("blend takes a list of reduced models (from supple.reduce)")
     if not chosen:
         raise MechanismError("there is nothing to blend: give at least one model")
+    if scheme not in SCHEMES:
+        raise MechanismError(f"scheme is one of {SCHEMES}, got {scheme!r}")
+    default_power, default_support = DEFAULTS[scheme]
+    power = default_power if power is None else power
+    support = default_support if support is None else support
     if not (isinstance(power, int | float) and np.isfinite(power) and power >= 1):
         raise MechanismError(f"power must be a number of at least 1, got {power!r}")
     if support not in SUPPORTS:
         raise MechanismError(f"support is one of {SUPPORTS}, got {support!r}")
-    many = BlendedModel(chosen[0], float(power), support)
+    many = BlendedModel(chosen[0], float(power), support, scheme)
     for model in chosen[1:]:
         many.add(model)
     return many
 
 
 def _blended(
-    models: Iterable[ReducedModel], power: float, support: str, exploration: Exploration | None
+    models: Iterable[ReducedModel], power: float, support: str, scheme: str, exploration: Exploration | None
 ) -> BlendedModel:
-    many = blend(models, power=power, support=support)
+    many = blend(models, power=power, support=support, scheme=scheme)
     many.exploration = exploration
     return many
 
 
 @dataclass(frozen=True)
 class Blend:
-    """A blended model at certain poses of its end effectors; twists and wrenches in their own axes."""
+    """A blended model evaluated at poses of its end effectors. Twists and wrenches are in body axes."""
 
     weights: Array
-    """(k,) of the models; they add up to 1."""
+    """(k,) weights of the models; their sum is 1."""
     compliance: Array
-    """(6e, 6e): displacement per unit load."""
+    """(6e, 6e): displacement per unit load that turns with the end effectors."""
     mass: Array
     """(6e, 6e): zero in inadmissible directions."""
     damping: Array
     """(6e, 6e)"""
     wrenches: Array
-    """(6e,) that hold the end effectors where they are; N and N m."""
+    """(6e,) wrenches that hold the end effectors at these poses; N and N m."""
     reference_poses: Array
-    """(e, 4, 4) the mean of the poses where the models in use were made."""
+    """(e, 4, 4) the weighted mean of the poses at which the models in use were made."""
     poses: Poses
     """World poses of every body."""
     energy: float
-    """Stored in springs and by gravity, J, from where the first model was made."""
+    """J: energy of springs and gravity relative to the equilibrium of the first model."""
 
     @property
     def separation(self) -> Separation:
-        """How far the joints have come apart."""
+        """Separation of the joints."""
         return separation(self.poses.mechanism, self.poses.array)
 
 
 class BlendedModel(Model):
-    """A collection of linear models of one mechanism; `add` extends it, also while simulations of it run."""
+    """A collection of linear models of one mechanism. `add` extends it, also while simulations of it run."""
 
-    def __init__(self, first: ReducedModel, power: float, support: str) -> None:
+    def __init__(self, first: ReducedModel, power: float, support: str, scheme: str) -> None:
         if first.free_base is not None:
             raise MechanismError(f"'{first.mechanism.name}' floats: its models are made at one pose and do not blend")
         self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
-        self.power, self.support = power, support
+        self.power, self.support, self.scheme = power, support, scheme
         self.models: tuple[ReducedModel, ...] = ()
         """The linear models, in the order they were added."""
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
         self._ground = 0.0
-        """Spring that all models stand on while they are blended, J (twists over the radius); core/blended.hpp."""
+        """J (twists over the radius): the spring added to all models while they are blended; core/blended.hpp."""
         self.exploration: Exploration | None = None
-        """What `supple.explore` found out, if it made the collection."""
-        self._looking: BlendedMotion | None = None
+        """Errors measured by `supple.explore`, if it made the collection."""
+        self._evaluator: BlendedMotion | None = None
         self._motions: WeakSet[BlendedMotion] = WeakSet()
         self._equations = equations(self.mechanism)
         self.add(first)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copy: its models, blended anew."""
-        return _blended, (self.models, self.power, self.support, self.exploration)
+        """For pickle and copy: the models are blended again."""
+        return _blended, (self.models, self.power, self.support, self.scheme, self.exploration)
 
     @property
     def acting(self) -> dict[str, tuple[Array, bool]]:
@@ -126,11 +149,11 @@ class BlendedModel(Model):
 
     @property
     def neighbours(self) -> int:
-        """How many models count for the reach of the weights; 0 for all."""
+        """Number of nearest models that determine where weights vanish; 0 if they never do."""
         return NEIGHBOURS if self.support == "local" else 0
 
     def add(self, model: ReducedModel, fade: float = 0.0) -> None:
-        """One more model. In simulations that are running it comes in over `fade` seconds."""
+        """Adds a model. In running simulations its weight grows from zero over `fade` seconds."""
         self._check(model)
         if not (isinstance(fade, int | float) and np.isfinite(fade) and fade >= 0):
             raise MechanismError(f"fade must be a time in seconds, 0 or more, got {fade!r}")
@@ -140,33 +163,35 @@ class BlendedModel(Model):
             raise MechanismError(
                 f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
             )
-        ground = self._needed(model)
+        ground = self._common_spring_for(model)
         self.models = (*self.models, model)
         if ground > self._ground:
             self._ground, self._samples = ground, []
             for other in self.models:
-                self._samples.append(self._sampled(other))
+                self._samples.append(self._make_sample(other))
             for motion in self._motions:
-                motion.stand(fade)
+                motion.reload_models(fade)
             return
-        sample = self._sampled(model)
+        sample = self._make_sample(model)
         self._samples.append(sample)
         for motion in self._motions:
-            motion.take(sample, fade)
+            motion.add_sample(sample, fade)
 
-    def _sampled(self, model: ReducedModel) -> Sample:
-        """What a blend needs of a model, its eigenframes like those of the samples so far, the nearest first."""
+    def _make_sample(self, model: ReducedModel) -> Sample:
+        """The data that a blend needs of a model; eigenframes matched with those of earlier samples, nearest first."""
         distances = self.distances(model.end_effector_poses)[: len(self._samples)]
         neighbours = [self._samples[i] for i in np.argsort(distances, kind="stable")]
-        return _sample(model, self._lengths, self._stored(model), neighbours, self._ground)
+        fixed = self.scheme != "published"
+        return _sample(model, self._lengths, self._stored_energy(model), neighbours, self._ground, fixed)
 
-    def _needed(self, model: ReducedModel) -> float:
-        """The ground that a model needs: none if it is stable by itself, without its load."""
-        values = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])
-        if len(values) == 0 or values[0] > 0:
+    def _common_spring_for(self, model: ReducedModel) -> float:
+        """The common spring (J) that a model needs: as much as raises its smallest stiffness to half of the first
+        model's smallest, both on that spring; none if it has as much by itself."""
+        if self.scheme == "published":
             return 0.0
+        smallest = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])[:1]
         first = np.linalg.eigvalsh(_stiffness(self.models[0] if self.models else model, self._lengths)[1])
-        return float(2 * abs(values[0]) + np.abs(first).min())
+        return float(max(0.0, np.abs(first).min() - 2 * smallest[0])) if len(smallest) else 0.0
 
     def _check(self, model: ReducedModel) -> None:
         if not isinstance(model, ReducedModel):
@@ -186,8 +211,8 @@ class BlendedModel(Model):
         if self.models and model.mass_kind != self.models[0].mass_kind:
             raise MechanismError(f"models with mass={self.models[0].mass_kind!r} and {model.mass_kind!r} do not blend")
 
-    def _stored(self, model: ReducedModel) -> float:
-        """Energy in springs and by gravity where a model was made, J."""
+    def _stored_energy(self, model: ReducedModel) -> float:
+        """J: energy of springs and gravity at the equilibrium of a model."""
         eqs = self._equations
         if model.at is None:
             eqs.set_targets(*eqs.at_reference())
@@ -199,8 +224,8 @@ class BlendedModel(Model):
         return float(sum(eqs.core.energies[1:]))
 
     def distances(self, poses: ArrayLike) -> Array:
-        """(k,) distance of every model from poses (e, 4, 4) of the end effectors (eq. 25): lengths over the radius,
-        angles over pi, added up over the end effectors."""
+        """(k,) distances of every model from poses (e, 4, 4) of the end effectors (eq. 25): lengths over the radius,
+        chords of angles over pi, summed over the end effectors."""
         here = self._tips(poses)
         there = np.array([model.end_effector_poses for model in self.models]).reshape(-1, *here.shape)
         away = ((there[..., :3, 3] - here[:, :3, 3]) ** 2).sum(axis=-1) / self._lengths[0] ** 2
@@ -215,12 +240,12 @@ class BlendedModel(Model):
         return np.array([checked_pose(pose, "one of the poses of the end effectors") for pose in tips])
 
     def at(self, poses: ArrayLike) -> Blend:
-        """The blended model with its end effectors at poses (e, 4, 4)."""
+        """Evaluates the blended model with its end effectors at poses (e, 4, 4)."""
         tips = self._tips(poses)
-        if self._looking is None:
-            self._looking = BlendedMotion(self, 1.0, 1)
-        self._looking.place(tips)
-        return self._looking.look()
+        if self._evaluator is None:
+            self._evaluator = BlendedMotion(self, 1.0, 1)
+        self._evaluator.place(tips)
+        return self._evaluator.evaluate()
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
         if reconstruction != "twist":
@@ -249,12 +274,12 @@ class BlendedModel(Model):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a blend needs of one model, twists scaled by the radius."""
+    """The data that a blend needs of one model. Lengths of twists are divided by the radius."""
 
     model: ReducedModel
     compliance: Eigenframe
-    mobility: Eigenframe
-    yielding: Eigenframe
+    inverse_mass: Eigenframe
+    inverse_damping: Eigenframe
     """Inverse damping."""
     wrench: Array
     damped: bool
@@ -262,35 +287,56 @@ class Sample:
 
     @property
     def parts(self) -> tuple[Eigenframe, Eigenframe, Eigenframe]:
-        return self.compliance, self.mobility, self.yielding
+        return self.compliance, self.inverse_mass, self.inverse_damping
 
 
 def _stiffness(model: ReducedModel, lengths: Array) -> tuple[Array, Array]:
-    """Orthonormal basis (n, r) of admissible twists over the radius, and the stiffness (r, r) in it, J."""
+    """Orthonormal basis (n, r) of admissible twists over the radius, and in it the stiffness (r, r), J, for loads whose
+    forces keep their direction in the world."""
     n = len(lengths)
     basis = np.linalg.qr(model.basis[:n, : model.rank] / lengths[:, None])[0]
-    return basis, basis.T @ (model.stiffness[:n, :n] * np.outer(lengths, lengths)) @ basis
+    held = model.stiffness[:n, :n] - _geometric_stiffness(model.wrenches)
+    return basis, basis.T @ (held * np.outer(lengths, lengths)) @ basis
 
 
-def _sample(model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample], ground: float) -> Sample:
+def _geometric_stiffness(wrenches: Array) -> Array:
+    """(6e, 6e): d/dxi of the generalised force of forces that keep their direction in the world, at xi = 0.
+
+    The potential of a force f in body axes is f . p with p = v + w x v / 2 + ... at xi = (v, w).
+    """
+    n = len(wrenches)
+    result = np.zeros((n, n))
+    for at in range(0, n, 6):
+        half = 0.5 * spatial.skew(wrenches[at : at + 3])
+        result[at : at + 3, at + 3 : at + 6] = half
+        result[at + 3 : at + 6, at : at + 3] = half.T
+    return result
+
+
+def _sample(
+    model: ReducedModel, lengths: Array, energy: float, neighbours: list[Sample], ground: float, fixed: bool
+) -> Sample:
+    """`fixed`: the compliance is that for forces of fixed direction in the world, else that for wrenches that turn with
+    the end effectors."""
     n = len(lengths)
     units = np.outer(lengths, lengths)
     basis = model.basis[:n, : model.rank]
-    mass, damping, stiffness = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping, model.stiffness))
+    mass, damping = (basis.T @ m[:n, :n] @ basis for m in (model.mass, model.damping))
     soft = model.compliance[:n, :n] / units
-    if ground:
+    if ground or (fixed and model.wrenches.any()):
         scaled, springs = _stiffness(model, lengths)
         soft = scaled @ np.linalg.inv(springs + ground * np.eye(len(springs))) @ scaled.T
+    stiffness = basis.T @ np.linalg.pinv(soft * units, 1e-13, hermitian=True) @ basis
     light = _inverse(model, basis, mass) / units
     slack = _inverse(model, basis, damping + UNDAMPED * stiffness) / units
-    compliance, mobility, yielding = (
+    compliance, inverse_mass, inverse_damping = (
         eigenframe(inverse, [other.parts[i] for other in neighbours]) for i, inverse in enumerate((soft, light, slack))
     )
     return Sample(
         model,
         compliance,
-        mobility,
-        yielding,
+        inverse_mass,
+        inverse_damping,
         wrench=model.wrenches * lengths,
         damped=bool(damping.any()),
         energy=energy,
@@ -308,9 +354,9 @@ def _inverse(model: ReducedModel, basis: Array, matrix: Array) -> Array:
 
 
 class BlendedMotion:
-    """A blended model in motion (algorithm 5). Its state is the end effectors' poses and velocities.
+    """Simulates a blended model (algorithm 5). Its state consists of the end effectors' poses and velocities.
 
-    The last model comes in over `fade` seconds.
+    The weight of the last model grows from zero over `fade` seconds.
     """
 
     failure = NOT_FINITE
@@ -319,30 +365,31 @@ class BlendedMotion:
         self.model, self.bodies = model, len(model.mechanism.bodies)
         self._lengths = model._lengths
         sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
-        self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, dt, threads)
+        published = model.scheme == "published"
+        self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
-        self._turns: list[Array] = []
-        self._homes: list[Array] = []  # end effectors of each model, moved by set-points
+        self._increments: list[Array] = []
+        self._sample_poses: list[Array] = []  # end-effector poses of each model, moved by set-points
         found = bounds(model.models[0])
         self.core.set_limits(np.array([lower for *_, lower, _ in found]), np.array([upper for *_, upper in found]))
-        self.stand(fade)
+        self.reload_models(fade)
         model._motions.add(self)
         self.place(model.models[0].end_effector_poses)
 
-    def stand(self, fade: float) -> None:
-        """All models anew, on the ground that they need; the last comes in over `fade` seconds."""
+    def reload_models(self, fade: float) -> None:
+        """Passes all models to the core again, with the common spring; the last one fades in over `fade` seconds."""
         there = self.core.presence
         self.core.stand(self.model._ground)
-        self._turns.clear()
-        self._homes.clear()
+        self._increments.clear()
+        self._sample_poses.clear()
         for sample in self.model._samples:
-            self.take(sample, fade if sample is self.model._samples[-1] else 0.0)
+            self.add_sample(sample, fade if sample is self.model._samples[-1] else 0.0)
         if len(there):
             self.core.set_presence(np.append(there, self.core.presence[len(there) :]))
 
-    def take(self, sample: Sample, fade: float) -> None:
-        """One more model, coming in over `fade` seconds."""
+    def add_sample(self, sample: Sample, fade: float) -> None:
+        """Passes one more model to the core; it fades in over `fade` seconds."""
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
         links = model.motion_map[..., :n] @ basis
@@ -356,45 +403,47 @@ class BlendedMotion:
             sample.damped,
             fade,
         )
-        self._turns.append(np.zeros(len(model.q)))
-        self._homes.append(model.end_effector_poses)
-        self._bound(len(self._turns) - 1)
+        self._increments.append(np.zeros(len(model.q)))
+        self._sample_poses.append(model.end_effector_poses)
+        self._set_bounded_coordinates(len(self._increments) - 1)
         if self._targets:
-            self._push_targets([len(self._turns) - 1])
+            self._push_targets([len(self._increments) - 1])
 
-    def _bound(self, i: int) -> None:
-        """Where a model has the joint coordinates that limits bound, with the present set-points."""
+    def _set_bounded_coordinates(self, i: int) -> None:
+        """Passes the coordinates that have limits to the core: values in a model, with its set-points, and maps."""
         model, n = self.model.models[i], len(self._lengths)
         found = bounds(model)
-        stands = [at + turned for (_, at, _, _), turned in zip(found, limited(model, self._turns[i]), strict=True)]
+        values = [at + moved for (_, at, _, _), moved in zip(found, limited(model, self._increments[i]), strict=True)]
         maps = np.array([row[:n] for row, *_ in found]).reshape(-1, n)
-        self.core.set_bounded(i, np.ascontiguousarray(maps), np.array(stands, dtype=float))
+        self.core.set_bounded(i, np.ascontiguousarray(maps), np.array(values, dtype=float))
 
     def place(self, tips: Array, twists: Array | None = None, time: float = 0.0) -> None:
-        """End effectors to poses (e, 4, 4), with body twists (e, 6) or at rest."""
+        """Places the end effectors at poses (e, 4, 4), with body twists (e, 6) or at rest."""
         rows = np.zeros((len(tips), 22))
         rows[:, :16] = tips.reshape(-1, 16)
         rows[:, 16:] = 0.0 if twists is None else twists
         self.core.set_state(rows, time)
 
     def settle(self, iterations: int = 400, tolerance: float = 1e-9) -> float:
-        """Moves the end effectors to rest under the wrenches that act; returns the size of the last move."""
+        """Moves the end effectors to the equilibrium under the present wrenches. Returns the last increment's size."""
         return float(self.core.settle(iterations, tolerance))
 
-    def look(self) -> Blend:
-        """Everything the blend says at the present poses."""
+    def evaluate(self) -> Blend:
+        """Evaluates the blend at the present poses."""
         core, lengths = self.core, self._lengths
         core.update()
         units = np.outer(lengths, lengths)
         basis = core.basis
-        soft, ground = core.soft, self.model._ground
-        springs = np.linalg.inv(soft) - ground * np.eye(len(soft))
-        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), springs))
+        soft, ground, weights = core.soft, self.model._ground, core.weights
+        stiff = np.linalg.inv(soft)
+        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), stiff))
         drag = basis @ np.linalg.inv(core.slack) @ basis.T / units if core.slack.size else UNDAMPED * stiffness
-        weights = core.weights
+        turning = basis.T @ (_geometric_stiffness(self._mean_forces(weights)) * units) @ basis
+        if self.model.scheme != "published" and (ground or turning.any()):
+            soft = np.linalg.inv(stiff - ground * np.eye(len(soft)) + turning)
         return Blend(
             weights=weights,
-            compliance=basis @ (np.linalg.inv(springs) if ground else soft) @ basis.T * units,
+            compliance=basis @ soft @ basis.T * units,
             mass=mass,
             damping=drag - UNDAMPED * stiffness,
             wrenches=core.holding,
@@ -404,15 +453,24 @@ class BlendedMotion:
             - self.model._samples[0].energy,
         )
 
+    def _mean_forces(self, weights: Array) -> Array:
+        """(6e,) the mean of the models' equilibrium forces (torques zero), in the axes of the mean poses."""
+        forces = np.zeros((len(self.model.end_effectors), 6))
+        for i in map(int, np.flatnonzero(weights)):
+            local = self.model.models[i].wrenches.reshape(-1, 6, 1)[:, :3]
+            forces[:, :3] += weights[i] * (self._sample_poses[i][:, :3, :3] @ local)[..., 0]
+        forces[:, :3] = (np.swapaxes(self.core.means[:, :3, :3], -1, -2) @ forces[:, :3, None])[..., 0]
+        return forces.ravel()
+
     def _energy(self, i: int) -> float:
-        """Energy of one model, by its own linear law."""
+        """J: energy of one model by its own quadratic law."""
         sample = self.model._samples[i]
-        xi = self._own(i)
+        xi = self._displacement_from(i)
         stiffness = sample.model.stiffness[: len(xi), : len(xi)]
         return float(sample.energy + sample.model.wrenches @ xi + 0.5 * xi @ stiffness @ xi)
 
-    def _own(self, i: int) -> Array:
-        """(6e,) displacement of the end effectors from where a model was made."""
+    def _displacement_from(self, i: int) -> Array:
+        """(6e,) displacement of the end effectors from the pose of a model."""
         away = spatial.inverse(self.model.models[i].end_effector_poses) @ self.tips[0]
         xi: Array = spatial.log(away).ravel()
         return xi
@@ -424,7 +482,7 @@ class BlendedMotion:
 
     def set_targets(self, targets: dict[str, float]) -> None:
         self._targets = dict(targets)
-        self._push_targets(range(len(self._turns)))
+        self._push_targets(range(len(self._increments)))
 
     def _push_targets(self, which: Iterable[int]) -> None:
         for i in which:
@@ -440,12 +498,13 @@ class BlendedMotion:
                 links += change * twists
                 turns += change * increments
             self.core.set_offsets(i, tips, links)
-            self._turns[i], self._homes[i] = turns, model.end_effector_poses @ spatial.exp(tips.reshape(-1, 6))
-            self._bound(i)
+            self._increments[i] = turns
+            self._sample_poses[i] = model.end_effector_poses @ spatial.exp(tips.reshape(-1, 6))
+            self._set_bounded_coordinates(i)
 
     @property
     def displacement(self) -> Array:
-        return self._own(0)
+        return self._displacement_from(0)
 
     @property
     def reach(self) -> float:
@@ -453,7 +512,7 @@ class BlendedMotion:
 
     @property
     def velocities(self) -> Array:
-        """By central differences of the shown poses along the end effectors' velocities."""
+        """(bodies, 6) by central differences of the link poses along the end effectors' velocities."""
         before, time, (tips, speeds) = self.state, self.core.time, self.tips
         small = 1e-6 / max(float(np.abs(speeds / self._lengths.reshape(-1, 6)).max()), 1e-6)
         shown = []
@@ -467,7 +526,7 @@ class BlendedMotion:
 
     @property
     def coordinates(self) -> Array:
-        """The mean of what the models in use say, turns of ball joints by quaternions."""
+        """The weighted mean of the coordinates of the models in use; rotations of ball joints by quaternions."""
         self.core.blend()
         common = spatial.log(spatial.inverse(self.core.means) @ self.tips[0]).ravel()
         weights, models = self.core.weights, self.model.models
@@ -475,9 +534,9 @@ class BlendedMotion:
         asked = {}
         for i in used:
             model = models[i]
-            away = spatial.log(spatial.inverse(self._homes[i]) @ self.tips[0]).ravel()
-            half = 0.5 * (away + common)
-            asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._turns[i])
+            away = spatial.log(spatial.inverse(self._sample_poses[i]) @ self.tips[0]).ravel()
+            half = away if self.model.scheme == "published" else 0.5 * (away + common)
+            asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._increments[i])
         q: Array = sum(weights[i] * asked[i] for i in used)
         start = 0
         for joint in self.model.mechanism.joints:

@@ -1,8 +1,8 @@
-"""Eigenstructure of many matrices, matched once: what algorithm 3 of the FORK-1S paper blends at run time.
+"""Eigenstructure of many symmetric matrices, matched once; algorithm 3 of the FORK-1S paper averages it at run time.
 
-Each symmetric matrix is kept as Q S Q^T, with orthonormal columns in Q and S diagonal but for groups of nearly repeated
-eigenvalues, where directions mean nothing and the frame is turned to that of its neighbours instead. Columns of the
-same place in two frames belong together. Inadmissible directions leave their columns and S zero.
+Each matrix is stored as Q S Q^T with orthonormal columns in Q. S is diagonal except for groups of nearly repeated
+eigenvalues: single directions are arbitrary there, and the group is rotated to match its neighbours. Columns of the
+same index belong together in all frames. Inadmissible directions have zero columns in Q and zeros in S.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from supple.mechanism.record import Array
 
 REPEATED = 1.1
 """Neighbouring eigenvalues within this ratio form one group."""
-NOTHING = 1e-11
-"""Eigenvalues below this share of the largest are zero."""
+ZERO = 1e-11
+"""Eigenvalues below this fraction of the largest are zero."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Eigenframe:
 
 
 def eigenframe(matrix: Array, neighbours: Sequence[Eigenframe] = ()) -> Eigenframe:
-    """The eigenframe of a matrix (n, n), with its columns in the order, signs and (in groups) directions of those of
-    its neighbours, the nearest first: each column is matched with that of the nearest that has it."""
+    """Decomposes a matrix (n, n). Order, signs and (in groups) directions of the columns follow the neighbours, given
+    nearest first: each column is matched with that of the nearest neighbour that has it."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = int((values > NOTHING * values[0]).sum())
+    rank = int((values > ZERO * values[0]).sum())
     like = np.zeros_like(vectors)
     for other in reversed(neighbours):
         there = np.diag(other.core) > 0
         like[:, there] = other.frame[:, there]
     groups = _groups(values[:rank])
-    order = _assigned(vectors[:, :rank], groups, like)
+    order = _matched_columns(vectors[:, :rank], groups, like)
     frame, core = np.zeros_like(vectors), np.zeros_like(vectors)
     for group in groups:
-        at = [order[i] for i in group]  # the columns that these directions take
+        at = [order[i] for i in group]  # columns of these directions
         own = vectors[:, group]
         left, _, right = np.linalg.svd(own.T @ like[:, at])
         turn = left @ right
@@ -54,7 +54,7 @@ def eigenframe(matrix: Array, neighbours: Sequence[Eigenframe] = ()) -> Eigenfra
 
 
 def _groups(values: Array) -> list[list[int]]:
-    """Places of descending eigenvalues, nearly repeated ones together."""
+    """Indices of descending eigenvalues; nearly repeated ones form one group."""
     groups: list[list[int]] = []
     for i, value in enumerate(values):
         if i and values[i - 1] <= REPEATED * value:
@@ -64,12 +64,12 @@ def _groups(values: Array) -> list[list[int]]:
     return groups
 
 
-def _assigned(vectors: Array, groups: list[list[int]], frame: Array) -> list[int]:
-    """Column of `frame` for each vector, one to one, so that the squared cosines add up to the most; a vector in a
-    group counts by its group's share of the column."""
+def _matched_columns(vectors: Array, groups: list[list[int]], frame: Array) -> list[int]:
+    """Index of a column of `frame` for each vector, one to one, with the largest sum of squared cosines. All vectors of
+    a group have the mean squared cosine of the group."""
     from scipy.optimize import linear_sum_assignment
 
-    shares = (vectors.T @ frame) ** 2
+    cosines = (vectors.T @ frame) ** 2
     for group in groups:
-        shares[group] = shares[group].sum(axis=0) / len(group)
-    return [int(i) for i in linear_sum_assignment(-shares)[1]]
+        cosines[group] = cosines[group].sum(axis=0) / len(group)
+    return [int(i) for i in linear_sum_assignment(-cosines)[1]]

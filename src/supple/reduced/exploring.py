@@ -1,9 +1,10 @@
-"""Finds linearisation points by itself: pulls the mechanism about with the engine and adds models where the blend errs.
+"""Chooses linearisation points: the engine pulls the mechanism, and models are added where the blend errs.
 
-The range is that of wrenches: directions are drawn at random in the space of wrenches on the end effectors, where soft
-directions move much and stiff ones little, and the load grows until the end effectors have moved by `reach`.
-Every equilibrium on the way is a point to be met. Those that the blend misses become models, until all are within
-`max_error`; then fresh points decide whether that was enough, and join the others if not.
+The range is given in wrenches. Directions are drawn at random in the space of wrenches on the end effectors, in
+proportion to how far they move them, and the load grows until the end effectors have moved by `reach`. Every
+equilibrium along a direction is a point to be met. Points where the blend's error exceeds `max_error` become models,
+until all are within the bound. Then new points test the result; if too many exceed the bound, they join the others
+and the search continues.
 """
 
 from __future__ import annotations
@@ -32,41 +33,41 @@ from supple.reduced.joints import separation
 from supple.reduced.model import ReducedModel
 
 WITHIN = 0.97
-"""Share of fresh points within the error that ends the search."""
+"""The search ends when this fraction of new points is within the error."""
 FIRST, FRESH = 48, 96
-"""Directions pulled at first, and for each look at fresh points."""
+"""Number of directions at the start, and of new directions in each test."""
 BATCH = 16
-"""Models made before the errors are looked at again."""
-AWAY = 1e6
-"""rad or m, of limits that are out of the way."""
+"""Models made before the errors are computed again."""
+FAR_LIMIT = 1e6
+"""rad or m, of limits that are never reached."""
 TRIES = 7
-"""Equilibria looked for in each direction."""
+"""Equilibria tried in each direction."""
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """How well a collection meets points that were not used to make it."""
+    """Errors of a collection at points that were not used to make it."""
 
     max_error: float
-    """The bound asked for: tip's position error over the radius, and separation."""
+    """The requested bound on the position error of end effectors over the radius, and on the separation."""
     reach: float
     """Largest relative displacement of an end effector."""
     within: float
-    """Share of the fresh points within the bound."""
+    """Fraction of the new points within the bound."""
     before: Array
-    """(points,) error of a single model at rest, at the fresh points."""
+    """(points,) error of one model at the reference pose, at the new points."""
     after: Array
     """(points,) error of the collection."""
     displacements: Array
-    """(points,) relative displacements of the fresh points."""
+    """(points,) relative displacements of the new points."""
     models: int
     pulled: int
-    """Equilibria that the engine solved."""
+    """Number of equilibria that the engine computed."""
     seconds: float
 
     @property
     def met(self) -> bool:
-        """Whether at least 95 % of the fresh points are within the bound."""
+        """Whether at least 95 % of the new points are within the bound."""
         return self.within >= 0.95
 
     def __repr__(self) -> str:
@@ -80,7 +81,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Point:
-    """A mechanism pulled to an equilibrium, and where its end effectors are then."""
+    """An equilibrium of the mechanism under wrenches on its end effectors."""
 
     wrenches: Array
     """(e, 6) in world axes."""
@@ -103,29 +104,35 @@ def explore(
     checkpoint: str | PathLike[str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> BlendedModel:
-    """A blended model of a mechanism within `max_error` for (nearly) all loads up to a relative displacement `reach`.
+    """Makes a blended model within `max_error` for at least 95 % of loads up to a relative displacement `reach`.
 
-    `max_error` bounds both the end effectors' position error over the radius and the separation of the joints. Limits
-    of joints are left out: reduced models have none, a `World` keeps them.
-    At most `budget` models are made; if the bound needs more, a `RangeWarning` says what was reached. What was found
-    is in `exploration` of the result. The work is spread over `executor` (any of `concurrent.futures`; by default one
-    process a core) and does not depend on it. `checkpoint` names a file that the collection is saved to
-    as it grows; a search that was broken off goes on from there. `progress` is called with a fraction; without it
-    a bar appears when the search takes longer than two seconds.
+    Args:
+        mech: the mechanism. Joint limits are ignored: reduced models have none, a `World` enforces them.
+        end_effectors: names of bodies or sites.
+        max_error: bound on the position error of the end effectors over the radius, and on the separation.
+        reach: largest relative displacement of an end effector.
+        budget: largest number of models. If the bound needs more, a `RangeWarning` states the error reached.
+        executor: any executor of `concurrent.futures`; by default one process per core. It does not change the result.
+        seed: of the random directions.
+        checkpoint: file to which the collection is saved as it grows. The same call continues from it.
+        progress: called with the fraction done. Without it, a progress bar appears after two seconds.
+
+    Returns:
+        The blended model. Its `exploration` contains the errors at points that were not used to make it.
     """
-    names = _checked(mech, end_effectors, max_error, reach, budget, seed)
+    names = _check_arguments(mech, end_effectors, max_error, reach, budget, seed)
     started = time.perf_counter()
-    with _workers(executor) as pool, progress_callback(f"exploring '{mech.name}'", progress) as tell:
+    with _executor_or_processes(executor) as pool, progress_callback(f"exploring '{mech.name}'", progress) as tell:
         search = _Search(mech, names, max_error, reach, pool, seed, checkpoint)
-        search.pull(FIRST)
+        search.add_directions(FIRST)
         while True:
             search.refine(budget, tell)
-            fresh = search.draw(FRESH)
+            fresh = search.draw_test_points(FRESH)
             errors = search.errors(fresh)
             within = float((errors <= max_error).mean())
             if within >= WITHIN or len(search.many.models) >= budget:
                 break
-            search.take(fresh, errors)
+            search.add_points(fresh, errors)
         tell(1.0)
     many = search.many
     many.exploration = Exploration(
@@ -152,7 +159,7 @@ def explore(
 
 
 class _Search:
-    """Points pulled to so far, and the collection that is to meet them."""
+    """The points found so far and the collection that must meet them."""
 
     def __init__(
         self, mech: Mechanism, names: list[str], max_error: float, reach: float, pool: Executor, seed: int,
@@ -161,25 +168,27 @@ class _Search:
         self.mech, self.names, self.max_error, self.reach = mech, names, max_error, reach
         self.pool, self.seed, self.checkpoint = pool, seed, checkpoint
         self.radius = mech.radius or 1.0
-        self.open = _open(mech)
-        self.rest = reduce(self.open, names, at=equilibrium(self.open))
+        self.unlimited = _without_limits(mech)
+        self.rest = reduce(self.unlimited, names, at=equilibrium(self.unlimited))
         self.pulled, self.drawn = 1, 0
         self.points: list[Point] = []
-        self.found = np.zeros(0)
+        self.point_errors = np.zeros(0)
         """Errors of the points."""
-        self.made: set[int] = set()
+        self.used_points: set[int] = set()
         """Points that have become models."""
         if checkpoint is not None and exists(checkpoint):
             self.many = BlendedModel.load(checkpoint)
             if self.many.mechanism != mech or list(self.many.end_effectors) != names:
                 raise MechanismError(f"{checkpoint} holds models of another mechanism or of other end effectors")
         else:
-            self.many = blend([_rebound_model(self.rest, mech)])
+            self.many = blend([_model_with_mechanism(self.rest, mech)])
         self.motion = BlendedMotion(self.many, 1.0, 1)
 
     def _directions(self, count: int) -> list[Array]:
-        """(e, 6) each, in world axes: wrenches of all end effectors and of one of them, by turns. They are spread like
-        the square root of the compliance at rest: what moves nothing is left out, what moves little counts little."""
+        """Random wrenches (e, 6) in world axes, alternately on all end effectors and on one of them.
+
+        Their covariance is the compliance at the reference pose: directions that move nothing are never drawn.
+        """
         e = len(self.names)
         lengths = np.tile([self.radius] * 3 + [1.0] * 3, e)
         values, vectors = np.linalg.eigh(self.rest.compliance / np.outer(lengths, lengths))
@@ -199,16 +208,16 @@ class _Search:
         first = np.random.default_rng([self.seed, 3, self.drawn]).uniform(0.05, 0.95, size=count)
         jobs = [_Ray(self.rest, direction, self.reach, share) for direction, share in
                 zip(self._directions(count), first.tolist(), strict=True)]  # fmt: skip
-        rays = [[self._ours(point) for point in ray] for ray in self.pool.map(_pull, jobs)]
+        rays = [[self._with_own_mechanism(point) for point in ray] for ray in self.pool.map(_equilibria_along, jobs)]
         self.pulled += sum(len(ray) for ray in rays)
         return [ray for ray in rays if ray]
 
-    def _ours(self, point: Point) -> Point:
-        """A worker's point with our mechanism instead of the worker's copy."""
-        return replace(point, equilibrium=_rebound(point.equilibrium, self.open))
+    def _with_own_mechanism(self, point: Point) -> Point:
+        """The point with this process's mechanism instead of the worker's copy."""
+        return replace(point, equilibrium=_equilibrium_with_mechanism(point.equilibrium, self.unlimited))
 
-    def pull(self, count: int) -> None:
-        """Points in new directions."""
+    def add_directions(self, count: int) -> None:
+        """Adds the equilibria along new random directions."""
         new = [point for ray in self._rays(count) for point in ray]
         if not new:
             raise ConvergenceError(
@@ -216,20 +225,20 @@ class _Search:
                 "check its springs with supple.equilibrium"
             )
         self.points += new
-        self.found = np.concatenate([self.found, self.errors(new)])
+        self.point_errors = np.concatenate([self.point_errors, self.errors(new)])
 
-    def draw(self, count: int) -> list[Point]:
-        """One point of each of so many new directions."""
+    def draw_test_points(self, count: int) -> list[Point]:
+        """Returns one point of each of `count` new directions."""
         rng = np.random.default_rng([self.seed, 1, self.drawn])
         return [ray[int(rng.integers(len(ray)))] for ray in self._rays(count)]
 
-    def take(self, points: list[Point], errors: Array) -> None:
-        """Adds points that were looked at."""
+    def add_points(self, points: list[Point], errors: Array) -> None:
+        """Adds points with known errors."""
         self.points += points
-        self.found = np.concatenate([self.found, errors])
+        self.point_errors = np.concatenate([self.point_errors, errors])
 
     def errors(self, points: list[Point], many: BlendedModel | None = None) -> Array:
-        """(points,) the larger of position error and separation, with the wrenches of each point acting."""
+        """(points,) the larger of position error and separation of the blend under the wrenches of each point."""
         motion = self.motion if many is None else BlendedMotion(many, 1.0, 1)
         return np.array([self._error(motion, point) for point in points])
 
@@ -245,26 +254,28 @@ class _Search:
         return error if np.isfinite(error) else np.inf
 
     def refine(self, budget: int, tell: Callable[[float], None]) -> None:
-        """Makes models of points beyond the error until all are within it."""
+        """Makes models of points that exceed the error until none does or the budget is spent."""
         while len(self.many.models) < budget:
-            chosen = self._chosen(budget - len(self.many.models))
+            chosen = self._points_for_models(budget - len(self.many.models))
             if not chosen:
                 return
             jobs = [(self.points[i].equilibrium, self.names) for i in chosen]
-            for i, model in zip(chosen, self.pool.map(_linearise, jobs), strict=True):
-                self.many.add(_rebound_model(replace(model, at=self.points[i].equilibrium), self.mech))
-                self.made.add(i)
+            for i, model in zip(chosen, self.pool.map(_reduce_job, jobs), strict=True):
+                self.many.add(_model_with_mechanism(replace(model, at=self.points[i].equilibrium), self.mech))
+                self.used_points.add(i)
             if self.checkpoint is not None:
                 self.many.save(self.checkpoint)
-            beyond = np.flatnonzero(self.found > self.max_error)
-            self.found[beyond] = self.errors([self.points[i] for i in beyond])
-            within = float((self.found <= self.max_error).mean())
+            beyond = np.flatnonzero(self.point_errors > self.max_error)
+            self.point_errors[beyond] = self.errors([self.points[i] for i in beyond])
+            within = float((self.point_errors <= self.max_error).mean())
             tell(min(0.99, max(len(self.many.models) / budget, within**8)))
 
-    def _chosen(self, most: int) -> list[int]:
-        """Points beyond the error, at random, none close to another or to a model. (The worst ones first would be the
-        mechanism about to buckle, whose models hold for the smallest range.)"""
-        beyond = [i for i in np.flatnonzero(self.found > self.max_error) if i not in self.made]
+    def _points_for_models(self, most: int) -> list[int]:
+        """Random points that exceed the error, none close to another or to a model.
+
+        Choosing the worst ones first would favour states near buckling, whose models have the smallest range.
+        """
+        beyond = [i for i in np.flatnonzero(self.point_errors > self.max_error) if i not in self.used_points]
         np.random.default_rng([self.seed, 2, len(self.many.models)]).shuffle(beyond)
         chosen: list[int] = []
         for i in beyond[: max(4, len(beyond) // 2)]:
@@ -290,11 +301,11 @@ class _Ray:
     direction: Array
     reach: float
     first: float
-    """Share of the reach that the first load would move it by, were it linear."""
+    """Fraction of the reach by which the first load would move a linear mechanism."""
 
 
-def _pull(ray: _Ray) -> list[Point]:
-    """Equilibria along a direction of the load, up to the reach (run by a worker)."""
+def _equilibria_along(ray: _Ray) -> list[Point]:
+    """Equilibria along a direction of the load, up to the reach. Runs in a worker."""
     model, mech = ray.rest, ray.rest.mechanism
     radius = mech.radius or 1.0
     lengths = np.array([radius] * 3 + [1.0] * 3)
@@ -329,35 +340,35 @@ def _pull(ray: _Ray) -> list[Point]:
     return points
 
 
-def _rebound(found: Equilibrium, mech: Mechanism) -> Equilibrium:
-    """An equilibrium of an equal mechanism as one of this very mechanism."""
+def _equilibrium_with_mechanism(found: Equilibrium, mech: Mechanism) -> Equilibrium:
+    """The same equilibrium with another, equal mechanism object."""
     return replace(found, mechanism=mech, poses=Poses(mech, found.poses.array))
 
 
-def _rebound_model(model: ReducedModel, mech: Mechanism) -> ReducedModel:
-    """A model of an equal mechanism as one of this very mechanism."""
-    at = None if model.at is None else _rebound(model.at, mech)
+def _model_with_mechanism(model: ReducedModel, mech: Mechanism) -> ReducedModel:
+    """The same model with another, equal mechanism object."""
+    at = None if model.at is None else _equilibrium_with_mechanism(model.at, mech)
     return replace(model, mechanism=mech, rest_poses=Poses(mech, model.rest_poses.array), at=at)
 
 
-def _open(mech: Mechanism) -> Mechanism:
-    """The mechanism with its limits out of the way. (They are still there, so that states of one fit the other.)"""
+def _without_limits(mech: Mechanism) -> Mechanism:
+    """The mechanism with limits that are never reached. They still exist, so that states fit both mechanisms."""
 
     def moved(limits: Array) -> Array:
-        return np.where(np.isfinite(limits), [-AWAY, AWAY], limits)
+        return np.where(np.isfinite(limits), [-FAR_LIMIT, FAR_LIMIT], limits)
 
     joints = tuple(replace(joint, limits=moved(joint.limits)) for joint in mech.joints)
     couplings = tuple(replace(coupling, limits=moved(coupling.limits)) for coupling in mech.couplings)
     return replace(mech, joints=joints, couplings=couplings)
 
 
-def _linearise(job: tuple[Equilibrium, list[str]]) -> ReducedModel:
+def _reduce_job(job: tuple[Equilibrium, list[str]]) -> ReducedModel:
     at, names = job
     return reduce(at.mechanism, names, at=at)
 
 
 @contextmanager
-def _workers(executor: Executor | None) -> Iterator[Executor]:
+def _executor_or_processes(executor: Executor | None) -> Iterator[Executor]:
     if executor is not None:
         yield executor
         return
@@ -365,7 +376,7 @@ def _workers(executor: Executor | None) -> Iterator[Executor]:
         yield own
 
 
-def _checked(
+def _check_arguments(
     mech: Mechanism, end_effectors: Sequence[str] | str, max_error: float, reach: float, budget: int, seed: int
 ) -> list[str]:
     check_mechanism(mech)

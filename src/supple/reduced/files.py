@@ -46,7 +46,8 @@ def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
         header, own = _packed(model)
         headers.append(header)
         arrays |= {f"{i}/{name}": each for name, each in own.items()}
-    text = {"format": COLLECTION, "version": VERSION, "power": many.power, "support": many.support, "models": headers}
+    options = {"power": many.power, "support": many.support, "scheme": many.scheme}
+    text = {"format": COLLECTION, "version": VERSION, **options, "models": headers}
     write(path, text, many.mechanism, arrays)
 
 
@@ -94,7 +95,8 @@ def load_blended(path: str | PathLike[str]) -> BlendedModel:
             start = f"{i}/"
             parts = {name.removeprefix(start): each for name, each in arrays.items() if name.startswith(start)}
             models.append(_model(mech, own, parts))
-        return blend(models, power=header["power"], support=header["support"])
+        scheme = header.get("scheme", "corrected")  # files of earlier versions have none
+        return blend(models, power=header["power"], support=header["support"], scheme=scheme)
 
 
 @contextmanager

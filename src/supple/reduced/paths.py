@@ -1,6 +1,6 @@
-"""Bodies and joints as a directed acyclic graph from the world outwards, for the recursion.
+"""Bodies and joints as a directed acyclic graph from the world outwards, used by the recursion.
 
-Bodies and joints are indices, the world is -1: lists over bodies have a last entry for the world.
+Bodies and joints are given by index. The world is -1: lists over bodies have a last entry for the world.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from supple.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class Paths:
-    """Which way every joint leads, and what all paths to a body have in common."""
+    """Direction of every joint, and the dominator tree: bodies that every path from the world to a body passes."""
 
     parent: list[int]
     """(joints,) the body on the inner side of each joint."""
@@ -22,11 +22,11 @@ class Paths:
     into: list[list[int]]
     """(bodies,) the joints that carry each body; several where branches merge."""
     order: list[int]
-    """Bodies, each after all that carry it."""
+    """Bodies in topological order: each after the bodies that carry it."""
     dominator: list[int]
     """(bodies + 1,) the nearest other body that every path from the world to a body passes."""
     depth: list[int]
-    """(bodies + 1,) how many dominators a body has."""
+    """(bodies + 1,) number of dominators of a body."""
 
     def upwards(self, body: int, top: int = -1) -> Iterator[int]:
         """A body and its dominators, the nearest first, below `top`."""
@@ -39,7 +39,7 @@ class Paths:
         return _meet(self.dominator, self.depth, a, b)
 
     def ancestors(self, body: int, top: int = -1) -> set[int]:
-        """Everything that carries a body, below its dominator `top`."""
+        """All bodies on paths from the dominator `top` to a body, without both."""
         found: set[int] = set()
         stack = [body]
         while stack:
@@ -49,18 +49,18 @@ class Paths:
         return found
 
     def inside(self, body: int) -> set[int]:
-        """The branches that merge in a body: what lies between it and its dominator."""
+        """The bodies of the branches that merge in a body: those between it and its dominator."""
         return self.ancestors(body, self.dominator[body])
 
-    def overlooks(self, body: int, ends: Iterable[int]) -> list[int]:
-        """Those of `ends` that stand on the branches that merge in a body without standing on the body itself."""
+    def ends_that_ignore_merge(self, body: int, ends: Iterable[int]) -> list[int]:
+        """Those of `ends` that are carried by the branches that merge in a body, but not by the body itself."""
         branches = self.inside(body)
         return [e for e in ends if branches & (self.ancestors(e) | {e}) and body not in self.upwards(e)]
 
 
 def paths(mech: Mechanism, ends: Sequence[int]) -> Paths:
-    """Joints of the spanning tree lead away from the world. A joint that closes a loop leads from its parent to its
-    child as described, unless that makes a cycle or, of the bodies `ends`, the other way round overlooks fewer."""
+    """Directs all joints. Joints of the spanning tree lead away from the world. A joint that closes a loop leads from
+    its parent to its child, unless that makes a cycle or fewer of the bodies `ends` ignore the merge otherwise."""
     topology = mech.topology
     edges = {int(topology.joint[b]): (int(topology.parent[b]), b) for b in topology.order}
     current = _connect(mech, edges)
@@ -68,7 +68,7 @@ def paths(mech: Mechanism, ends: Sequence[int]) -> Paths:
         described = mech.body_index(mech.joints[j].parent), mech.body_index(mech.joints[j].child)
         ways = [way for way in (described, described[::-1]) if way[1] >= 0 and not _reaches(current, *way[::-1])]
         choices = [_connect(mech, edges | {j: way}) for way in ways]
-        best = min(range(len(ways)), key=lambda i: _harm(choices[i], ways[i][1], ends))
+        best = min(range(len(ways)), key=lambda i: _ignored_merges(choices[i], ways[i][1], ends))
         edges[j], current = ways[best], choices[best]
     return current
 
@@ -77,14 +77,14 @@ def _reaches(graph: Paths, start: int, end: int) -> bool:
     return end >= 0 and start in graph.ancestors(end)
 
 
-def _harm(graph: Paths, merged: int, ends: Sequence[int]) -> tuple[int, int]:
-    """How many ends lie inside the loop that is closed at a body, and how many overlook that it is closed."""
+def _ignored_merges(graph: Paths, merged: int, ends: Sequence[int]) -> tuple[int, int]:
+    """Number of ends inside the loop that is closed at a body, and of ends that ignore its closure."""
     inside = graph.inside(merged)
-    return sum(e in inside for e in ends), len(graph.overlooks(merged, ends))
+    return sum(e in inside for e in ends), len(graph.ends_that_ignore_merge(merged, ends))
 
 
 def _connect(mech: Mechanism, edges: dict[int, tuple[int, int]]) -> Paths:
-    """Orders the bodies; the dominator of each is where all that carry it meet. Loops may still be open."""
+    """Orders the bodies. The dominator of a body is where all bodies that carry it meet. Loops may still be open."""
     count = len(mech.bodies)
     into: list[list[int]] = [[] for _ in range(count)]
     out: list[list[int]] = [[] for _ in range(count + 1)]

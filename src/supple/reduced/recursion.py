@@ -66,7 +66,7 @@ def ignored_merges(mech: Mechanism, end_effectors: Sequence[str]) -> tuple[str, 
     graph = _graph(mech, end_effectors)
     ends = [frame.body for frame in graph.frames]
     merges = [k for k in graph.order if len(graph.into[k]) > 1]
-    return tuple(mech.bodies[k].name for k in merges if graph.overlooks(k, ends))
+    return tuple(mech.bodies[k].name for k in merges if graph.ends_that_ignore_merge(k, ends))
 
 
 # one joint

@@ -1,0 +1,64 @@
+"""Blends of two models next to a model whose stiffness is nearly zero or negative: tests/blend_sweep.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blend_sweep
+import supple
+from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_pull
+
+MOST_BAD, MOST_MOVING = 41, 24
+"""Of the 408 loads of the long test. Measured: 38 too far from the equilibrium or still moving, 21 of them moving.
+It was 46 and 28 when blends averaged the compliance for wrenches that turn with the end effector. The target is none.
+docs/measured/blended.md lists these pulls."""
+
+
+@pytest.mark.parametrize(("name", "direction", "force"), FLEW_OFF)
+def test_a_blend_next_to_a_model_of_nearly_no_stiffness_comes_to_rest(name, direction, force):
+    """These flew off: the compliance for wrenches that turn with the end effector is huge in one of the models."""
+    pull = library_pull(name, direction, force, count=4)
+    rest, second = pull.models
+    smallest = [np.linalg.eigvalsh(m.basis.T @ m.stiffness @ m.basis)[0] for m in (rest, second)]
+    assert smallest[1] < 0.02 * smallest[0]
+    for each in outcomes(pull):
+        assert each.speed < blend_sweep.STILL
+        assert each.blend < 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_arms_and_loops_come_to_rest(seed):
+    pull = random_pull(seed, count=4)
+    if pull is None:
+        pytest.skip("the force moves nothing")
+    for each in outcomes(pull):
+        assert each.speed < blend_sweep.STILL
+        assert each.blend < 0.25
+
+
+@pytest.mark.long
+def test_library_and_random_mechanisms(capsys):
+    """Five loads per pull; `benchmarks/blended.py --only sweep` takes forty."""
+    pulls = [library_pull(*case, count=5) for case in LIBRARY_PULLS]
+    pulls += [random_pull(seed, count=5) for seed in range(50)]
+    found = [outcome for pull in pulls if pull is not None for outcome in outcomes(pull)]
+    bad = [each for each in found if not each.good]
+    moving = [each for each in found if not each.speed < blend_sweep.STILL]
+    with capsys.disabled():
+        print(f"\n{len(bad)} of {len(found)} loads bad, {len(moving)} still moving")
+    assert len(found) > 400
+    assert len(bad) <= MOST_BAD
+    assert len(moving) <= MOST_MOVING
+    assert {each.pull for each in bad}.isdisjoint(f"{name} {way} {force:g} N" for name, way, force in FLEW_OFF)
+
+
+def test_forces_of_fixed_direction_meet_the_engine_at_first_order():
+    """Near a sample, the blend moves under a small change of its load as the engine does."""
+    pull = library_pull("helix", (0, 0, 1), 246.0, count=2)
+    mech, many = pull.models[0].mechanism, supple.blend(pull.models)
+    wrench = np.array([*(1.002 * pull.force), 0, 0, 0])
+    goal = supple.equilibrium(mech, {"tip": wrench}, start=pull.models[1].at).poses["tip"][None]
+    moved = blend_sweep.relative(mech, pull.models[1].end_effector_poses, goal)
+    error, _ = blend_sweep.ended(many, wrench, goal, 400.0)
+    assert error < 0.02 * moved
