@@ -34,7 +34,8 @@ def test_the_bound_holds(mech, seed, measure, power):
     chain.error = 10.0**power
     info = chain.accelerate()
     assert true_error(measure, exact, chain.accelerations, columns) <= info.error_bound * (1 + 1e-9)
-    assert info.error_bound <= chain.error
+    # with every joint computed, what is left is the rounding term, which may exceed a very small error
+    assert info.error_bound <= chain.error or info.computed == len(columns)
 
 
 @few
