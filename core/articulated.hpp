@@ -14,6 +14,9 @@
 //
 // Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
 // eliminated at the node where the ends' paths meet.
+//
+// So far the passes serve time steps of a Simulation. Statics, modes, linear and condensed models, contact responses, and time
+// steps that the passes cannot solve use the sparse factorisation of System.
 #pragma once
 
 #include <memory>

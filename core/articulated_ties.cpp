@@ -240,7 +240,7 @@ void Articulated::eliminate_own(Front& front) {
 
 namespace {
 
-// A -= u part^T, B -= part u^T / ... of the first 6 + m rows, where part and upart become l / d and u / d
+// A -= u l^T / d and B -= l u^T / d for the first 6 + m rows. `part` and `upart` hold l and u, and become l / d and u / d.
 template <int wide>
 void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, double inverse) {
     Eight l[wide], u[wide];
