@@ -190,10 +190,7 @@ bool Articulated::inward(const Step& step) {
         alignas(64) double torques[width], slopes[width];
         store(torques, tau);
         store(slopes, slope);
-        for (int l = 0; l < count; ++l) {
-            torques[l] += extra_torque_[width * b + l];
-            slopes[l] += extra_slope_[width * b + l];
-        }
+        for (int l = 0; l < count; ++l) torques[l] += extra_torque_[width * b + l];
         for (const NodeHandle& each : handles_)
             if (each.node / width == b) {
                 const int l = each.node % width;

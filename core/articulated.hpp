@@ -35,8 +35,6 @@ class Articulated {
 
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
-    // Eight-wide multiply-adds of one inward pass: what its cost is proportional to.
-    long long operations() const { return operations_; }
 
     // Takes over the state and history of a system; h: the step before; `fresh`: the history holds one step only.
     void read(const System& system, const History& history, double h, bool fresh);
@@ -127,7 +125,7 @@ class Articulated {
         std::vector<double> coefficients;
         int row = 0;                                   // multiplier's number
         int system_row = -1, spring = -1;              // in the System
-        double value = 0, past = 0, before = 0, force = 0, slope = 0;
+        double value = 0, past = 0, before = 0;
         double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
         int curve = -1;
         bool equality = false;
@@ -205,7 +203,6 @@ class Articulated {
 
     const System* system_ = nullptr;  // description only
     const char* uncovered_ = "";
-    long long operations_ = 0;
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
     std::vector<int> joined_, body_node_, joint_node_;  // joint_node_: last node of each joint, -1 if it has none
@@ -221,7 +218,7 @@ class Articulated {
     std::vector<Eliminated> eliminated_;
     std::vector<Summed> summed_;
     std::vector<Eight> outward_;
-    std::vector<double> correction_, rho_, rho_kept_, extra_torque_, extra_slope_;
+    std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
@@ -238,7 +235,7 @@ class Articulated {
     std::vector<Front> fronts_;
     std::vector<int> front_of_;
     std::vector<std::vector<LoopEnd>> ends_;   // per node
-    std::vector<double> multiplier_, residual_, tie_step_, softness_, diagonal_, tie_kept_;
+    std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
     std::vector<Eight> node_right_;

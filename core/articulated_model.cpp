@@ -324,7 +324,6 @@ void Articulated::add_ties(const System& s) {
     multiplier_.assign(tie_rows_, 0.0);
     residual_.assign(tie_rows_, 0.0);
     tie_step_.assign(tie_rows_, 0.0);
-    softness_.assign(tie_rows_, 0.0);
     diagonal_.assign(tie_rows_, 0.0);
 }
 
@@ -388,10 +387,8 @@ void Articulated::lay_out_fronts() {
         front.inverse = inverse_size;
         inverse_size += static_cast<std::size_t>(front.own) * front.own;
         front_of_[i] = static_cast<int>(fronts_.size());
-        operations_ += 2 * static_cast<long long>(6 + front.open) * wide * (1 + front.own) + 12 * wide;
         fronts_.push_back(front);
     }
-    operations_ += 24 * static_cast<long long>(n);
     std::vector<int> continued;  // fronts with the rows of their only child's, which go on in the same place
     for (Front& front : fronts_) {
         const int parent = nodes_[front.node].parent;
@@ -469,7 +466,6 @@ void Articulated::lay_out_fronts() {
     correction_.assign(width * blocks_, 0.0);
     rho_.assign(width * blocks_, 0.0);
     extra_torque_.assign(width * blocks_, 0.0);
-    extra_slope_.assign(width * blocks_, 0.0);
     floor_.assign(width * blocks_, 0.0);
     const System& s = *system_;
     for (int i = 0; i < width * blocks_; ++i) {
