@@ -3,20 +3,13 @@
 // world; a body moves by H <- H exp(xi).
 #pragma once
 
-#include <Eigen/Core>
 #include <Eigen/Geometry>
 #include <array>
 #include <cmath>
 
-// For small functions that return matrices by value: the call would cost more than the computation.
-#define SUPPLE_INLINE inline __attribute__((always_inline))
+#include "small.hpp"
 
 namespace supple {
-
-using Vec3 = Eigen::Vector3d;
-using Mat3 = Eigen::Matrix3d;
-using Vec6 = Eigen::Matrix<double, 6, 1>;
-using Mat6 = Eigen::Matrix<double, 6, 6>;
 
 struct Pose {
     Mat3 R = Mat3::Identity();
