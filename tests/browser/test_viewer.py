@@ -76,7 +76,7 @@ def test_ghost_level_of_detail_and_exploring(running):
         visit.press("Add or remove")
         visit.until(lambda: set(session.frame.pulls) == {"tip"}, "the handle to be gone")
         visit.press("Explore")
-        visit.page.get_by_text("fresh points are within an error of").wait_for()
+        visit.page.get_by_text("test points are within an error of").wait_for()
         visit.until(lambda: session.method == "blended", "the models that were found")
         assert visit.errors == []
         visit.close()

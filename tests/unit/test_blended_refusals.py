@@ -55,7 +55,7 @@ def test_other_units_are_suspected():
         b.site("tip", "link", (0.4 * unit, 0, 0))
         return supple.reduce(b.build(), ["tip"])
 
-    with pytest.raises(supple.MechanismError, match=r"it is 1000 times as large: are its units others\?"):
+    with pytest.raises(supple.MechanismError, match=r"it is 1000 times as large: are its units different\?"):
         supple.blend([strut(1.0), strut(1000.0)])
 
 

@@ -76,7 +76,7 @@ def test_a_motor_curve_that_jumps_a_little():
 
 
 def test_a_motor_curve_that_starts_elsewhere():
-    with pytest.raises(supple.MechanismError, match="motor 'drive' starts at 3 but its coordinate stands at 0"):
+    with pytest.raises(supple.MechanismError, match="motor 'drive' starts at 3 but its coordinate is at 0"):
         supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 3.0})
     with pytest.raises(supple.MechanismError, match="no motor named 'engine'"):
         supple.Simulation(driven(), 1e-3, motors={"engine": lambda t: 0.0})
