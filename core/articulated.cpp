@@ -8,8 +8,8 @@
 
 namespace supple {
 
-Pose Articulated::pose(int node) const {
-    const Present& now = present_[node / width];
+Pose Articulated::pose_in(const std::vector<Present>& all, int node) {
+    const Present& now = all[node / width];
     const int l = node % width;
     Pose result;
     for (int c = 0; c < 3; ++c) {
@@ -202,6 +202,9 @@ bool Articulated::inward(const Step& step) {
             }
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const NodeLoad& each : contact_loads_)
+            if (each.node / width == b)
+                lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
         for (const NodeLoad& each : loads_)
             if (each.node / width == b) {
                 const Pose H = pose(each.node);
@@ -292,7 +295,6 @@ bool Articulated::inward(const Step& step) {
                 if (!(flags & chained)) right = none;
                 if (flags & joins) right += summed_[i].A[0];
                 right -= load(lanes.wrench[l]);
-                out.screw = screw;
                 const double rho = torques[l] + sum(screw * right);
                 out.part[6] = out.inverse == 0 ? rho : rho * out.inverse;
                 if (nodes_[i].size == 0) out.part[6] = 0;

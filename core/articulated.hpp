@@ -15,14 +15,16 @@
 // Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
 // eliminated at the node where the ends' paths meet.
 //
-// So far the passes serve time steps of a Simulation. Statics, modes, linear and condensed models, contact responses, and time
-// steps that the passes cannot solve use the sparse factorisation of System.
+// So far the passes serve time steps of a Simulation, alone and in a World with contact. Statics, modes, linear and condensed
+// models, and time steps that the passes cannot solve use the sparse factorisation of System.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "abreast.hpp"
+#include "contact.hpp"
 #include "system.hpp"
 
 namespace supple {
@@ -52,6 +54,16 @@ class Articulated {
     // treatment of the sparse stepper; the state is as before.
     bool step(double h, int order);
     bool limit_changed() const { return limit_changed_; }  // in the last step
+
+    // In a World, one step of backward Euler in two parts: `begin` solves it without contact, `respond` linearises the answer
+    // to impulses there, `finish` solves it with the forces of contacts. See Participant. False: as for `step`.
+    bool begin(double h);
+    Pose frame(int body) const;            // at the start of the step
+    Vec6 free_velocity(int body) const;    // of the step without contact, world axes
+    void limits(std::vector<Limit>& out) const;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
+    bool finish(const std::vector<Touch>& touches, const double* impulses);
+    void abandon();                        // the state is that before `begin`
 
     long long iterations = 0, factorisations = 0;
 
@@ -158,6 +170,11 @@ class Articulated {
     // one step
     template <bool second>
     bool solve(const Step& step);
+    void keep();                                  // what `put_back` returns to
+    template <bool second>
+    bool predict(const Step& step);               // false: the step has no solution
+    template <bool second>
+    bool iterate(const Step& step, bool refactor);  // Newton's method from the present state, with the last factors at first
     void forward();
     template <bool second, bool tangent>
     bool inward(const Step& step);
@@ -185,6 +202,19 @@ class Articulated {
     bool turned_too_far() const;
     void put_back();
     double free_angle(const Loop& loop) const;
+
+    // contact
+    struct ContactRow {  // a wrench at a node (about origin_), or a combination of coordinates, per unit impulse
+        int node = -1;
+        Vec6 wrench = Vec6::Zero();
+        const Combination* of = nullptr;
+        double sign = 1;
+    };
+    bool limit_active() const;
+    double row_multiplier(int system_row) const;
+    double row_value(const Combination& of, const std::vector<Present>& at) const;
+    void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
+    void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
     template <class Self, class Visit>
     static void visit_state(Self& self, Visit visit);
     void freeze_directions();
@@ -197,7 +227,8 @@ class Articulated {
     template <bool second>
     void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
     Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
-    Pose pose(int node) const;
+    static Pose pose_in(const std::vector<Present>& all, int node);
+    Pose pose(int node) const { return pose_in(present_, node); }
     Pose body_pose(int body) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
 
@@ -205,11 +236,11 @@ class Articulated {
     const char* uncovered_ = "";
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
-    std::vector<int> joined_, body_node_, joint_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
     std::vector<char> in_tree_;
     int blocks_ = 0;
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
-    double length_scale_ = 1, h_past_ = 0;
+    double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
     bool fresh_ = true, limit_changed_ = false;
 
     std::vector<Fixed> fixed_;
@@ -242,6 +273,20 @@ class Articulated {
     std::vector<double> tie_right_;
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
     double gap_ = 0, soft_scale_ = 1;
+
+    // a step in a World
+    bool in_step_ = false, finished_ = false;
+    bool factors_hold_ = true;                         // the last factors are those of the step itself
+    Step contact_step_{};
+    std::vector<NodeLoad> contact_loads_;              // of the last step
+    std::vector<Present> started_, factored_;          // poses at the start of the step, and those of the last factors
+    bool keep_factored_ = false;
+    std::vector<double> kept_;                         // everything the step started from
+    std::vector<ContactRow> contact_rows_;
+    std::vector<char> on_path_, on_any_path_;
+    std::vector<std::array<Eight, 6>> right_of_, twist_of_;  // of eight right-hand sides, per node
+    std::vector<std::array<Eight, 3>> rho_of_, turn_of_;     // rho / d, and corrections, per node
+    std::vector<Eight> tie_right_of_, tie_rho_of_, tie_step_of_;
 };
 
 }  // namespace supple

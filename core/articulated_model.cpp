@@ -32,7 +32,9 @@ Articulated::Articulated(const System& system) : system_(&system), length_scale_
     add_nodes(system);
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_fronts();
-    if (!*uncovered_) refresh(system);
+    if (*uncovered_) return;
+    mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
+    refresh(system);
 }
 
 // Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
@@ -232,9 +234,9 @@ void Articulated::add_nodes(const System& s) {
 
 void Articulated::add_ties(const System& s) {
     const int nj = static_cast<int>(s.joints.size());
-    std::vector<int> axis_node(s.axes(), -1);
+    axis_node_.assign(s.axes(), -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-        if (nodes_[i].size == 1) axis_node[nodes_[i].axis] = static_cast<int>(i);
+        if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
     ends_.assign(nodes_.size(), {});
     for (int j = 0; j < nj; ++j) {
         if (in_tree_[j]) continue;
@@ -275,9 +277,9 @@ void Articulated::add_ties(const System& s) {
     auto couple = [&](const Combination& of) {
         Coupling coupling;
         for (std::size_t i = 0; i < of.axes.size(); ++i) {
-            if (axis_node[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
+            if (axis_node_[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
             if (of.coefficients[i] == 0) continue;
-            coupling.nodes.push_back(axis_node[of.axes[i]]);
+            coupling.nodes.push_back(axis_node_[of.axes[i]]);
             coupling.coefficients.push_back(of.coefficients[i]);
         }
         coupling.row = tie_rows_++;
@@ -295,7 +297,7 @@ void Articulated::add_ties(const System& s) {
     for (std::size_t r = 0; r < s.rows.size(); ++r) {
         const Row& row = s.rows[r];
         if (row.stop != 0) uncovered_ = "limits that are springs";
-        const int single = row.of.axes.size() == 1 ? axis_node[row.of.axes[0]] : -1;
+        const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
         const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
         if (row.of.axes.size() > 1 || second_limit) {
             Coupling coupling = couple(row.of);

@@ -90,12 +90,17 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
 template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 
-bool Articulated::step(double h, int order) {
+void Articulated::keep() {
     tie_kept_ = multiplier_;
     rho_kept_ = rho_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
     for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
     limit_changed_ = false;
+    contact_loads_.clear();
+}
+
+bool Articulated::step(double h, int order) {
+    keep();
     if (order == 2) {
         if (solve<true>({h, 1.5, -2.0, 0.5})) return true;
         put_back();
@@ -158,13 +163,18 @@ bool Articulated::turned_too_far() const {
 
 template <bool second>
 bool Articulated::solve(const Step& step) {
-    const System& s = *system_;
-    double mass = 0;
-    for (double m : s.mass) mass += m;
+    if (!predict<second>(step) || !iterate<second>(step, true)) return false;
+    accept<second>(step);
+    return true;
+}
+
+// Where the rates, and their trend, lead. False: a motor is set beyond a limit of its coordinate.
+template <bool second>
+bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
-    soft_scale_ = s.stiffness_scale + mass / std::max(1, s.bodies()) * length_scale_ * length_scale_ * c * c;
+    soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
     origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
-    for (const Lock& lock : locks_) {  // a motor beyond a limit of its coordinate
+    for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
         if (&first != &lock && (first.upper > lock.upper + rounding || first.upper < lock.lower - rounding)) return false;
     }
@@ -177,12 +187,16 @@ bool Articulated::solve(const Step& step) {
     for (BallNode& node : balls_)
         node.q = node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before)))));
     lock_coordinates();
+    return true;
+}
 
+template <bool second>
+bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
-    bool refactor = true;
     for (int k = 0; k < newton_limit; ++k) {
-        forward();
+        if (k > 0 || refactor) forward();
         if (refactor) {
+            if (keep_factored_) factored_ = present_;
             if (!inward<second, true>(step)) return false;
             ++factorisations;
         } else {
@@ -213,12 +227,12 @@ bool Articulated::solve(const Step& step) {
         if (turned_too_far()) return false;
         limit_changed_ = std::any_of(locks_.begin(), locks_.end(), [](const Lock& l) { return l.active != l.active_past; }) ||
                          std::any_of(couplings_.begin(), couplings_.end(), [](const Coupling& x) { return x.active != x.active_past; });
-        if (limit_changed_ && second) return false;
-        accept<second>(step);
-        return true;
+        return !(limit_changed_ && second);
     }
     return false;
 }
+template bool Articulated::predict<false>(const Step&);
+template bool Articulated::iterate<false>(const Step&, bool);
 
 double Articulated::free_angle(const Loop& loop) const {
     const Pose a = pose(loop.end[1].node), b = pose(loop.end[0].node);
@@ -294,12 +308,15 @@ void Articulated::accept(const Step& step) {
     fresh_ = false;
     h_past_ = step.h;
 }
+template void Articulated::accept<false>(const Step&);
 
 // --- in and out -------------------------------------------------------------------------------------------------------
 
 void Articulated::read(const System& s, const History& history, double h, bool fresh) {
     fresh_ = fresh;
     h_past_ = h;
+    in_step_ = false;
+    contact_loads_.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].size != 1) continue;
         const int l = static_cast<int>(i % width), a = nodes_[i].axis;
@@ -450,6 +467,7 @@ void Articulated::write(System& s, History& history) const {
         auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
         add(i, vector(past.centre), vector(past.wrench), vector(past.wrench + 3));
     }
+    for (const NodeLoad& load : contact_loads_) add(load.node, pose(load.node).act(load.point), load.force, load.torque);
     for (const NodeLoad& load : loads_) {
         const Pose H = pose(load.node);
         add(load.node, H.act(load.point), load.world ? load.force : Vec3(H.R * load.force), load.world ? load.torque : Vec3(H.R * load.torque));
@@ -550,6 +568,8 @@ void Articulated::save(std::vector<double>& flat) const {
 }
 
 void Articulated::restore(const double* flat) {
+    in_step_ = false;
+    contact_loads_.clear();
     visit_state(*this, [&](double* to, int count) {
         std::copy_n(flat, count, to);
         flat += count;

@@ -350,7 +350,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     if (size == 1) {
         Eliminated& out = eliminated_[i];
         const Eight screw = load(lanes.screw[l]);
-        out.screw = screw;
+        if (tangent) out.screw = screw;
         Eight *part = &numbers_[front->part], *upart = &numbers_[front->upart];
         if (tangent) {
             const double* sv = lanes.screw[l];
@@ -389,13 +389,11 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Eight *parts = front ? &numbers_[node.parts] : nullptr, *uparts = front ? &numbers_[node.uparts] : nullptr;
         const int chunks = wide - 1;
         Vec3 rho = tau;
+        Eight screw[3];
         for (int k = 0; k < 3; ++k) {
             const Vec3 axis = H.R.col(k), v = at.cross(axis);
-            for (int r = 0; r < 3; ++r) {
-                node.screw[k][r] = v[r];
-                node.screw[k][3 + r] = axis[r];
-            }
-            node.screw[k][6] = node.screw[k][7] = 0;
+            screw[k] = {v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
+            if (tangent) node.screw[k] = screw[k];
         }
         if (tangent) {
             const Vec3 F(carried[0], carried[1], carried[2]), M(carried[3], carried[4], carried[5]);
@@ -463,7 +461,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 }
             }
         } else {
-            for (int k = 0; k < 3; ++k) rho[k] += sum(node.screw[k] * R[0]);
+            for (int k = 0; k < 3; ++k) rho[k] += sum(screw[k] * R[0]);
             const Vec3 by = node.inverse * rho;
             for (int k = 0; k < 3; ++k) {
                 node.part[k][6] = by[k];

@@ -42,16 +42,24 @@ void Stepper::restore(const double* flat) {
     passes_->restore(flat + 3);
 }
 
-// False: the step is left to the fronts.
-bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+bool Stepper::prepare_passes(bool new_targets) {
     if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
     if (!current_) passes_->read(system_, history, h_, fresh);
     current_ = true;
-    set_targets(driven, targets);
-    if (!refreshed_ || !driven.empty()) passes_->refresh(system_);
+    if (!refreshed_ || new_targets) passes_->refresh(system_);
     refreshed_ = true;
+    return true;
+}
+
+// The next attempts are further and further apart.
+void Stepper::passes_refused() { pause_ = std::min(1 << std::min(refusals_++, 10), 1000); }
+
+// False: the step is left to the fronts.
+bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+    set_targets(driven, targets);
+    if (!prepare_passes(!driven.empty())) return false;
     if (!passes_->step(h_, fresh ? 1 : order_)) {
-        pause_ = std::min(1 << std::min(refusals_++, 10), 1000);
+        passes_refused();
         return false;
     }
     refusals_ = 0;
@@ -267,30 +275,42 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 }
 
 bool Stepper::begin() {
-    sync();
-    changed();
-    keep();
     kept_.finished = false;
+    kept_.ahead = ahead_;
     kept_.targets.clear();
     for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
     fresh = true;
-    if (solve(h_, 1, false)) return true;
+    begun_by_passes_ = prepare_passes(!driven_.empty());
+    if (begun_by_passes_) {
+        if (passes_->begin(h_)) return true;
+        begun_by_passes_ = false;
+        passes_refused();
+    }
+    if (begin_sparse()) return true;
     set_targets(driven_, kept_.targets.data());
     return false;
 }
 
-Pose Stepper::frame(int i) const {
-    if (ahead_) const_cast<Stepper*>(this)->sync();
-    return history.H[i];
+// The step without contact by the fronts.
+bool Stepper::begin_sparse() {
+    sync();
+    changed();
+    refresh();
+    keep();
+    return solve(h_, 1, false);
 }
 
+Pose Stepper::frame(int i) const { return ahead_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+
 Vec6 Stepper::free_velocity(int b) const {
+    if (begun_by_passes_) return passes_->free_velocity(b);
     const Pose &from = history.H[b], &to = system_.state.H[b];
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
 
 void Stepper::limits(std::vector<Limit>& out) const {
+    if (begun_by_passes_) return passes_->limits(out);
     for (std::size_t r = 0; r < system_.rows.size(); ++r) {
         const Row& row = system_.rows[r];
         if (row.equality) continue;
@@ -300,9 +320,11 @@ void Stepper::limits(std::vector<Limit>& out) const {
 }
 
 // A force f moves the points by J K^-1 J^T f with the step's factorised tangent K; as velocities per impulse, over h^2.
-// With limits near, K is that of the step without any, and what they pushed in it is taken off the free velocities.
+// Where limits hold in the step without contact, K is that of the step without any, and what they pushed in it is taken off
+// the free velocities.
 void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                       double* response) {
+    if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
     if (touches.empty()) {  // begin() has kept the limits
@@ -311,7 +333,10 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         return;
     }
     const Step step{h_, 1.0, -1.0, 0.0};
-    if (!limits.empty()) {
+    bool released = false;
+    for (std::size_t r = 0; r < system_.rows.size() && !limits.empty(); ++r)
+        released = released || (!system_.rows[r].equality && system_.active()[r] != 0);
+    if (released) {
         system_.released = true;
         system_.evaluate(true, &step, &history);
         system_.factorise();
@@ -352,7 +377,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         answer(j);
         for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
     }
-    if (limits.empty()) return;
+    if (!released) return;
     for (int j = 3 * k; j < n; ++j) {
         const Limit& limit = limits[j - 3 * k];
         const double pushed = -limit.sign * system_.state.mu[limit.row] * h_;
@@ -362,6 +387,24 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
 }
 
 bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (begun_by_passes_) {
+        begun_by_passes_ = false;
+        if (passes_->finish(touches, impulses)) {
+            refusals_ = 0;
+            kept_.time = time;
+            kept_.finished = true;
+            finished_by_passes_ = ahead_ = true;
+            time += h_;
+            next_ += driven_.size();
+            return true;
+        }
+        passes_refused();
+        if (!begin_sparse()) {
+            set_targets(driven_, kept_.targets.data());
+            return false;
+        }
+    }
+    finished_by_passes_ = false;
     const std::size_t before = system_.loads.size();
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h_;
@@ -384,13 +427,21 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
 }
 
 void Stepper::abandon() {
+    const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
     if (kept_.finished) {
-        history = kept_.history;
+        if (!by_passes) history = kept_.history;
         time = kept_.time;
         next_ -= driven_.size();
     }
     set_targets(driven_, kept_.targets.data());
-    put_back();
+    if (by_passes) {
+        passes_->abandon();
+        ahead_ = kept_.ahead;
+        refresh();
+    } else {
+        put_back();
+    }
+    begun_by_passes_ = kept_.finished = false;
 }
 
 double Stepper::energy() const {
