@@ -188,9 +188,9 @@ bool Articulated::inward(const Step& step) {
 
         const int count = std::min(width, n - width * b);
         alignas(64) double torques[width], slopes[width];
+        tau += load(&extra_torque_[width * b]);
         store(torques, tau);
         store(slopes, slope);
-        for (int l = 0; l < count; ++l) torques[l] += extra_torque_[width * b + l];
         for (const NodeHandle& each : handles_)
             if (each.node / width == b) {
                 const int l = each.node % width;
@@ -229,7 +229,7 @@ bool Articulated::inward(const Step& step) {
         const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
-        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}));
+        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
 
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
@@ -259,8 +259,7 @@ bool Articulated::inward(const Step& step) {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
                     const Eight u = combined(sv, B, half);
-                    Eight lft = combined(sv, A, half);
-                    lft[6] += torques[l];
+                    const Eight lft = combined(sv, A, half);
                     const double d = sum(screw * u) + slopes[l];
                     if (!(d > 0)) sound = false;
                     alignas(64) double uv[width], lv[width];

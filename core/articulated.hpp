@@ -163,6 +163,7 @@ class Articulated {
     // building
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
+    void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
     void add_ties(const System& system);
     void lay_out_fronts();
@@ -173,8 +174,10 @@ class Articulated {
     void keep();                                  // what `put_back` returns to
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
+    // Newton's method from the present state, with the last factors at first unless `refactor`. `keep_factors`: new factors
+    // only where it hardly converges, not where they would save time.
     template <bool second>
-    bool iterate(const Step& step, bool refactor);  // Newton's method from the present state, with the last factors at first
+    bool iterate(const Step& step, bool refactor, bool keep_factors = false);
     void forward();
     template <bool second, bool tangent>
     bool inward(const Step& step);
@@ -192,8 +195,8 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
-    // With the last factors: multipliers' corrections for right-hand sides `tie` of the ties' rows alone.
-    void solve_ties(const std::vector<double>& tie);
+    // With the last factors: multipliers' corrections for right-hand sides of the ties' rows alone, in tie_right_.
+    void solve_ties();
     void remove_redundant();
     template <bool second>
     void accept(const Step& step);
@@ -237,7 +240,7 @@ class Articulated {
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
-    std::vector<char> in_tree_;
+    std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
     double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
@@ -270,17 +273,18 @@ class Articulated {
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
     std::vector<Eight> node_right_;
-    std::vector<double> tie_right_;
+    std::vector<double> tie_right_, rho_before_ties_;
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
     double gap_ = 0, soft_scale_ = 1;
 
     // a step in a World
     bool in_step_ = false, finished_ = false;
-    bool factors_hold_ = true;                         // the last factors are those of the step itself
+    bool factors_hold_ = true;                         // the last factors are those of the predicted state
+    std::vector<Eight> predicted_;                     // coordinates
+    std::vector<Vec3> predicted_balls_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step
     std::vector<Present> started_, factored_;          // poses at the start of the step, and those of the last factors
-    bool keep_factored_ = false;
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
     std::vector<char> on_path_, on_any_path_;

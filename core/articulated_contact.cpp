@@ -15,9 +15,17 @@ bool Articulated::begin(double h) {
     contact_step_ = {h, 1.0, -1.0, 0.0};
     fresh_ = true;
     finished_ = false;
-    in_step_ = keep_factored_ = factors_hold_ = true;
-    const bool solved = predict<false>(contact_step_) && iterate<false>(contact_step_, true);
-    keep_factored_ = false;
+    in_step_ = true;
+    bool solved = predict<false>(contact_step_);
+    if (solved) {
+        predicted_.resize(blocks_);
+        for (int b = 0; b < blocks_; ++b) predicted_[b] = present_[b].q;
+        predicted_balls_.clear();
+        for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
+        const long long before = factorisations;
+        solved = iterate<false>(contact_step_, true, true);
+        factors_hold_ = factorisations == before + 1;
+    }
     if (!solved) abandon();
     return solved;
 }
@@ -273,9 +281,16 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
         const int node = body_node_[touches[i].frame];
         contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), force, Vec3::Zero(), true});
     }
-    if (!contact_loads_.empty() && !iterate<false>(contact_step_, !factors_hold_)) {
-        abandon();
-        return false;
+    if (!contact_loads_.empty()) {
+        // what touches hardly moves: the predicted state, where the factors are exact, is nearer than the step without contact
+        for (int b = 0; b < blocks_; ++b) present_[b].q = predicted_[b];
+        for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].q = predicted_balls_[i];
+        lock_coordinates();
+        forward();
+        if (!iterate<false>(contact_step_, !factors_hold_)) {
+            abandon();
+            return false;
+        }
     }
     accept<false>(contact_step_);
     fresh_ = true;

@@ -27,7 +27,7 @@ struct Articulated::Motion {
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
-// transpose, with -W in lane 6; wrenches W; screws; n/2.
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
@@ -47,9 +47,9 @@ struct Lanes {
     SUPPLE_INLINE void put_screw(const Six& s) {
         put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
     }
-    SUPPLE_INLINE void put_half(const Six& n) {
+    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque) {
         put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
-            0.5 * n.angular.z, every(0.0));
+            0.5 * n.angular.z, torque);
     }
 
     // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t) fixed in world axes but for its inertial part,

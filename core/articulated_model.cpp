@@ -14,21 +14,10 @@ bool is_pure_rotation(const Vec6& twist) {
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
 }
 
-// Axes that a spring, damper, armature, coupling, motor or limit acts on.
-std::vector<char> axes_acted_on(const System& s) {
-    std::vector<char> acted(s.axes(), 0);
-    for (int a = 0; a < s.axes(); ++a)
-        acted[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
-    for (const Spring& spring : s.springs)
-        for (int a : spring.of.axes) acted[a] = 1;
-    for (const Row& row : s.rows)
-        for (int a : row.of.axes) acted[a] = 1;
-    return acted;
-}
-
 }  // namespace
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+    find_axes_acted_on(system);
     add_nodes(system);
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_fronts();
@@ -37,13 +26,21 @@ Articulated::Articulated(const System& system) : system_(&system), length_scale_
     refresh(system);
 }
 
+void Articulated::find_axes_acted_on(const System& s) {
+    acted_on_.assign(s.axes(), 0);
+    for (int a = 0; a < s.axes(); ++a)
+        acted_on_[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
+    for (const Spring& spring : s.springs)
+        for (int a : spring.of.axes) acted_on_[a] = 1;
+    for (const Row& row : s.rows)
+        for (int a : row.of.axes) acted_on_[a] = 1;
+}
+
 // Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
 int Articulated::rows_of(const System& system, int j) const {
     const Joint& joint = system.joints[j];
-    static thread_local std::vector<char> acted;
-    acted = axes_acted_on(system);
     for (int a = joint.first; a < joint.first + joint.count; ++a)
-        if (acted[a]) return 6;
+        if (acted_on_[a]) return 6;
     if (joint.blocks.size() != 1) return 6;
     if (joint.count == 3) return 3;
     return is_pure_rotation(system.twists[joint.first]) ? 5 : 6;

@@ -360,7 +360,6 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
             }
-            part[0][6] += torque;
             const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
             if (!(d > 0)) sound = false;
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
@@ -524,10 +523,9 @@ template bool Articulated::eliminate_general<false, false>(const Step&, int, Lan
 template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 
-void Articulated::solve_ties(const std::vector<double>& tie) {
+void Articulated::solve_ties() {
     const int n = static_cast<int>(nodes_.size());
     node_right_.assign(n, every(0.0));
-    tie_right_ = tie;  // rows that are still open on the way inward
     for (int i = n - 1; i >= 0; --i) {
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int wide = front ? 1 + front->chunks : 1, chunks = wide - 1;
@@ -591,14 +589,14 @@ void Articulated::solve_ties(const std::vector<double>& tie) {
 // place of c' x - soft dmu = 0 leaves the smallest ones.
 void Articulated::remove_redundant() {
     const double soft = regularised / soft_scale_;
-    const std::vector<double> rho = rho_;
-    std::vector<double> right(tie_rows_, 0.0);
+    rho_before_ties_ = rho_;
+    tie_right_.assign(tie_rows_, 0.0);
     for (int r = 0; r < tie_rows_; ++r)
-        if (diagonal_[r] == -soft) right[r] = -soft * multiplier_[r];
-    solve_ties(right);
+        if (diagonal_[r] == -soft) tie_right_[r] = -soft * multiplier_[r];
+    solve_ties();
     for (int r = 0; r < tie_rows_; ++r)
         if (diagonal_[r] == -soft) multiplier_[r] += tie_step_[r];
-    rho_ = rho;
+    rho_ = rho_before_ties_;
 }
 
 void Articulated::outward_general(int i, Eight& eta) {
