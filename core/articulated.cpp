@@ -43,7 +43,7 @@ void Articulated::forward() {
             const int i = width * b + l;
             const unsigned char flags = flags_[i];
             if (flags & ball) {
-                const Mat3 turned = nodes_[i].frame.R * so3_exp(balls_[ball_of_[i]].q);
+                const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
                 for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
             }
             if (flags & rooted) {
@@ -121,7 +121,7 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
         torque = Ji.transpose() * y;
     }
-    const Vec3 rate = ball_rate(node, step, so3_exp(q));
+    const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
     const double c = step.c0 / step.h;
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
@@ -131,9 +131,8 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         slope(i, i) += s.armature[a] * c * c;
     }
     if (node.sign < 0) {
-        const Mat3 own = so3_exp(node.q);
-        torque = -(own.transpose() * torque);
-        slope = Mat3(own.transpose() * slope * own) + skew(torque);
+        torque = -(node.rotation.transpose() * torque);
+        slope = Mat3(node.rotation.transpose() * slope * node.rotation) + skew(torque);
     }
 }
 
@@ -351,7 +350,7 @@ double Articulated::outward() {
     }
     double size = largest(most);
     for (BallNode& node : balls_) {
-        node.q = so3_log(so3_exp(node.q) * so3_exp(node.step));
+        node.turn_to(so3_log(node.rotation * so3_exp(node.step)));
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
     }

@@ -103,19 +103,25 @@ class Articulated {
         std::size_t inverse = 0;                      // of the own block, in inverses_
         int parent = -1;                              // front of the parent node, -1 if it has none
         std::vector<int> place;                       // of the open rows in the parent's front
-        bool aligned = false;                         // they have the same places there
+        int shift = -1;                               // by which they are all moved there; -1: they are scattered
         std::vector<std::pair<int, double>> coupled;  // rows (places) that the node's own coordinate enters, coefficients
     };
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
         Vec3 q;           // rotation vector of the node
+        Mat3 rotation;    // its exponential
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
         Mat3 inverse;
         Vec3 step;
+
+        void turn_to(const Vec3& to) {
+            q = to;
+            rotation = so3_exp(to);
+        }
     };
     struct End {  // of a loop, at a node
         int node = 0;
@@ -195,9 +201,6 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
-    // With the last factors: multipliers' corrections for right-hand sides of the ties' rows alone, in tie_right_.
-    void solve_ties();
-    void remove_redundant();
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -272,9 +275,8 @@ class Articulated {
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
-    std::vector<Eight> node_right_;
-    std::vector<double> tie_right_, rho_before_ties_;
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
+    double leak_ = 0;         // share of redundant multipliers that the next correction takes away
     double gap_ = 0, soft_scale_ = 1;
 
     // a step in a World

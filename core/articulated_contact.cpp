@@ -202,7 +202,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         if (!on_path_[i]) continue;
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        auto& right = right_of_[i];
+        std::array<Eight, 6> right = right_of_[i];
         auto take = [&](const Eight& rho, const Eight& by, const Eight* more) {
             for (int r = 0; r < 6; ++r) right[r] -= by[r] * rho;
             for (int k = 0; k < m; ++k) tie_right_of_[front->rows[k]] -= reinterpret_cast<const double*>(more)[k] * rho;
@@ -240,7 +240,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         if (!on_any_path_[i]) continue;
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        auto& twist = twist_of_[i];
+        std::array<Eight, 6> twist;
         if (i == 0)
             twist.fill(none);
         else
@@ -265,6 +265,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
             for (int k = 0; k < 3; ++k)
                 for (int r = 0; r < 6; ++r) twist[r] += node.screw[k][r] * turn_of_[i][k];
         }
+        twist_of_[i] = twist;
         for (int a = 0; front && a < front->own; ++a) {
             const Eight* X = &numbers_[front->X + a * wide];
             const int row = front->rows[m + a];
@@ -283,10 +284,13 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
     }
     if (!contact_loads_.empty()) {
         // what touches hardly moves: the predicted state, where the factors are exact, is nearer than the step without contact
-        for (int b = 0; b < blocks_; ++b) present_[b].q = predicted_[b];
-        for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].q = predicted_balls_[i];
-        lock_coordinates();
-        forward();
+        if (!factors_hold_)
+            for (int b = 0; b < blocks_; ++b) present_[b].q = predicted_[b];
+        for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
+        if (factors_hold_)
+            present_ = factored_;
+        else
+            lock_coordinates();
         if (!iterate<false>(contact_step_, !factors_hold_)) {
             abandon();
             return false;

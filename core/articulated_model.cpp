@@ -397,8 +397,9 @@ void Articulated::lay_out_fronts() {
             for (int k = 0; k < front.open; ++k)
                 front.place.push_back(static_cast<int>(
                     std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
-            front.aligned = true;
-            for (int k = 0; k < front.open; ++k) front.aligned = front.aligned && front.place[k] == k;
+            front.shift = front.place[0];
+            for (int k = 0; k < front.open; ++k)
+                if (front.place[k] != front.shift + k) front.shift = -1;
         }
         const int k = front_of_[front.node];
         const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
@@ -436,7 +437,7 @@ void Articulated::lay_out_fronts() {
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
-    numbers_.assign(size, Eight{});
+    numbers_.assign(size + 1, Eight{});  // rows handed to a parent end in zeros, which may fall beyond its own
     inverses_.assign(inverse_size, 0.0);
     for (Front& front : fronts_)
         for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;

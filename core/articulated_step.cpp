@@ -15,6 +15,7 @@ constexpr double rounding_limit = 1e-8;  // corrections below it that no longer 
 constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double settled_free = 1e-11;  // the same for a step without contact, which contact goes on from
 constexpr double closed = 1e-11;      // gaps of ties
+constexpr double leak_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 
 // A wrench about the world's origin, in world axes, seen from a frame: at its origin, in its axes.
@@ -116,7 +117,7 @@ void Articulated::put_back() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.q = node.sign * node.q_past;
+    for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
     forward();
@@ -186,7 +187,7 @@ bool Articulated::predict(const Step& step) {
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
     for (BallNode& node : balls_)
-        node.q = node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before)))));
+        node.turn_to(node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before))))));
     lock_coordinates();
     return true;
 }
@@ -197,6 +198,9 @@ bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
     double last = INFINITY;
     for (int k = 0; k < newton_limit; ++k) {
         if (k > 0 || refactor) forward();
+        // Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (leak mu + dmu) = 0
+        // in place of c' x - soft dmu = 0 lets them fade. The next correction closes the ties again.
+        leak_ = k == 0 && redundant_ ? leak_per_step : 0.0;
         if (refactor) {
             if (keep_factors) factored_ = present_;
             if (!inward<second, true>(step)) return false;
@@ -222,7 +226,6 @@ bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
             last = INFINITY;
             continue;
         }
-        if (redundant_) remove_redundant();
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);
@@ -335,7 +338,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     for (BallNode& node : balls_) {
         auto of = [&](const std::vector<double>& all) { return Vec3(all[node.axis], all[node.axis + 1], all[node.axis + 2]); };
         node.q_past = of(s.state.q);
-        node.q = node.sign * node.q_past;
+        node.turn_to(node.sign * node.q_past);
         node.q_before = of(history.q_before);
         node.rotation_past = so3_exp(node.q_past);
         node.rate = of(s.rate);
@@ -559,7 +562,7 @@ void Articulated::visit_state(Self& self, Visit visit) {
 }
 
 std::size_t Articulated::saved_size() const {
-    std::size_t size = 1 + locks_.size() + couplings_.size();
+    std::size_t size = 2 + locks_.size() + couplings_.size();
     visit_state(*this, [&](const double*, int count) { size += count; });
     return size;
 }
@@ -569,6 +572,7 @@ void Articulated::save(std::vector<double>& flat) const {
     for (const Lock& lock : locks_) flat.push_back(lock.active);
     for (const Coupling& coupling : couplings_) flat.push_back(coupling.active);
     flat.push_back(fresh_);
+    flat.push_back(redundant_);
 }
 
 void Articulated::restore(const double* flat) {
@@ -580,9 +584,13 @@ void Articulated::restore(const double* flat) {
     });
     for (Lock& lock : locks_) lock.active = static_cast<int>(*flat++);
     for (Coupling& coupling : couplings_) coupling.active = static_cast<int>(*flat++);
-    fresh_ = *flat != 0;
+    fresh_ = *flat++ != 0;
+    redundant_ = *flat != 0;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.rotation_past = so3_exp(node.q_past);
+    for (BallNode& node : balls_) {
+        node.rotation_past = so3_exp(node.q_past);
+        node.turn_to(node.q);
+    }
     forward();
 }
 
