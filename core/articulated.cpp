@@ -340,7 +340,7 @@ double Articulated::outward() {
                 correction_[i] = -turn;
             eta += correction_[i] * out.screw;
         }
-        if (flags & (joins | fronted)) outward_[i] = eta;
+        if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
     }
     Eight most = every(0.0);
     for (int b = 0; b < blocks_; ++b) {

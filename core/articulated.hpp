@@ -55,8 +55,9 @@ class Articulated {
     bool step(double h, int order);
     bool limit_changed() const { return limit_changed_; }  // in the last step
 
-    // In a World, one step of backward Euler in two parts: `begin` solves it without contact, `respond` linearises the answer
-    // to impulses there, `finish` solves it with the forces of contacts. See Participant. False: as for `step`.
+    // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
+    // contact and limits, `respond` gives the answer to impulses, `finish` solves the step itself with the forces of contacts.
+    // See Participant. False: as for `step`.
     bool begin(double h);
     Pose frame(int body) const;            // at the start of the step
     Vec6 free_velocity(int body) const;    // of the step without contact, world axes
@@ -180,10 +181,9 @@ class Articulated {
     void keep();                                  // what `put_back` returns to
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
-    // Newton's method from the present state, with the last factors at first unless `refactor`. `keep_factors`: new factors
-    // only where it hardly converges, not where they would save time.
+    // Newton's method from the present state, with the last factors at first unless `refactor`.
     template <bool second>
-    bool iterate(const Step& step, bool refactor, bool keep_factors = false);
+    bool iterate(const Step& step, bool refactor);
     void forward();
     template <bool second, bool tangent>
     bool inward(const Step& step);
@@ -217,7 +217,6 @@ class Articulated {
         double sign = 1;
     };
     bool limit_active() const;
-    double row_multiplier(int system_row) const;
     double row_value(const Combination& of, const std::vector<Present>& at) const;
     void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
     void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
@@ -281,12 +280,11 @@ class Articulated {
 
     // a step in a World
     bool in_step_ = false, finished_ = false;
-    bool factors_hold_ = true;                         // the last factors are those of the predicted state
-    std::vector<Eight> predicted_;                     // coordinates
+    bool released_ = false;                            // the factors leave out limits that held before the step
     std::vector<Vec3> predicted_balls_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step
-    std::vector<Present> started_, factored_;          // poses at the start of the step, and those of the last factors
+    std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
     std::vector<char> on_path_, on_any_path_;

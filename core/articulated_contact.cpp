@@ -16,17 +16,26 @@ bool Articulated::begin(double h) {
     fresh_ = true;
     finished_ = false;
     in_step_ = true;
+    leak_ = 0;
     bool solved = predict<false>(contact_step_);
     if (solved) {
-        predicted_.resize(blocks_);
-        for (int b = 0; b < blocks_; ++b) predicted_[b] = present_[b].q;
+        released_ = limit_active();  // limits are rows of the contact problem
+        if (released_) {
+            for (Lock& lock : locks_)
+                if (!lock.equality) lock.active = 0;
+            for (Coupling& c : couplings_)
+                if (!c.equality) c.active = 0;
+        }
+        forward();
+        predicted_ = present_;
         predicted_balls_.clear();
         for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
-        const long long before = factorisations;
-        solved = iterate<false>(contact_step_, true, true);
-        factors_hold_ = factorisations == before + 1;
+        solved = inward<false, true>(contact_step_) && std::isfinite(outward());
+        ++factorisations;
+        ++iterations;
     }
-    if (!solved) abandon();
+    if (solved) forward();
+    else abandon();
     return solved;
 }
 
@@ -66,17 +75,8 @@ bool Articulated::limit_active() const {
                        [](const Coupling& c) { return c.system_row >= 0 && !c.equality && c.active; });
 }
 
-double Articulated::row_multiplier(int system_row) const {
-    for (const Lock& lock : locks_)
-        if (lock.system_row == system_row)
-            return &locks_[lock_of_[lock.node]] == &lock && lock.active ? -rho_[lock.node] / lock.coefficient : 0.0;
-    for (const Coupling& c : couplings_)
-        if (c.system_row == system_row) return c.active ? multiplier_[c.row] : 0.0;
-    return 0;
-}
-
-// A force f moves the points by J K^-1 J^T f with the step's factorised tangent K; as velocities per impulse, over h^2.
-// K may be that of an earlier iterate of the step. Wrenches and points are then taken as they lay in the bodies there.
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state, where what touches
+// hardly moves from; as velocities per impulse, over h^2.
 void Articulated::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response) {
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     const double h = contact_step_.h;
@@ -93,39 +93,16 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
         contact_rows_[j] = {-1, Vec6::Zero(), &of, limit.sign};
         free[j] = limit.sign * (row_value(of, present_) - row_value(of, started_)) / h;
     }
-    const bool released = !limits.empty() && limit_active();
-    if (released) {  // limits are rows of the contact problem: K is that of the step without them
-        const std::vector<double> multiplier = multiplier_;
-        auto set = [&](bool off) {
-            for (Lock& lock : locks_)
-                if (!lock.equality) {
-                    if (off) lock.active_past = lock.active;
-                    lock.active = off ? 0 : lock.active_past;
-                }
-            for (Coupling& c : couplings_)
-                if (c.system_row >= 0 && !c.equality) {
-                    if (off) c.active_past = c.active;
-                    c.active = off ? 0 : c.active_past;
-                }
-        };
-        set(true);
-        inward<false, true>(contact_step_);
-        factored_ = present_;
-        factors_hold_ = false;
-        ++factorisations;
-        set(false);
-        multiplier_ = multiplier;
-    }
     for (int i = 0; i < k; ++i) {
         const Touch& touch = touches[i];
         const int node = body_node_[touch.frame];
-        const Pose H = pose(node), F = pose_in(factored_, node);
-        const Vec3 local = pose_in(started_, node).inverse().act(touch.point);
-        const Vec3 at = F.act(local) - origin_, moved = (H.act(local) - touch.point) / h;
-        const Mat3 axes = F.R * (H.R.transpose() * touch.axes);
+        const Vec3 point = pose_in(predicted_, node).act(pose_in(started_, node).inverse().act(touch.point)), at = point - origin_;
+        const Eight& twist = outward_[node];
+        const Vec3 linear(twist[0], twist[1], twist[2]), angular(twist[3], twist[4], twist[5]);
+        const Vec3 moved = (point - touch.point + linear + angular.cross(at)) / h;
         for (int c = 0; c < 3; ++c) {
-            free[3 * i + c] = touch.axes.col(c).dot(moved);
-            const Vec3 f = axes.col(c);
+            const Vec3 f = touch.axes.col(c);
+            free[3 * i + c] = f.dot(moved);
             contact_rows_[3 * i + c] = {node, stack(f, at.cross(f)), nullptr, 1};
         }
     }
@@ -146,11 +123,6 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
             moved *= per_impulse;
             for (int c = 0; c < count; ++c) all(i, first + c) = moved[c];
         }
-    }
-    for (int j = 3 * k; released && j < n; ++j) {  // what limits pushed in the step without contact is taken off
-        const Limit& limit = limits[j - 3 * k];
-        const double pushed = -limit.sign * row_multiplier(limit.row) * h;
-        if (pushed > 0) Eigen::Map<Eigen::VectorXd>(free, n) -= pushed * all.col(j);
     }
 }
 
@@ -282,19 +254,19 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
         const int node = body_node_[touches[i].frame];
         contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), force, Vec3::Zero(), true});
     }
-    if (!contact_loads_.empty()) {
+    if (released_ || !contact_loads_.empty()) {
         // what touches hardly moves: the predicted state, where the factors are exact, is nearer than the step without contact
-        if (!factors_hold_)
-            for (int b = 0; b < blocks_; ++b) present_[b].q = predicted_[b];
+        multiplier_ = tie_kept_;
+        rho_ = rho_kept_;
+        for (Lock& lock : locks_) lock.active = lock.active_past;
+        for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+        present_ = predicted_;
         for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
-        if (factors_hold_)
-            present_ = factored_;
-        else
-            lock_coordinates();
-        if (!iterate<false>(contact_step_, !factors_hold_)) {
-            abandon();
-            return false;
-        }
+        lock_coordinates();
+    }
+    if (!iterate<false>(contact_step_, released_)) {
+        abandon();
+        return false;
     }
     accept<false>(contact_step_);
     fresh_ = true;

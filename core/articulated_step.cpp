@@ -13,7 +13,6 @@ constexpr int newton_limit = 25;
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
 constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
-constexpr double settled_free = 1e-11;  // the same for a step without contact, which contact goes on from
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double leak_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
@@ -193,8 +192,7 @@ bool Articulated::predict(const Step& step) {
 }
 
 template <bool second>
-bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
-    const double enough = keep_factors ? settled_free : settled;
+bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     for (int k = 0; k < newton_limit; ++k) {
         if (k > 0 || refactor) forward();
@@ -202,7 +200,6 @@ bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
         // in place of c' x - soft dmu = 0 lets them fade. The next correction closes the ties again.
         leak_ = k == 0 && redundant_ ? leak_per_step : 0.0;
         if (refactor) {
-            if (keep_factors) factored_ = present_;
             if (!inward<second, true>(step)) return false;
             ++factorisations;
         } else {
@@ -213,9 +210,9 @@ bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
         // three more corrections at this rate cost more than new factors
-        refactor = !(size < 0.05 * last) || (!keep_factors && size * rate * rate * rate > settled);
+        refactor = !(size < 0.05 * last) || size * rate * rate * rate > settled;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < enough * last);
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
         last = size;
         if (!done) continue;
         if (update_limits()) {
@@ -239,7 +236,7 @@ bool Articulated::iterate(const Step& step, bool refactor, bool keep_factors) {
     return false;
 }
 template bool Articulated::predict<false>(const Step&);
-template bool Articulated::iterate<false>(const Step&, bool, bool);
+template bool Articulated::iterate<false>(const Step&, bool);
 
 double Articulated::free_angle(const Loop& loop) const {
     const Pose a = pose(loop.end[1].node), b = pose(loop.end[0].node);

@@ -69,8 +69,8 @@ class Stepper : public Participant {
     void passes_refused();
     bool begin_sparse();
     bool advance(double h, int order);
-    // Newton's iteration from the present state, or from where the rates lead; false: the state is put back.
-    bool solve(double h, int order, bool from_here);
+    // Newton's iteration from where the rates lead; false: the state is put back.
+    bool solve(double h, int order);
     void keep();
     void put_back();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
@@ -106,6 +106,8 @@ class Stepper : public Participant {
     bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
     bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent still serves
+    State predicted_;                      // in a World: where the step is linearised
+    std::vector<double> free_;             // and its solution without contact
 };
 
 }  // namespace supple
