@@ -448,7 +448,9 @@ void Articulated::write(System& s, History& history) const {
             Vec3 spin = Vec3::Zero();
             if (joint.child >= 0) spin += body_pose(joint.child).R * s.velocity[joint.child].tail<3>();
             if (joint.parent >= 0) spin -= body_pose(joint.parent).R * s.velocity[joint.parent].tail<3>();
-            const Vec3 rate = b.R.transpose() * spin, q = so3_log(a.R.transpose() * b.R);
+            Mat3 axes;  // the coordinates are components along the joint's own axes
+            for (int i = 0; i < 3; ++i) axes.col(i) = s.twists[loop.axes[i]].tail<3>();
+            const Vec3 rate = axes.transpose() * (b.R.transpose() * spin), q = axes.transpose() * so3_log(a.R.transpose() * b.R);
             const Vec3 before = so3_log(so3_exp(q) * so3_exp(Vec3(-h_past_ * rate)));
             for (int i = 0; i < 3; ++i) {
                 const int axis = loop.axes[i];
