@@ -8,7 +8,8 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-9;  // a last correction this small, and shrinking fast, leaves far less
+constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have settled
+constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
 constexpr double closed = 1e-11;      // gaps of loops and errors of rows
@@ -196,7 +197,7 @@ bool Stepper::solve(double h, int order) {
         ++iterations;
         shrinking_ = size < 0.05 * last;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (size < last_motion && size < 0.01 * last);
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
