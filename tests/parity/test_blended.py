@@ -348,7 +348,7 @@ def close(found: np.ndarray, wanted: np.ndarray, share: float = 1e-9) -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_how_the_strain_changes(name):
+def test_derivative_of_the_strain(name):
     models = COLLECTIONS[name]()
     motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
     for i in range(10):
@@ -399,7 +399,7 @@ def test_steps(name, dt):
 
 
 @pytest.mark.parametrize("name", ["helix", "ranks", "few"])
-def test_rest_under_load(name):
+def test_equilibrium_under_load(name):
     models = COLLECTIONS[name]()
     twin, motion = Twin(models, 1.0), BlendedMotion(supple.blend(models), 1.0, 1)
     for share in (0.4, 0.8):
@@ -411,7 +411,7 @@ def test_rest_under_load(name):
         np.testing.assert_allclose(motion.tips[0], twin.pose, rtol=0, atol=1e-8)
 
 
-def test_a_model_that_comes_in():
+def test_a_new_model_fades_in():
     """A new model's presence rises from 0 to 1 in `fade` seconds; meanwhile it counts as further away, and less."""
     models = COLLECTIONS["helix"]()
     many = supple.blend(models[:-1])

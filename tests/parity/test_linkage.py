@@ -174,7 +174,7 @@ def unit(handles, at):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_coefficients_totals_and_traversal_are_the_papers(seed):
+def test_coefficients_totals_and_traversal_agree_with_the_paper(seed):
     rng = np.random.default_rng(seed)
     mech, loads = random_linkage(rng, int(rng.integers(2, 45)))
     measure = MEASURES[seed % 4]

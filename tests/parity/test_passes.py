@@ -139,7 +139,7 @@ def test_redundant_multipliers_stay_small():
 
 
 @pytest.mark.filterwarnings("ignore::supple.ImportWarning")
-def test_a_gap_that_is_a_rounding_of_the_file_is_closed(robots):
+def test_a_loop_gap_from_rounded_numbers_is_closed(robots):
     """ToddlerBot's neck: two points hold a planar linkage in its plane, 2e-8 m apart."""
     sim = supple.Simulation(supple.load(robots / "toddlerbot_2xc" / "toddlerbot_2xc.xml"), DT)
     sim.step(100)
@@ -147,7 +147,7 @@ def test_a_gap_that_is_a_rounding_of_the_file_is_closed(robots):
     assert sim.time == pytest.approx(0.2)
 
 
-def test_what_does_not_settle_is_named():
+def test_the_error_names_the_part_that_does_not_converge():
     sim = supple.Simulation(small_mechanisms.pendulum(), 0.5)
     sim.apply(sim.mechanism.bodies[0].name, [0, 0, 0, 0, 1e9, 0])
     with pytest.raises(supple.ConvergenceError, match=r"coordinate '|turns too far"):

@@ -53,7 +53,7 @@ def test_names_shapes_and_repr():
     assert distances.shape == (3,)
 
 
-def test_what_was_looked_at_stays_as_it_was():
+def test_results_of_at_are_independent_of_later_calls():
     models = helix_models(3)
     many = supple.blend(models)
     first = many.at(models[1].end_effector_poses)
@@ -139,7 +139,7 @@ def test_several_end_effectors():
     assert moved["right_tip"] > 0.01
 
 
-def test_velocities_are_those_of_the_shown_links():
+def test_velocities_are_the_rates_of_link_poses():
     sim = moving(supple.blend(helix_models()))
     small = 1e-5
     fine = supple.ReducedSimulation(sim.model, small)
@@ -250,7 +250,7 @@ def test_an_unstable_equilibrium_is_interpolated():
             np.testing.assert_allclose(each.basis.T @ (found.wrenches - each.wrenches), 0, atol=1e-9)
 
 
-def test_a_load_that_holds_the_arm_more_than_its_springs():
+def test_a_model_whose_load_is_stiffer_than_its_springs():
     """Pulled hard, a nearly stretched arm is held by the load more than by its springs: added to a running simulation
     it comes in, and the simulation comes to rest where the engine does."""
     b = supple.Builder("two links", gravity=(0, 0, 0))
@@ -397,7 +397,7 @@ def test_grow_keeps_loads_handles_targets_and_time():
     assert np.isfinite(sim.poses.array).all()
 
 
-def test_growing_twice_in_one_place_is_told():
+def test_growing_twice_at_one_pose_raises():
     sim = supple.ReducedSimulation(helix_models(1)[0], 2e-3)
     with pytest.raises(supple.MechanismError, match=r"made where model 0 already is"):
         sim.grow()

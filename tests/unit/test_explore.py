@@ -72,7 +72,7 @@ def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=
 # what it finds
 
 
-def test_limits_are_left_to_the_world(threads):
+def test_joint_limits_are_ignored(threads):
     """A finger that stands at its limit is explored to both sides; its models are still of the mechanism given."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     for i in range(3):
@@ -89,7 +89,7 @@ def test_limits_are_left_to_the_world(threads):
     assert angles.max() > 0.1
 
 
-def test_the_result(found):
+def test_the_collection_and_its_errors(found):
     report = found.exploration
     assert isinstance(found, BlendedModel)
     assert report.met
@@ -109,7 +109,7 @@ def test_the_result(found):
         assert pulls.relative(found.models[0], model.end_effector_poses) <= 0.5
 
 
-def test_it_holds_for_wrenches_of_others(found):
+def test_the_bound_holds_for_other_random_wrenches(found):
     """Drawn here, not by the search: in the directions that matter, and evenly in all (measured: 99 and 87 %; stiff
     directions, where little load is left out of reach, are where few models are)."""
     motion, alone = BlendedMotion(found, 1.0, 1), BlendedMotion(supple.blend(found.models[:1]), 1.0, 1)
@@ -121,13 +121,13 @@ def test_it_holds_for_wrenches_of_others(found):
         assert np.mean(errors <= 0.02) > np.mean(single <= 0.02)
 
 
-def test_fresh_points_are_anywhere_within_reach(found):
+def test_test_points_are_anywhere_within_reach(found):
     """Not in the shells only where the search has looked (and between which the arm has 57 to 64 % within 2 %)."""
     shares = np.histogram(found.exploration.displacements / 0.5, np.linspace(0, 1, 6))[0] / len(found.exploration.after)
     assert (shares > 0.05).all()
 
 
-def test_fresh_points_are_no_samples(found):
+def test_test_points_are_not_samples(found):
     """Where a model was made the error vanishes; at none of the points that the report is about does it."""
     motion = BlendedMotion(found, 1.0, 1)
     assert max(error_at(found, motion, model.at) for model in found.models[1:]) < 1e-5
@@ -153,7 +153,7 @@ def test_several_end_effectors_and_gravity(threads):
     assert len(many.models) <= 6
 
 
-def test_simulated(found):
+def test_the_collection_is_simulated(found):
     """A found collection runs like any other."""
     sim = supple.ReducedSimulation(found, 5e-3)
     eq = fresh_equilibria(found.models[0], 0.5, 1)[0]
@@ -167,7 +167,7 @@ def test_simulated(found):
 # the same whoever works
 
 
-def test_the_same_again_and_another_with_another_seed(found, threads):
+def test_the_result_depends_on_the_seed_only(found, threads):
     same(supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=threads), found)
     other = supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=threads, seed=1)
     assert not np.array_equal(other.exploration.displacements, found.exploration.displacements)
@@ -211,7 +211,7 @@ class Enough(Exception):
     pass
 
 
-def test_a_checkpoint_is_gone_on_from(found, threads, tmp_path):
+def test_a_checkpoint_is_continued(found, threads, tmp_path):
     path = tmp_path / "found.npz"
 
     def stop(fraction: float) -> None:
@@ -232,7 +232,7 @@ def test_a_checkpoint_is_gone_on_from(found, threads, tmp_path):
     assert again.exploration.met
 
 
-def test_a_checkpoint_of_something_else(found, threads, tmp_path):
+def test_a_checkpoint_of_another_mechanism_raises(found, threads, tmp_path):
     found.save(tmp_path / "found.npz")
     with pytest.raises(supple.MechanismError, match=r"found.npz holds models of another mechanism"):
         supple.explore(supple.library.helix(7), ["tip"], **TASK, executor=threads, checkpoint=tmp_path / "found.npz")
@@ -251,7 +251,7 @@ def test_progress_rises_to_one(threads):
 # what cannot be reached
 
 
-def test_a_budget_that_is_too_small_is_told(threads):
+def test_a_budget_that_is_too_small_gives_a_warning(threads):
     with pytest.warns(supple.RangeWarning) as caught:
         many = supple.explore(supple.library.helix(6), ["tip"], 0.01, 0.8, executor=threads, budget=3)
     report = many.exploration

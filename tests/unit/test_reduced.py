@@ -162,7 +162,7 @@ def test_set_points_of_curves_and_rotation_vectors():
         np.testing.assert_allclose(found, truth, atol=1e-6 * max(1, np.abs(truth).max()))
 
 
-def test_loads_of_the_equilibrium_act_on():
+def test_loads_of_the_equilibrium_keep_acting():
     """A model made at an equilibrium rests there; its loads stay fixed in the world, or in the body, as they were."""
     mech = arm()
     for frame in ("world", "body"):
@@ -224,7 +224,7 @@ def test_coordinates_follow_the_linear_map():
 
 
 @pytest.mark.parametrize("reconstruction", ["twist", "joints"])
-def test_save_restore_and_reset_to_the_bit(reconstruction):
+def test_save_restore_and_reset_are_exact(reconstruction):
     mech = with_motor()
     sim = supple.ReducedSimulation(supple.reduce(mech, ["link3", "link0"]), 2e-3, reconstruction=reconstruction)
     first = sim.poses.array
@@ -259,7 +259,7 @@ def test_save_restore_and_reset_to_the_bit(reconstruction):
         sim.restore(other.save())
 
 
-def test_what_is_returned_cannot_be_changed_from_outside():
+def test_returned_arrays_are_copies_or_read_only():
     model = supple.reduce(arm(), ["tip"])
     sim = supple.ReducedSimulation(model, 2e-3)
     wrench = np.array([0, 1.0, 0, 0, 0, 0])
@@ -293,7 +293,7 @@ def test_one_warning_beyond_the_range():
         sim.poses["tip"]
 
 
-def test_a_load_that_is_too_large_is_told():
+def test_a_load_that_is_too_large_raises():
     sim = supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 0.1)
     sim.apply("tip", [0, 1e300, 1e300, 0, 0, 0])
     with pytest.raises(supple.ConvergenceError, match="finite"):

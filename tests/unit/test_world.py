@@ -90,7 +90,7 @@ def test_a_full_and_a_reduced_mechanism_touch_each_other():
     assert lever[1] == pytest.approx(50.0 * lower.coordinates["hinge"][0], rel=1e-5)
 
 
-def test_forces_on_things_of_any_name():
+def test_forces_on_parts_with_unusual_names():
     """A colon in a mechanism's name, and a floor that is called like what lies on it."""
     b = supple.Builder("left:leg")
     ball = Shape("sphere", (0.1,), np.eye(4))
@@ -104,7 +104,7 @@ def test_forces_on_things_of_any_name():
         assert world.force_on(name) == pytest.approx([0, 0, 9.81], abs=1e-6)
 
 
-def test_what_a_world_refuses(resting):
+def test_bad_arguments_of_a_world(resting):
     with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
         resting.add(arm())
     with pytest.raises(supple.MechanismError, match="something named 'box'"):
@@ -148,7 +148,7 @@ def test_friction_is_not_negative(friction):
         HeightField(np.zeros((3, 3)), (1, 1), np.eye(4), friction=(friction, 0, 0))
 
 
-def test_no_friction_at_all_slides_on(resting):
+def test_a_block_without_friction_keeps_sliding(resting):
     world = supple.World()
     world.ground(Shape("plane", (0, 0, 1), np.eye(4), friction=(0, 0, 0)))
     puck = rigid_object("puck", "cylinder", (0.1, 0.02), 0.5, (0, 0, 0.02), friction=0.0)
@@ -157,7 +157,7 @@ def test_no_friction_at_all_slides_on(resting):
     assert world.pose("puck")[0, 3] == pytest.approx(1.0, abs=1e-9)
 
 
-def test_an_overlap_at_the_start_is_refused_unless_it_is_small():
+def test_a_large_overlap_at_the_start_raises():
     world = supple.World()
     world.ground(FLOOR)
     world.add(rigid_object("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
@@ -178,7 +178,7 @@ def test_an_overlap_at_the_start_is_refused_unless_it_is_small():
     [np.zeros((4, 3)), np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]), np.eye(3)],
     ids=["point", "flat", "three corners"],
 )
-def test_a_mesh_without_volume_is_refused(vertices):
+def test_a_mesh_without_volume_raises(vertices):
     mesh = Mesh("sheet", vertices, np.array([[0, 1, 2]]))
     body = Body("thing", np.eye(4), 1.0, inertia=np.eye(3), shapes=(Shape("mesh", (), np.eye(4), mesh="sheet"),))
     with pytest.raises(supple.MechanismError, match="mesh 'sheet' has no volume"):
@@ -260,13 +260,13 @@ def test_a_motor_drives_into_the_floor(between):
         assert np.linalg.norm(world.velocity("box")) < 10.0
 
 
-def test_a_mass_that_is_not_finite_is_refused():
+def test_a_mass_that_is_not_finite_raises():
     for mass in (np.inf, np.nan):
         with pytest.raises(supple.MechanismError, match="mass of 'lead' must be finite"):
             rigid_object("lead", "box", (1, 1, 1), mass)
 
 
-def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):
+def test_huge_forces_raise_and_leave_the_state_unchanged(resting):
     resting.step(10)
     kept = resting.save()
     resting.apply("box", [1e308, 1e308, 0, 0, 0, 1e308])
@@ -280,7 +280,7 @@ def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):
     np.testing.assert_allclose(resting.pose("box")[:3, 3], [0, 0, 0.1], atol=1e-9)
 
 
-def test_what_cannot_move_between_what_cannot_move():
+def test_contact_in_a_direction_in_which_neither_side_can_move():
     """A tip that springs let move along z only, touched from the side: nothing gives, and nothing breaks."""
     b = supple.Builder("piston", gravity=(0, 0, 0))
     b.body(
@@ -309,7 +309,7 @@ def test_the_same_scene_gives_the_same_bits():
 
 
 @pytest.mark.parametrize("name", ["hand", "hexapod", "trampoline"])
-def test_going_back_goes_on_to_the_same_bits(name):
+def test_a_restored_world_repeats_to_the_last_bit(name):
     scene = getattr(supple.scenes, name)()
     scene.run(0.5)
     kept = scene.world.save()
@@ -385,7 +385,7 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
 
 
 @pytest.mark.parametrize("level", ["full", "condensed"])
-def test_a_finger_that_leans_on_its_stop_grips(level):
+def test_a_finger_pressed_against_its_limit_grips(level):
     """Only what it grips presses the knuckle onto its stop, off which a spring pulls it. The block was to hang by
     friction as if the knuckle gave way, and slid."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
@@ -425,7 +425,7 @@ def test_limits_follow_set_points():
         assert sim.coordinates["hinge"][0] == pytest.approx(0.2, abs=1e-6), level
 
 
-def test_limits_of_a_blended_chain_hold_like_the_engines():
+def test_limits_of_a_blended_chain_act_as_in_the_engine():
     """Two hinges, both driven to their limits, between two models."""
     b = supple.Builder("chain", gravity=(0, 0, 0))
     b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
@@ -464,7 +464,7 @@ def test_motors_run_in_a_world():
     np.testing.assert_allclose(world.force_on("cargo"), [0, 0, 3 * 9.81], rtol=1e-5)
 
 
-def test_a_failing_engine_leaves_the_world_where_it_was():
+def test_a_failed_step_of_the_engine_leaves_the_world_unchanged():
     world = supple.World()
     sim = moving("full", arm())
     world.add(sim)
@@ -517,7 +517,7 @@ def test_free_bases_have_a_momentum_and_a_mount():
         supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3, base="loose")
 
 
-def test_a_free_base_moves_far_and_turns_all_round():
+def test_a_free_base_moves_far_and_makes_full_turns():
     sim = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3)
     sim.set_base_velocity([3.0, 0, 0, 0, 0, 4.0])
     sim.step(3000)
@@ -543,7 +543,7 @@ def test_limits_of_a_floating_model_hold():
     assert sim.coordinates["hip"][0] == pytest.approx(0.3, abs=1e-6)
 
 
-def test_scenes_record_themselves(tmp_path):
+def test_scenes_record_poses(tmp_path):
     scene = supple.scenes.trampoline()
     recording = scene.record(0.3, 6)
     assert recording.times[-1] == pytest.approx(0.3)

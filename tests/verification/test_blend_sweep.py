@@ -16,7 +16,7 @@ docs/measured/blended.md lists these pulls."""
 
 
 @pytest.mark.parametrize(("name", "direction", "force"), FLEW_OFF)
-def test_a_blend_next_to_a_model_of_nearly_no_stiffness_comes_to_rest(name, direction, force):
+def test_a_blend_with_a_model_of_almost_zero_stiffness_comes_to_rest(name, direction, force):
     """These flew off: the compliance for wrenches that turn with the end effector is huge in one of the models."""
     pull = library_pull(name, direction, force, count=4)
     rest, second = pull.models
@@ -53,7 +53,7 @@ def test_library_and_random_mechanisms(capsys):
     assert {each.pull for each in bad}.isdisjoint(f"{name} {way} {force:g} N" for name, way, force in FLEW_OFF)
 
 
-def test_forces_of_fixed_direction_meet_the_engine_at_first_order():
+def test_response_to_forces_of_fixed_direction_is_exact_to_first_order():
     """Near a sample, the blend moves under a small change of its load as the engine does."""
     pull = library_pull("helix", (0, 0, 1), 246.0, count=2)
     mech, many = pull.models[0].mechanism, supple.blend(pull.models)

@@ -16,7 +16,7 @@ from supple.reduced.blending import BlendedMotion
 
 @pytest.mark.parametrize("support", ["local", "global"])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
-def test_at_a_sample_the_blend_is_that_sample(name, support):
+def test_the_blend_equals_a_sample_at_its_pose(name, support):
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 7, 0.4)
     many = supple.blend(models, support=support)
@@ -52,12 +52,12 @@ PATHS = [("y", 8), ("ladder", 8), ("helix", 8), ("loop", 8), ("arm", 8), ("helix
 
 
 @pytest.mark.parametrize(("name", "count"), PATHS)
-def test_nothing_jumps(name, count):
+def test_poses_are_continuous(name, count):
     continuous(name, count, "local", segments=60, worst=2, parts=16)
 
 
 @pytest.mark.parametrize(("name", "count"), [("y", 8), ("ladder", 8), ("helix", 64)])
-def test_nothing_jumps_with_global_support(name, count):
+def test_poses_are_continuous_with_global_support(name, count):
     continuous(name, count, "global", segments=24, worst=1, parts=8)
 
 
@@ -65,7 +65,7 @@ def test_nothing_jumps_with_global_support(name, count):
 @pytest.mark.parametrize("support", ["local", "global"])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 @pytest.mark.parametrize("count", [8, 64])
-def test_nothing_jumps_on_long_paths(name, count, support):
+def test_poses_are_continuous_on_long_paths(name, count, support):
     continuous(name, count, support, segments=300, worst=6, parts=32)
 
 
@@ -113,7 +113,7 @@ def test_a_model_turns_a_link_by_less_than_a_quarter_turn():
 # the published scheme
 
 
-def test_the_published_blend_is_equations_24_and_25():
+def test_the_published_blend_satisfies_equations_24_and_25():
     """Weights, means, links and one step of three models, written down from the paper."""
     models = pulls.random_models(*pulls.made("helix"), 3, 0.5)
     many, rest = supple.blend(models, scheme="published"), models[0]
@@ -231,7 +231,7 @@ FAR_ARM = pytest.mark.xfail(reason="the arm moves 4.1 to 4.2 radii away; 2.4 wit
 
 @pytest.mark.parametrize("dt", [2e-4, 2e-3, 0.05])
 @pytest.mark.parametrize("name", [pytest.param(each, marks=FAR_ARM if each == "arm" else ()) for each in pulls.LIBRARY])
-def test_jerks_far_beyond_the_samples_do_not_blow_it_up(name, dt):
+def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
     """Loads that would move it by 0.8, all at once, one after another, for 2 s or 100 steps each; then none."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 8, 0.8, seed=7)
@@ -244,7 +244,7 @@ def test_jerks_far_beyond_the_samples_do_not_blow_it_up(name, dt):
             assert pulls.relative(models[0], sim._motion.tips[0]) < 4
 
 
-def test_a_sudden_load_moves_the_ladder_alike_at_all_steps():
+def test_a_sudden_load_on_the_ladder_gives_the_same_motion_at_all_time_steps():
     """Two models, straight and at relative displacement 1: stiff where it is straight, less so where it leans."""
     mech = supple.library.ladder()
     load = {"tip": [0, 50.0, 0, 0, 0, 0]}
@@ -320,7 +320,7 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
 
 
 @pytest.mark.parametrize("name", ["helix", "loop", "arm"])
-def test_more_models_bring_tips_nearer_to_the_engine(name):
+def test_more_models_reduce_the_error_of_the_tips(name):
     """Under wrenches that were not samples. Measured: helix and loop less than half of the error, arm 71 %."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 40, 0.5)
@@ -420,7 +420,7 @@ def planar(sim: supple.ReducedSimulation, axis: int, wrenches: list[np.ndarray])
     assert 0.1 < far < 2
 
 
-def test_the_singular_ladder_is_stiffer_the_straighter_it_is():
+def test_the_ladder_is_stiffer_along_its_rails_the_straighter_it_is():
     """Along the posts the tip yields only as far as it leans: the compliance there goes to zero at rest."""
     mech, tips = pulls.made("ladder")
     rest = supple.reduce(mech, tips)

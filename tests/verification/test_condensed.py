@@ -52,7 +52,7 @@ def compare_statics(name, count):
     assert others <= 0.01 * count
 
 
-def test_a_far_load_does_not_lead_to_an_unstable_state():
+def test_a_large_load_does_not_lead_to_an_unstable_state():
     """In one go, Newton's method came to a saddle at twice the displacement."""
     mech, tips = LIBRARY["ladder"]
     wrenches = {"tip": [5.87, -129.0, -84.26, -189.6, 44.86, -201.0]}
@@ -67,7 +67,7 @@ def test_statics_are_those_of_the_engine_for_200_wrenches(name):
 
 
 @models()
-def test_the_wrench_does_no_work_around_a_cycle(name):
+def test_net_work_around_a_closed_path_is_zero(name):
     """A smooth closed path of the tips: the trapezoidal rule converges geometrically."""
     mech, tips = LIBRARY[name]
     model = supple.condense(mech, tips)
@@ -208,14 +208,14 @@ def in_one_piece(sim: supple.ReducedSimulation, largest: float, most: float) -> 
 
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_jerks_leave_it_in_one_piece(name, dt):
+def test_random_wrenches_keep_states_finite_and_joints_closed(name, dt):
     mech, tips = LIBRARY[name]
     in_one_piece(*jerk(mech, tips, dt, 1000, REACH), 3000)
 
 
 @pytest.mark.parametrize("name", ROBOT_FILES)
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_robots_are_jerked(robots, name, dt):
+def test_robots_under_random_wrenches(robots, name, dt):
     mech, tips = robot(robots, name)
     in_one_piece(*jerk(mech, tips, dt, 200, REACH), 1e3)
 
@@ -231,7 +231,7 @@ def iterations(sim, steps):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_hard_steps_converge_quadratically(seed):
+def test_steps_under_random_wrenches_converge_quadratically(seed):
     """A loop jerked from rest: a tangent that is wrong about the work of its reactions takes up to 14 iterations."""
     mech, tips = LIBRARY["loop"]
     model = supple.condense(mech, tips)
@@ -242,7 +242,7 @@ def test_hard_steps_converge_quadratically(seed):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_light_touches_converge_quadratically(tree):
+def test_steps_that_touch_a_limit_converge_quadratically(tree):
     """A finger that rests on its stops: to halve the way to a touch takes over five iterations in 6 % of all steps."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     before = "world"
@@ -264,7 +264,7 @@ def test_light_touches_converge_quadratically(tree):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_what_rests_on_a_stop_stays(tree):
+def test_a_state_at_rest_on_a_limit_does_not_move(tree):
     b = supple.Builder("flap", gravity=(0, 0, -9.81))
     b.link("flap", (0, 0, 0), (1, 0, 0), mass=1.0)
     b.hinge("hinge", "world", "flap", (0, 0, 0), "y", stiffness=1.0, damping=0.1, limits=(-1.0, 0.1))
@@ -281,7 +281,7 @@ def test_what_rests_on_a_stop_stays(tree):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
+def test_an_inverted_pendulum_on_its_limit_starts_there(tree):
     """Its weight is a negative spring: from the limit, where a stop does not push yet, Newton led it upright."""
     b = supple.Builder("lid", gravity=(0, 0, -9.81))
     b.link("lid", (0, 0, 0), (0.2, 0, 1.0), mass=1.0)
@@ -299,12 +299,12 @@ def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
 @pytest.mark.long
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_a_million_jerked_steps(name, dt):
+def test_a_million_steps_under_random_wrenches(name, dt):
     mech, tips = LIBRARY[name]
     in_one_piece(*jerk(mech, tips, dt, 1_000_000, REACH), 30_000)
 
 
-def test_jerks_lead_where_the_engine_goes():
+def test_the_final_state_under_random_wrenches_is_the_engines():
     """Through the ladder's folded pose too, where its interior falls to another branch at 3.2 s."""
     mech, tips = LIBRARY["ladder"]
     model = supple.condense(mech, tips)
@@ -322,7 +322,7 @@ def test_jerks_lead_where_the_engine_goes():
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_a_switch_is_thrown_while_it_stands_on_its_stop(tree):
+def test_a_bistable_lever_on_its_limit_snaps_through(tree):
     """A bistable spring holds a lever on its stop until a heavy wheel winds up the soft spring between them to 0.2 N m.
     Its branch of stable states ends there at once, just ahead of a state that stands: no step is short enough."""
     curve = supple.mechanism.Curve((-1.0, 2.0), (3.2, -5.8))
@@ -362,7 +362,7 @@ def planar_chain(links, bend):
     return b.build()
 
 
-def test_through_the_stretched_pose_and_back():
+def test_motion_through_the_stretched_pose_and_back():
     """A bent chain pulled straight and let go: singular on the way, where the tip cannot move along itself."""
     mech = planar_chain(6, 0.3)
     model = supple.condense(mech, ["tip"])
@@ -378,7 +378,7 @@ def test_through_the_stretched_pose_and_back():
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 
-def test_drawn_through_the_folded_pose_and_back():
+def test_pulled_through_the_folded_pose_and_back():
     """A handle draws the tip from beyond the stretched pose through the base to beyond it on the other side."""
     mech = planar_chain(6, 0.3)
     model = supple.condense(mech, ["tip"])
@@ -398,7 +398,7 @@ def test_drawn_through_the_folded_pose_and_back():
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 
-def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
+def test_a_handle_out_of_reach_is_stretched_while_the_chain_is_straight():
     mech = planar_chain(6, 0.3)
     sim = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-3)
     sim.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
@@ -426,7 +426,7 @@ def test_a_handle_out_of_reach_in_a_world():
     assert sim.poses["tip"][:3, 3] == pytest.approx([0.5, 0, 0], abs=1e-4)
 
 
-def test_the_ladder_at_rest_is_hard_along_itself():
+def test_the_ladder_at_its_reference_pose_is_rigid_along_itself():
     mech, tips = LIBRARY["ladder"]
     sim = supple.ReducedSimulation(supple.condense(mech, tips), 2e-3)
     sim.apply("tip", [0, 0, 1000.0, 0, 0, 0])
@@ -434,7 +434,7 @@ def test_the_ladder_at_rest_is_hard_along_itself():
     assert apart(sim.poses.array, sim.model.rest.poses.array, mech.radius) < 1e-9
 
 
-def test_redundant_loops_carry_nothing_in_vain():
+def test_multipliers_of_redundant_loops_do_not_grow():
     """Rails of a ladder, one pushed by what pulls the other: any such reactions balance. Left alone they grow from
     rounding, a thousandfold in 50,000 jerked steps, until the rails buckle of them."""
     mech, tips = LIBRARY["ladder"]
@@ -465,7 +465,7 @@ def test_the_order_of_time_steps(method):
     assert ratio == pytest.approx(2 if method == "euler" else 4, rel=0.25)
 
 
-def test_limits_and_progressive_springs():
+def test_limits_and_spring_curves():
     """A joint with a curve and one with a limit: statics exact, and motion comes to rest there within a stop's give."""
     curve = supple.mechanism.Curve(np.linspace(-1, 1, 9), 2 * np.linspace(-1, 1, 9) + 30 * np.linspace(-1, 1, 9) ** 3)
     b = supple.Builder("finger")
