@@ -131,7 +131,7 @@ class Articulated {
     struct Loop {
         int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
         End end[2];                          // on the child, and on the parent (or on what carries the joint's own axes)
-        Vec3 along[3];                       // world directions of the alignment rows, kept within a step
+        Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
         Vec3 point[2], z[2], x[2];           // present, world
         std::vector<int> axes;               // coordinates that are not nodes: they follow the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge

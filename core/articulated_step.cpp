@@ -96,6 +96,7 @@ void Articulated::keep() {
     rho_kept_ = rho_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
     for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
+    for (Loop& loop : loops_) std::copy_n(loop.along, 3, loop.along_past);
     limit_changed_ = false;
     contact_loads_.clear();
 }
@@ -119,6 +120,7 @@ void Articulated::put_back() {
     for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+    for (Loop& loop : loops_) std::copy_n(loop.along_past, 3, loop.along);
     forward();
 }
 
