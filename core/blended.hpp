@@ -72,6 +72,7 @@ class Blended : public Participant {
         Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
+        double trust = 1;         // factor of its weight (before the power) under the applied loads; negative: not yet known
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
         Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
@@ -92,6 +93,7 @@ class Blended : public Participant {
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
+    bool loads_known = true;  // weights depend on the applied loads too
     bool published = false;  // the scheme of the paper (functions published_*, blend(), asked(), solve(), step())
     Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
@@ -113,7 +115,8 @@ class Blended : public Participant {
 
     double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
-    void touch() { stale_ = renew_ = true; }  // to be called when poses or samples were changed from outside
+    void touch() { stale_ = renew_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    void loads_changed() { stale_ = loads_changed_ = true; }
     bool kept() const { return !renew_; }
     void allow(double energy) { allowed = energy, renew_ = false; }
     double allowed = 0;              // J, that it may have: what it had, and what loads have done, less what dampers took
@@ -132,6 +135,9 @@ class Blended : public Participant {
    private:
     static constexpr double agreement = 0.5;  // blended eigenvectors shorter than this are not made longer than twice
     void weigh();
+    void forget_trust();
+    double trust_under_load(const Sample& sample);
+    double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
@@ -144,9 +150,6 @@ class Blended : public Participant {
     void slope(const Vector& held);
     template <int n>
     void turn_frame(int use, const Vector& by, Vector& result);
-    template <int n>
-    double still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
-                 const Eigen::Matrix<double, n, n>& KJ) const;
     template <int n>
     bool solve();
     template <int n>
@@ -164,7 +167,8 @@ class Blended : public Participant {
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
     int n_ = 0;
-    bool stale_ = true, renew_ = true;
+    bool stale_ = true, renew_ = true, loads_changed_ = true;
+    double extent_ = 0;               // largest distance of a model from the first one
     Vector outer_;                    // (r,) impulses of loads and handles,
     Matrix lost_;                     // (r, r) and what dampers and handles take
     double reach_ = 0;                // 1/R of the weights

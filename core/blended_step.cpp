@@ -124,20 +124,6 @@ void Blended::slope(const Vector& held) {
         strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
-// Weights that change make the stiffness K J of the blended springs unsymmetric. Two modes of equal frequency omega then grow
-// at most at the rate s omega / 2, where s is the norm of the skew part over that of K. Damping of s / omega (s) over stiffness
-// takes out as much. Both are taken along the present velocity.
-template <int n>
-double Blended::still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
-                      const Eigen::Matrix<double, n, n>& KJ) const {
-    using Column = Eigen::Matrix<double, n, 1>;
-    if (used.size() < 2) return 0;
-    const Column v = v_, skew = 0.5 * (KJ * v - KJ.transpose() * v);
-    const double elastic = v.dot(stiffness * v), kinetic = v.dot(mass * v);
-    if (!(elastic > 0)) return 0;
-    return std::sqrt(std::min(skew.dot(soft * skew) / elastic, 1.0) * kinetic / elastic);
-}
-
 // (M + h D + h max(h, calm, still) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips
 // at the end of the step.
 template <int n>
@@ -153,10 +139,14 @@ bool Blended::solve() {
         climb_.setZero(n_, used.size());
         system += h * h * stiffness;
     } else {
-        curb(0.5 * v_.dot(mass * v_), stored<n>());
+        const double kinetic = v_.dot(mass * v_), elastic = v_.dot(stiffness * v_);
+        curb(0.5 * kinetic, stored<n>());
         slope<n>(hold_);
-        const Square J = strain, KJ = stiffness * J;
-        system += h * std::max({h, calm, still<n>(mass, stiffness, KJ)}) * (J.transpose() * KJ);
+        const Square J = strain, bent = stiffness * J;
+        double damping = std::max(h, calm);
+        if (used.size() > 1 && kinetic > 0)
+            damping = std::max(damping, 0.5 * std::min(1.0, (J - I).norm()) * std::sqrt(kinetic / elastic));
+        system += (h * damping) * (J.transpose() * bent);
     }
     outer_ = h * push_;
     lost_.setZero(r, r);

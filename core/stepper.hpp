@@ -65,9 +65,12 @@ class Stepper : public Participant {
 
    private:
     bool step_by_passes(const std::vector<int>& driven, const double* targets);
+    bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
+    void passes_refused();
+    bool begin_sparse();
     bool advance(double h, int order);
-    // Newton's iteration from the present state or from the predictor. If it returns false, the state is unchanged.
-    bool solve(double h, int order, bool from_here);
+    // Newton's iteration from the predictor. If it returns false, the state is unchanged.
+    bool solve(double h, int order);
     void keep();
     void put_back();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
@@ -87,7 +90,7 @@ class Stepper : public Participant {
         std::vector<int> active;
         History history;
         double time = 0;
-        bool finished = false;
+        bool finished = false, ahead = false;
     } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;
@@ -99,8 +102,12 @@ class Stepper : public Participant {
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     bool ahead_ = false;                   // the system does not have the passes' state yet
+    bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
+    bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
     bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    State predicted_;                      // in a World: the state at which the step is linearised
+    std::vector<double> free_;             // and its solution without contact
 };
 
 }  // namespace supple

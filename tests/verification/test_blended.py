@@ -194,7 +194,7 @@ RELEASES = [
         "y",
         8,
         0.6,
-        marks=pytest.mark.xfail(reason="4 s after the release the energy budget holds it at 0.01/s, then at 0.19/s"),
+        marks=pytest.mark.xfail(strict=False, reason="4 s after the release the energy budget holds it at 0.01/s, then at 0.19/s"),
     ),
     ("y", 32, 0.3),
     ("arm", 32, 0.3),
@@ -226,11 +226,8 @@ def test_damping_keeps_the_simulation_passive(name, count, size):
     np.testing.assert_allclose(sim.displacement, 0, atol=0.01 * mech.radius)
 
 
-FAR_ARM = pytest.mark.xfail(reason="the arm moves 4.1 to 4.2 radii away; 2.4 with loads that turn with the tip")
-
-
 @pytest.mark.parametrize("dt", [2e-4, 2e-3, 0.05])
-@pytest.mark.parametrize("name", [pytest.param(each, marks=FAR_ARM if each == "arm" else ()) for each in pulls.LIBRARY])
+@pytest.mark.parametrize("name", pulls.LIBRARY)
 def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
     """Loads that would move it by 0.8, all at once, one after another, for 2 s or 100 steps each; then none."""
     mech, tips = pulls.made(name)

@@ -244,6 +244,7 @@ class BlendedModel(Model):
         tips = self._tips(poses)
         if self._evaluator is None:
             self._evaluator = BlendedMotion(self, 1.0, 1)
+            self._evaluator.core.ignore_loads()
         self._evaluator.place(tips)
         return self._evaluator.evaluate()
 
