@@ -200,7 +200,7 @@ def test_distances_agree_with_coal(first, second):
             apart += 1
             assert len(found)
             assert found["gap"].min() == pytest.approx(truth, abs=1e-5)
-        elif truth > 0.01:  # boxes by separating planes: what is apart does not overlap
+        elif truth > 0.01:  # boxes by separating planes: separate boxes do not overlap
             apart += 1
             assert (found["gap"] > 0).all()
         elif -0.02 < truth < -1e-4:
@@ -225,7 +225,7 @@ def test_depths_on_a_plane_are_those_of_the_lowest_point(kind):
 
 
 def _surface(kind: str, size: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Points on the surface: those that stand out furthest in each direction."""
+    """Points on the surface: the farthest ones in many directions."""
     unit = directions / np.linalg.norm(directions, axis=1)[:, None]
     match kind:
         case "sphere":

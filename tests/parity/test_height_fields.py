@@ -33,7 +33,7 @@ def picture(path: Path, values: np.ndarray) -> None:
 
 
 def written(folder: Path, form: str) -> Path:
-    """A model whose heights stand in its text, in a picture, or in a file of MuJoCo's."""
+    """A model with heights in its text, in a picture, or in a file of MuJoCo's format."""
     if form == "text":
         given = f'nrow="6" ncol="9" elevation="{" ".join(map(str, HEIGHTS.ravel()))}"'
     elif form == "picture":

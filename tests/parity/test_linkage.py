@@ -31,7 +31,7 @@ class Assembly:
 
 @dataclass
 class Joining:
-    """How a joint answers the forces on the whole, and what they are on the two parts."""
+    """Acceleration of a joint under forces on the whole, and the resulting forces on the two parts."""
 
     acceleration: tuple[np.ndarray, np.ndarray]
     parts: list[tuple[np.ndarray, np.ndarray]]

@@ -112,7 +112,7 @@ def test_weights_are_not_negative_and_add_up_to_one(seed, support, size):
 @settings(max_examples=200, deadline=None)
 @given(SEEDS, st.integers(1, 12))
 def test_eigenframes_are_their_matrices(seed, n):
-    """Whatever they are matched with: repeated eigenvalues and missing directions included."""
+    """For any neighbours, with repeated eigenvalues and missing directions."""
     rng = np.random.default_rng(seed)
 
     def matrix() -> np.ndarray:

@@ -316,7 +316,7 @@ def test_moving_everything_rigidly_changes_nothing(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_wrench_map_balances_every_body(seed):
-    """What arrives at a body, its own load included, is what the joints that hold it take."""
+    """The wrench on a body, its own load included, equals the sum over the joints that support it."""
     _, mech, tips = random_case(seed)
     if redundant(mech):
         pytest.skip("statically indeterminate")
@@ -658,7 +658,7 @@ def test_an_unstable_linear_model_raises():
         sim.step(200_000)
 
 
-# what the model shows
+# links of the model
 
 
 @pytest.mark.parametrize("seed", range(15))

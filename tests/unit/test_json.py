@@ -266,7 +266,7 @@ def test_every_truncated_file_is_an_error():
 
 
 def test_mutated_files_give_errors_only():
-    """Whatever is changed: an error of ours, or a mechanism."""
+    """A changed file gives a `MechanismError` or a mechanism."""
     rng = np.random.default_rng(0)
     text = json.dumps(replace(everything(), meshes=(), shapes=(), bodies=_bare(everything())))
     pieces = [

@@ -73,7 +73,7 @@ def test_wrenches_in_world_and_body_axes():
 
 
 def test_a_handle_balances_the_springs():
-    """At rest k (point - p) at the held point is what the model's stiffness takes."""
+    """At rest the handle's force k (point - p) balances the force of the model's stiffness."""
     model = supple.reduce(supple.library.helix(20), ["tip"])
     sim = supple.ReducedSimulation(model, 0.02)
     held, point = np.array([0.02, 0.01, 0.1]), model.rest_poses["tip"][:3, 3] + [0.1, 0.05, 0.2]
@@ -364,8 +364,8 @@ def test_redundant_loop_with_passive_joints():
 
 
 def test_the_published_recursion_misses_the_ladders_inner_loops():
-    """A rung below the tip as a second end effector lies inside the loops above it. Statics side with the projection;
-    the published recursion, which lets the rung move as if those were open, is 40 % off."""
+    """A rung below the tip as a second end effector lies inside the loops above it. Statics agree with the projection.
+    The published recursion treats these loops as open and has an error of 40 %."""
     mech = supple.library.ladder(4)
     tips = ["tip", "rung_2"]
     model, published = (supple.reduce(mech, tips, method=method) for method in ("projection", "recursion"))

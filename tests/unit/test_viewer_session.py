@@ -29,7 +29,7 @@ def session(clock):
 
 
 def run(session, clock, seconds):
-    """What the session's thread does in so many seconds, without a thread."""
+    """Does the work of the session's thread for so many seconds, without a thread."""
     for _ in range(round(seconds / PERIOD)):
         clock.advance(PERIOD)
         session._runner.poll()
@@ -369,7 +369,7 @@ def test_objects_of_a_scene_are_pulled():
 
 
 def test_loose_objects_are_simulated_by_the_engine():
-    """They fall (a world has contact), and whatever is beside them is shown."""
+    """They fall (only a world has contact), and the rest of the mechanism is drawn, too."""
     b = supple.Builder("table")
     b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)

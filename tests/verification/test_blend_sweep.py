@@ -17,7 +17,8 @@ docs/measured/blended.md lists these pulls."""
 
 @pytest.mark.parametrize(("name", "direction", "force"), FLEW_OFF)
 def test_a_blend_with_a_model_of_almost_zero_stiffness_comes_to_rest(name, direction, force):
-    """These flew off: the compliance for wrenches that turn with the end effector is huge in one of the models."""
+    """These pulls once diverged: the compliance for wrenches that turn with the end effector is huge in one of the
+    models."""
     pull = library_pull(name, direction, force, count=4)
     rest, second = pull.models
     smallest = [np.linalg.eigvalsh(m.basis.T @ m.stiffness @ m.basis)[0] for m in (rest, second)]

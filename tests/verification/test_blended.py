@@ -154,8 +154,8 @@ def test_the_published_blend_satisfies_equations_24_and_25():
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 def test_net_work_around_closed_paths(name, count, capsys):
-    """A blend is not conservative. Wrenches that go slowly round and back to nothing find the mechanism where it was
-    and have done a little work; printed as a share of the most that was stored on the way."""
+    """A blend is not conservative: wrenches on a slow closed path from zero to zero do a little net work. It is printed
+    over the largest energy stored on the path."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, count, 0.6, seed=3)
     motion = BlendedMotion(supple.blend(models), 1.0, 1)
@@ -203,7 +203,7 @@ RELEASES = [
 
 @pytest.mark.parametrize(("name", "count", "size"), RELEASES)
 def test_damping_keeps_the_simulation_passive(name, count, size):
-    """A load applied at once and held for 20 s, then let go: from then on nothing but decay, for 40 s."""
+    """A load is applied suddenly and removed after 20 s; then the motion decays for 40 s."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, count, size, seed=5)
     sim = supple.ReducedSimulation(supple.blend(models), 5e-3)
@@ -242,7 +242,7 @@ def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
 
 
 def test_a_sudden_load_on_the_ladder_gives_the_same_motion_at_all_time_steps():
-    """Two models, straight and at relative displacement 1: stiff where it is straight, less so where it leans."""
+    """Two models, straight and at relative displacement 1: the ladder is stiffer where it is straight."""
     mech = supple.library.ladder()
     load = {"tip": [0, 50.0, 0, 0, 0, 0]}
     models = [supple.reduce(mech, ["tip"]), supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, load))]
@@ -418,7 +418,7 @@ def planar(sim: supple.ReducedSimulation, axis: int, wrenches: list[np.ndarray])
 
 
 def test_the_ladder_is_stiffer_along_its_rails_the_straighter_it_is():
-    """Along the posts the tip yields only as far as it leans: the compliance there goes to zero at rest."""
+    """The compliance along the rails goes to zero at the reference pose."""
     mech, tips = pulls.made("ladder")
     rest = supple.reduce(mech, tips)
     lean = [supple.equilibrium(mech, {"tip": [0, f, 0, 0, 0, 0]}) for f in (0.0, 2.0, 5.0, 10.0, 30.0)]

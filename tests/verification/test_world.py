@@ -260,7 +260,7 @@ def test_a_floating_model_follows_the_engine(base):
     off = np.linalg.norm(path[1] - path[0], axis=1).max() / travelled
     assert off < {"coupled": 0.004, "decoupled": 0.03}[base]
     if base == "decoupled":
-        assert off > 0.01  # what the published variant leaves out shows
+        assert off > 0.01  # the terms that the published variant leaves out matter
 
 
 def test_free_flight_keeps_linear_and_angular_momentum_to_rounding():
@@ -347,7 +347,7 @@ def test_a_reduced_hand_presses_like_the_full_one():
 def test_a_grasp_slips_below_the_friction_it_needs_and_holds_above():
     held = supple.scenes.hand()
     held.run(1.6)
-    limit = 0.2 * G / sum(normal_forces(held).values())  # every fingertip carries what its normal force lets it
+    limit = 0.2 * G / sum(normal_forces(held).values())  # every fingertip carries the largest friction force
     for factor, lifted in ((1.15, True), (0.85, False)):
         scene = supple.scenes.hand(friction=factor * limit)
         scene.run(2.0)
