@@ -8,12 +8,12 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have settled
+constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
 constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
-constexpr double closed = 1e-11;      // gaps of loops and errors of rows
-constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
+constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
+constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
+constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
 }  // namespace
 
 Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
@@ -110,14 +110,14 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
         changed();
-        fresh = hit_;  // a second difference across an impact would make energy
+        fresh = hit_;  // a second-order difference across an impact would add energy
         return true;
     }
     const double before = time;
     const bool done = divide(h_, driven, from.data(), targets, 1);
     if (time != before) {
         changed();
-        fresh = true;  // substeps leave no even history
+        fresh = true;  // the history is not equidistant after substeps
     } else {  // the passes are where they were, too
         refusals_ = refusals;
         pause_ = pause;
@@ -125,7 +125,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     return done;
 }
 
-// Both halves of a step that failed, each divided further if need be.
+// Both halves of a step that failed, each divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
     if (depth > halvings) {
         set_targets(driven, from);
@@ -172,7 +172,7 @@ bool Stepper::solve(double h, int order) {
     shrinking_ = true;
     const Step step = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
     x_.assign(system_.unknowns(), 0.0);
-    // start where the rates' own trend leads; after uneven steps, where constant rates lead
+    // predictor: extrapolated rates; constant rates if the history is not equidistant
     const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
     for (int axis = 0; axis < system_.axes(); ++axis)
         x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
@@ -186,7 +186,7 @@ bool Stepper::solve(double h, int order) {
         if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
-            if (system_.fronts().negative()) break;  // so long a step has more than one solution
+            if (system_.fronts().negative()) break;  // such a long step may have several solutions
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);
@@ -201,15 +201,15 @@ bool Stepper::solve(double h, int order) {
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
-        if (system_.in_vain(right_.data())) {
+        if (system_.null_space_rhs(right_.data())) {
             system_.solve(right_.data(), x_.data(), false, false);
-            system_.relieve(x_.data(), last_motion);
+            system_.remove_null_space(x_.data(), last_motion);
         }
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
-        if (turned() > largest_turn) break;  // whole turns would go unnoticed
+        if (turned() > largest_turn) break;  // full turns could not be detected
         hit_ = system_.active() != kept_.active;
-        if (hit_ && order > 1) break;  // an impact: with one difference
+        if (hit_ && order > 1) break;  // an impact: repeat with backward Euler
         return true;
     }
     find_unsettled(last);
@@ -218,7 +218,7 @@ bool Stepper::solve(double h, int order) {
 }
 
 void Stepper::find_unsettled(double motion) {
-    if (motion < last_motion) {  // coordinates settled, but an error stays
+    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
         unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
         return;
     }
@@ -338,14 +338,14 @@ void Stepper::limits(std::vector<Limit>& out) const {
     }
 }
 
-// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; as velocities per
-// impulse, over h^2.
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by h^2
+// this is velocity per impulse.
 void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                       double* response) {
     if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
-    if (touches.empty()) {  // the step itself keeps the limits
+    if (touches.empty()) {  // the step itself enforces the limits
         all.setIdentity();
         std::fill_n(free, n, 0.0);
         return;

@@ -42,7 +42,7 @@ def test_save_and_load_continue_to_the_same_bits(tmp_path, scheme):
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_used_models_can_be_copied_and_pickled(again):
-    """For other processes; what they keep of the core is made anew there."""
+    """Needed for other processes; objects of the core are built again there."""
     models = helix_models(3)
     many = supple.blend(models)
     moving(many)
@@ -70,7 +70,7 @@ def test_restore_continues_to_the_same_bits():
 
 
 def test_restore_while_a_model_fades_in():
-    """The state holds how far it has come in."""
+    """The state contains the progress of the fade."""
     models = helix_models(4)
     many = supple.blend(models[:3])
     sim = moving(many)

@@ -1,4 +1,4 @@
-"""What bad input to blended models and their simulation is told."""
+"""Errors of blended models and their simulation for bad input."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_poses_that_are_not_rigid(wrong):
 
 
 def test_huge_poses_and_set_points():
-    """No neighbour was left to weigh, and the program ended."""
+    """All weights vanished there once, and the process crashed."""
     many = supple.blend(helix_models(2))
     far = many.models[0].end_effector_poses.copy()
     far[0, 0, 3] = 1e200
@@ -138,7 +138,8 @@ def test_bad_names_and_wrenches_of_the_simulation():
 
 @pytest.mark.parametrize("size", [1e5, 1e10, 1e200])
 def test_a_huge_load_raises(size):
-    """Or stands; but what is not finite is never shown. (1e5 N stretch a linear model to 40 m.)"""
+    """Or the state stays finite; poses that are not finite are never returned. (1e5 N stretch a linear model to 40
+    m.)"""
     sim = supple.ReducedSimulation(supple.blend(helix_models(3)), 2e-3)
     sim.apply("tip", [size, 0, size, 0, 0, size])
     with warnings.catch_warnings(), contextlib.suppress(supple.ConvergenceError):

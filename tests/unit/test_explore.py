@@ -1,5 +1,5 @@
-"""Exploring: models that place themselves. The same answer for a seed whoever does the work, to be broken off and gone
-on with, and honest about what it has reached."""
+"""Exploring: results do not depend on the executor, can be continued from a checkpoint, and report the error
+reached."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def error_at(many: BlendedModel, motion: BlendedMotion, eq: supple.engine.Equili
 
 
 def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=pulls.soft_wrenches, seed: int = 99):
-    """Equilibria under random wrenches within reach, by the engine; nothing that the search drew is in them."""
+    """The engine's equilibria under random wrenches within reach; the search did not draw these."""
     rng, result = np.random.default_rng(seed), []
     while len(result) < count:
         wrenches = drawn(rest, rng, reach * rng.uniform(0.05, 1.2))
@@ -69,11 +69,11 @@ def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=
     return result
 
 
-# what it finds
+# the collection
 
 
 def test_joint_limits_are_ignored(threads):
-    """A finger that stands at its limit is explored to both sides; its models are still of the mechanism given."""
+    """A finger at its limit is explored in both directions; its models belong to the given mechanism."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     for i in range(3):
         b.link(f"link{i}", (0.3 * i, 0, 0), (0.3 * i + 0.3, 0, 0), mass=0.1)
@@ -110,8 +110,8 @@ def test_the_collection_and_its_errors(found):
 
 
 def test_the_bound_holds_for_other_random_wrenches(found):
-    """Drawn here, not by the search: in the directions that matter, and evenly in all (measured: 99 and 87 %; stiff
-    directions, where little load is left out of reach, are where few models are)."""
+    """Wrenches that the search did not draw: of the same distribution, and with uniform directions (measured: 99 and 87
+    %; there are few models in stiff directions)."""
     motion, alone = BlendedMotion(found, 1.0, 1), BlendedMotion(supple.blend(found.models[:1]), 1.0, 1)
     for drawn, share in ((pulls.soft_wrenches, 0.9), (pulls.random_wrenches, 0.8)):
         points = fresh_equilibria(found.models[0], 0.5, 60, drawn)
@@ -122,13 +122,14 @@ def test_the_bound_holds_for_other_random_wrenches(found):
 
 
 def test_test_points_are_anywhere_within_reach(found):
-    """Not in the shells only where the search has looked (and between which the arm has 57 to 64 % within 2 %)."""
+    """Not only at the displacements that the search has used (between them, 57 to 64 % of the arm's points are within 2
+    %)."""
     shares = np.histogram(found.exploration.displacements / 0.5, np.linspace(0, 1, 6))[0] / len(found.exploration.after)
     assert (shares > 0.05).all()
 
 
 def test_test_points_are_not_samples(found):
-    """Where a model was made the error vanishes; at none of the points that the report is about does it."""
+    """The error vanishes at samples; it does not vanish at any test point."""
     motion = BlendedMotion(found, 1.0, 1)
     assert max(error_at(found, motion, model.at) for model in found.models[1:]) < 1e-5
     assert found.exploration.after.min() > 1e-5
@@ -142,7 +143,7 @@ def test_a_loose_bound_needs_one_model(threads):
 
 
 def test_several_end_effectors_and_gravity(threads):
-    """The Y hanging in gravity; rest is its equilibrium."""
+    """The Y in gravity; the first model is at its equilibrium."""
     mech = supple.library.y(gravity=(0, 0, -9.81))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)
@@ -154,7 +155,7 @@ def test_several_end_effectors_and_gravity(threads):
 
 
 def test_the_collection_is_simulated(found):
-    """A found collection runs like any other."""
+    """The collection is simulated like any other blended model."""
     sim = supple.ReducedSimulation(found, 5e-3)
     eq = fresh_equilibria(found.models[0], 0.5, 1)[0]
     sim.apply("tip", eq.loads[0].wrench)
@@ -164,7 +165,7 @@ def test_the_collection_is_simulated(found):
     assert sim.separation.total < 0.02
 
 
-# the same whoever works
+# executors
 
 
 def test_the_result_depends_on_the_seed_only(found, threads):
@@ -174,7 +175,7 @@ def test_the_result_depends_on_the_seed_only(found, threads):
 
 
 class Here(Executor):
-    """Does the work at once, in the calling thread."""
+    """An executor that works immediately, in the calling thread."""
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
@@ -204,7 +205,7 @@ def test_a_cluster(found):
         same(supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=client.get_executor()), found)
 
 
-# broken off and gone on with
+# checkpoints
 
 
 class Enough(Exception):
@@ -248,7 +249,7 @@ def test_progress_rises_to_one(threads):
     assert all(0 <= fraction <= 1 for fraction in seen)
 
 
-# what cannot be reached
+# bounds that are missed
 
 
 def test_a_budget_that_is_too_small_gives_a_warning(threads):
@@ -262,7 +263,7 @@ def test_a_budget_that_is_too_small_gives_a_warning(threads):
     assert text.startswith(f"3 models of 'helix' bring {report.within:.0%} of the points within 0.01")
     assert f"95th percentile is {np.percentile(report.after, 95):.3g}" in text
     assert "raise the budget or max_error, or lower reach" in text
-    motion = BlendedMotion(many, 1.0, 1)  # honest: points of others say the same
+    motion = BlendedMotion(many, 1.0, 1)  # other points confirm it
     points = fresh_equilibria(many.models[0], 0.8, 60)
     assert np.mean([error_at(many, motion, eq) <= 0.01 for eq in points]) < 0.95
 
@@ -318,7 +319,7 @@ def test_bad_mechanisms_and_names(threads):
         supple.explore(rigid.build(), ["link"], **options)
 
 
-# the promise of the issue
+# the bound on all library mechanisms
 
 
 def shadow(robots) -> supple.Mechanism:
@@ -340,7 +341,7 @@ PROMISED = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROMISED)
 def test_within_two_per_cent(name, robots, tmp_path, capsys):
-    """Of 200 fresh wrenches in directions that matter, 95 % are within the bound; with the numbers that it took."""
+    """Of 200 new wrenches of the same distribution, 95 % are within the bound."""
     mech, tips = PROMISED[name](robots)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)

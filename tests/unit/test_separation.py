@@ -11,7 +11,7 @@ from supple.reduced.joints import separation
 
 
 def off_axis(kinds: list[str]) -> supple.Mechanism:
-    """A body on a joint of several axes: turns about points off its origin, and slides that these turns carry along."""
+    """A body on a joint with rotations about points off its origin, followed by slides."""
     b = supple.Builder("off axis", gravity=(0, 0, 0))
     b.body("body", mass=1.0, inertia=np.eye(3))
     twists = []
@@ -36,7 +36,8 @@ def test_separation_excludes_motion_that_the_joint_allows(kinds):
 
 
 def test_separation_starts_from_the_present_coordinates():
-    """Two turns nearly about one axis, far from the reference: from there another way of the joint seemed nearest."""
+    """Two rotations about nearly the same axis, far from the reference: starting at the reference, the search found
+    another local minimum."""
     b = supple.Builder("wrist", gravity=(0, 0, 0))
     b.body("hand", np.eye(4), 1.0, inertia=(0.01, 0.01, 0.01))
     twists = [[0, -0.1, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0, 0], [0, -0.2, 0, 0, 0.6, -0.8]]

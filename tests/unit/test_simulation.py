@@ -162,7 +162,7 @@ def test_a_start_that_does_not_close_its_loops():
 
 
 def failing() -> supple.Simulation:
-    """Two motors that agree until 0.05 s and then fight through the loop."""
+    """Two motors that are compatible with the loop until 0.05 s and contradict each other afterwards."""
     mech = square(driven=True, **{"driven twice": True})
     curves = {"drive": lambda t: min(t, 0.05), "other drive": lambda t: t}
     return supple.Simulation(mech, 1e-2, "bdf2", motors=curves)
@@ -206,7 +206,8 @@ def test_a_simulation_starts_at_rest_in_an_equilibrium():
 
 
 def test_multipliers_of_redundant_loops_do_not_grow():
-    """Rails of a ladder, one pushed by what pulls the other: any such reactions balance, and grew with every step."""
+    """Opposite forces in the two rails of a ladder balance each other. Their undetermined size once grew with every
+    step."""
     sim = supple.Simulation(supple.library.ladder(), 1e-3)
     sim.apply("tip", [0, 50.0, 0, 0, 0, 0])
     sim.step(300)
@@ -516,7 +517,7 @@ def test_a_step_of_several_turns_is_divided():
 
 @pytest.mark.parametrize("level", ["engine", "reduced", "world"])
 def test_a_long_run_is_interrupted(level):
-    """Ctrl-C, here a timer, is heard between steps; the state is that of some good step."""
+    """Ctrl-C (here a timer) takes effect between steps; the state is that after a complete step."""
 
     def press(*_):
         if sim.time > 0:
@@ -545,7 +546,7 @@ def test_a_long_run_is_interrupted(level):
 
 
 def test_a_simulation_alive_in_a_thread_at_exit_prints_nothing():
-    """As those of a page do after Ctrl-C; nanobind would list every function as leaked."""
+    """The threads of a page are in this situation after Ctrl-C; nanobind would list every function as leaked."""
     program = """
 import threading, time, supple
 sim = supple.Simulation(supple.library.ladder(rungs=1), 1e-3)

@@ -72,7 +72,7 @@ def test_a_mechanism_carries_an_object_and_reports_the_contact(level):
 
 
 def test_a_full_and_a_reduced_mechanism_touch_each_other():
-    """One hangs on the engine's springs, the other is reduced: the forces balance in both."""
+    """One is simulated by the engine, the other by a reduced model; forces balance in both."""
     world = supple.World()
     lower = moving("full", arm())
     b = supple.Builder("bar", gravity=(0, 0, 0))
@@ -91,7 +91,7 @@ def test_a_full_and_a_reduced_mechanism_touch_each_other():
 
 
 def test_forces_on_parts_with_unusual_names():
-    """A colon in a mechanism's name, and a floor that is called like what lies on it."""
+    """A colon in a mechanism's name, and a floor with the name of an object on it."""
     b = supple.Builder("left:leg")
     ball = Shape("sphere", (0.1,), np.eye(4))
     b.body("foot", spatial.translation([0, 0, 0.1]), 1.0, inertia=(1, 1, 1), shapes=(ball,))
@@ -211,7 +211,7 @@ def test_an_object_thrown_at_a_thousand_metres_a_second_stops_at_the_wall(shape)
 
 @pytest.mark.parametrize("kind", ["sphere", "capsule", "box", "cylinder", "ellipsoid"])
 def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
-    """It stays above, loses energy at every step, and does not hang."""
+    """It stays above the ground, loses energy at every step, and the solver terminates."""
     size = {"sphere": (0.1,), "capsule": (0.1, 0.1), "box": (0.1, 0.1, 0.1), "cylinder": (0.1, 0.1),
             "ellipsoid": (0.1, 0.12, 0.15)}  # fmt: skip
     heights = np.random.default_rng(0).uniform(0, 0.02, (40, 40))
@@ -221,7 +221,7 @@ def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
     energy = world.energy
     for _ in range(20):
         world.step()
-        assert world.energy <= energy * (1 + 1e-9) + 1e-2  # what taking apart at 0.1 m/s may add
+        assert world.energy <= energy * (1 + 1e-9) + 1e-2  # the energy that separating overlaps at 0.1 m/s may add
         assert world.pose("bullet")[2, 3] > 0.05
         energy = world.energy
     assert energy < 0.05 * 500e3
@@ -241,7 +241,7 @@ def test_a_box_carries_one_that_is_far_lighter_or_heavier(ratio):
 
 @pytest.mark.parametrize("between", [False, True], ids=["nothing", "a box"])
 def test_a_motor_drives_into_the_floor(between):
-    """Neither gives way: the motor's path holds, the box between them is overrun; nothing hangs or blows up."""
+    """Neither can move: the motor's path is kept, the box between them is ignored, and the state stays finite."""
     b = supple.Builder("press", gravity=(0, 0, 0))
     ram = Shape("box", (0.2, 0.2, 0.05), np.eye(4))
     b.body("ram", spatial.translation([0, 0, 0.5]), 1.0, inertia=(0.1, 0.1, 0.1), shapes=[ram])
@@ -272,7 +272,7 @@ def test_huge_forces_raise_and_leave_the_state_unchanged(resting):
     resting.apply("box", [1e308, 1e308, 0, 0, 0, 1e308])
     with pytest.raises(supple.ConvergenceError, match="'box' has no solution"):
         resting.step(10)
-    assert np.isfinite(resting.pose("box")).all()  # that of the last good step
+    assert np.isfinite(resting.pose("box")).all()  # that after the last complete step
     assert resting.time < 0.02
     resting.apply("box", np.zeros(6))
     resting.restore(kept)
@@ -281,7 +281,7 @@ def test_huge_forces_raise_and_leave_the_state_unchanged(resting):
 
 
 def test_contact_in_a_direction_in_which_neither_side_can_move():
-    """A tip that springs let move along z only, touched from the side: nothing gives, and nothing breaks."""
+    """A tip that can move along z only is touched from the side: neither can move, and the state stays finite."""
     b = supple.Builder("piston", gravity=(0, 0, 0))
     b.body(
         "upper", spatial.translation([0, 0, 1.0]), 1.0, inertia=(1, 1, 1), shapes=[Shape("sphere", (0.1,), np.eye(4))]
@@ -327,7 +327,7 @@ def test_a_restored_world_repeats_to_the_last_bit(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_order_of_contacts_does_not_matter(seed):
-    """Velocities agree to 1e-6 whatever order things were put in, while boxes slide and balls run into them."""
+    """Velocities agree to 1e-6 for any order of adding objects, while boxes slide and balls hit them."""
     rng = np.random.default_rng(seed)
     pushes = np.c_[rng.uniform(-1, 1, (8, 2)), np.zeros((8, 1)), rng.uniform(-2, 2, (8, 3))]
     size = (0.05, 0.05, 0.05)
@@ -386,8 +386,8 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
 
 @pytest.mark.parametrize("level", ["full", "condensed"])
 def test_a_finger_pressed_against_its_limit_grips(level):
-    """Only what it grips presses the knuckle onto its stop, off which a spring pulls it. The block was to hang by
-    friction as if the knuckle gave way, and slid."""
+    """Only the contact force presses the knuckle against its limit; a spring pulls it away. When the limit was not part
+    of the contact problem, the friction was computed as if the knuckle could move, and the block slid."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     at = spatial.translation([0.3, 0, 0.3])
     tip = Shape("sphere", (0.02,), spatial.translation([-0.1, 0, -0.1]))

@@ -89,7 +89,7 @@ def test_all_added_modes_give_the_full_linear_system(name, modes):
 
 
 def test_published_mass_is_exact_right_after_an_impulse():
-    """Right after a push every link but the tip's own chain lags behind: J M^-1 J^T is exact there."""
+    """Right after an impulse the other links have not moved yet: J M^-1 J^T is exact there."""
     mech = supple.library.helix(20)
     wrench = np.array([1.0, 2.0, -1.0, 0.1, 0.2, 0.3])
     full = supple.Simulation(mech, 1e-6)
@@ -255,7 +255,8 @@ def test_reconstructed_tips_follow_the_joints_of_models_of_lower_rank(name):
 
 
 def test_corrections_do_not_increase_the_error_of_a_tip_out_of_reach():
-    """Upwards the ring is taut at a third of this: corrections diverge, and the best state is kept."""
+    """Pulled upwards, the ring is fully extended at a third of this: corrections diverge, and the best iterate is
+    used."""
     _, model = made("loop")
     for size in (0.7, 1.0, 1.5):
         xi = pulled(model, [0.0, 0, 1], size)
@@ -302,7 +303,7 @@ def two_hinges(damping: float = 0.5) -> supple.Mechanism:
 
 
 def test_a_rotating_load_causes_no_inadmissible_motion():
-    """100 s of a load that goes round: the state stays in the two motions there are, and comes back each turn."""
+    """100 s of a rotating load: the state stays in the two admissible motions and is periodic."""
     model = supple.reduce(two_hinges(), ["tip"])
     assert model.rank == 2
     dt = 2e-3
@@ -363,7 +364,7 @@ def test_displacement_at_rest_agrees_with_the_holding_wrench():
 
 
 def test_damping_takes_all_work_of_a_slow_closed_path():
-    """A handle led slowly around: what it puts in, damping takes; half the speed, half the loss."""
+    """A handle moves slowly around a closed path: its work is dissipated by damping, and halves with the speed."""
     mech = supple.library.helix(20)
     model = supple.reduce(mech, ["tip"])
     start = model.end_effector_poses[0][:3, 3]
