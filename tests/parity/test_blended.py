@@ -264,7 +264,9 @@ class Twin:
         most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
-    def damping_over_stiffness(self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray) -> float:
+    def damping_over_stiffness(
+        self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray
+    ) -> float:
         """s: against the unsymmetric stiffness of changing weights."""
         if np.count_nonzero(self.weights()) < 2 or not v.any():
             return 0.0
