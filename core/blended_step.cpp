@@ -125,9 +125,9 @@ void Blended::slope(const Vector& held) {
 }
 
 // (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of
-// the step. tau = max(h, calm, |J - 1| / (2 omega)), omega the frequency of the present velocity: changing weights make the stiffness
-// K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2, s being the relative size of the skew
-// part of K J. A damping of s / omega over stiffness takes out as much; |J - 1| / 2, at most 1/2, is an estimate of s.
+// the step. tau = max(h, calm, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
+// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. Damping of
+// s / omega over stiffness takes out as much.
 template <int n>
 bool Blended::solve() {
     using Square = Eigen::Matrix<double, n, n>;
@@ -141,13 +141,17 @@ bool Blended::solve() {
         climb_.setZero(n_, used.size());
         system += h * h * stiffness;
     } else {
-        const double kinetic = v_.dot(mass * v_), elastic = v_.dot(stiffness * v_);
+        const Column v = v_, springs = stiffness * v;
+        const double kinetic = v.dot(mass * v), elastic = v.dot(springs);
         curb(0.5 * kinetic, stored<n>());
         slope<n>(hold_);
         const Square J = strain, bent = stiffness * J;
         double damping = std::max(h, calm);
-        if (used.size() > 1 && kinetic > 0)
-            damping = std::max(damping, 0.5 * std::min(1.0, (J - I).norm()) * std::sqrt(kinetic / elastic));
+        if (used.size() > 1 && elastic > 0) {
+            const Column skew = 0.5 * (bent * v - J.transpose() * springs);
+            const double share = std::min(1.0, skew.dot(Square(soft) * skew) / elastic);
+            damping = std::max(damping, std::sqrt(share * kinetic / elastic));
+        }
         system += (h * damping) * (J.transpose() * bent);
     }
     outer_ = h * push_;

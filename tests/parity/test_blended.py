@@ -270,8 +270,9 @@ class Twin:
         """s: against the unsymmetric stiffness of changing weights."""
         if np.count_nonzero(self.weights()) < 2 or not v.any():
             return 0.0
-        omega = np.sqrt(v @ stiffness @ v / (v @ mass @ v))
-        return float(0.5 * min(1.0, np.linalg.norm(slope - np.eye(len(v)))) / omega)
+        skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
+        elastic, kinetic = v @ stiffness @ v, v @ mass @ v
+        return float(np.sqrt(min(skew @ np.linalg.solve(stiffness, skew) / elastic, 1.0) * kinetic / elastic))
 
     def step(self) -> None:
         """In parts if the end effectors would move by more than STRIDE."""
