@@ -11,7 +11,8 @@ from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_
 
 MOST_BAD, MOST_MOVING = 9, 2
 """Of the 408 loads of the long test. Measured: 8 too far from the equilibrium or still moving, 1 of them moving.
-It was 38 and 21 with weights that depend on the pose alone. The target is none. docs/measured/blended.md lists these pulls."""
+It was 38 and 21 with weights that depend on the pose alone. The target is none.
+docs/measured/blended.md lists these pulls."""
 TAUT = [11, 31, 43, 47]
 """Seeds of random mechanisms whose second model is pulled taut, with a stiffness many times that of the first."""
 
