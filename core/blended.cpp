@@ -103,9 +103,9 @@ void Blended::forget_trust() {
     }
 }
 
-// A factor of the weight of a model, from 0 to 1. Under the applied loads, the model by itself would move the end effectors by
-// C_i (w - b_i) from its own pose. As this exceeds half of the extent of the collection, the model leaves the range in which it is
-// valid: the factor falls as half the extent over this displacement. Handles and contacts do not count as loads here.
+// A factor of the weight of a model, from 0 to 1. Under the applied loads w, the model alone would move the end effectors by
+// C_i (w - b_i) from its own pose. As this displacement exceeds half of the extent of the collection, the model leaves the range in which it is valid:
+// the factor falls as half the extent over the displacement. Handles and contacts do not count as loads here.
 double Blended::trust_under_load(const Sample& sample) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 load = tips[e].own(sample.tips[e].R);

@@ -10,16 +10,20 @@
 // their mean has no second-order error. So every model is asked half-way between its own displacement
 // log(H_i^-1 H) and the common one, xi; and the equilibrium wrenches enter as (Cbar bbar + sum alpha_i C_i b_i) / 2.
 //
-// The ground. Under a large load the stiffness in a direction may be zero or less (the load itself holds the mechanism),
-// and a compliance that passes through infinity does not blend. All models then stand on a spring `ground` that is common to
-// all of them, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i); it is taken off again after blending.
+// Common spring. Near a snap-through the stiffness of a model may be zero or less, and its compliance passes through infinity.
+// A spring `ground` is then added to all models, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i). It is
+// subtracted from the force after blending.
 //
-// What holds the valley. Weights move with xi, so the place where the springs rest moves too, and in stiff directions that
-// would be a kick at every step. With lambda the wrench that C takes from the strain r(xi) = xi + settled - C lambda, the step
-// knows how the strain changes, r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T, and adds
-// J^T K J h v' to the springs' force: symmetric, so that it takes energy out; nothing at rest, so that rest is where it was.
+// Loads. A model that the applied loads, by its own compliance, move out of its range has a smaller weight: trust_under_load() in
+// blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
-// The books. What weights pump into the motion is taken out again: curb() in blended.cpp.
+// Changing weights. Weights change with xi, so the pose at which the springs are relaxed moves, and in stiff directions this would be
+// an impulse at every step. lambda is the force of the springs by C from the strain r(xi) = xi + settled - C lambda. A step uses
+// r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T and adds J^T K J h v' to the springs' force. It is symmetric, so it
+// only dissipates, and it vanishes at rest, so it does not change equilibria.
+//
+// Energy budget. Changing weights may add energy to the motion. Velocities are scaled down where it exceeds the budget: curb() in
+// blended_step.cpp.
 //
 // Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
 #pragma once
@@ -116,6 +120,7 @@ class Blended : public Participant {
     double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
     void touch() { stale_ = renew_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    // to be called when applied wrenches have changed
     void loads_changed() { stale_ = loads_changed_ = true; }
     bool kept() const { return !renew_; }
     void allow(double energy) { allowed = energy, renew_ = false; }

@@ -264,12 +264,15 @@ class Twin:
         most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
-    def damping_over_stiffness(self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray) -> float:
+    def damping_over_stiffness(
+        self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray
+    ) -> float:
         """s: against the unsymmetric stiffness of changing weights."""
         if np.count_nonzero(self.weights()) < 2 or not v.any():
             return 0.0
-        omega = np.sqrt(v @ stiffness @ v / (v @ mass @ v))
-        return float(0.5 * min(1.0, np.linalg.norm(slope - np.eye(len(v)))) / omega)
+        skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
+        elastic, kinetic = v @ stiffness @ v, v @ mass @ v
+        return float(np.sqrt(min(skew @ np.linalg.solve(stiffness, skew) / elastic, 1.0) * kinetic / elastic))
 
     def step(self) -> None:
         """In parts if the end effectors would move by more than STRIDE."""
