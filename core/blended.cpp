@@ -6,6 +6,8 @@
 
 namespace supple {
 
+using namespace whole;
+
 namespace {
 
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
@@ -56,7 +58,7 @@ void Blended::add(Sample sample) {
         sample.force[e] = sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius;
     sample.own = sample.eta = sample.lag = Vector::Zero(sample.wrench.size());
     const Eigenframe& soft = sample.parts[compliance];
-    sample.soft.noalias() = soft.frame * soft.core * soft.frame.transpose();
+    sample.soft.noalias() = (soft.frame * soft.core) * soft.frame.transpose();
     sample.settled = sample.soft * sample.load;
     samples.push_back(std::move(sample));
 }
@@ -271,7 +273,7 @@ void Blended::blend() {
     if (published) {
         wrench_.setZero();
         for (const auto& use : used) wrench_ += use.weight * samples[use.model].wrench;
-        each_.noalias() = 2 * (full_[0] * wrench_);
+        each_ = 2.0 * (full_[0] * wrench_);
     } else {
         n_ == 6 ? hold_loads<6>() : hold_loads<Eigen::Dynamic>();
     }
@@ -281,10 +283,11 @@ void Blended::blend() {
         if (damped) slack = full_[2];
         settled = 0.5 * each_;
     } else {
-        soft.noalias() = basis.transpose() * full_[0] * basis;
-        light.noalias() = basis.transpose() * full_[1] * basis;
-        if (damped) slack.noalias() = basis.transpose() * full_[2] * basis;
-        settled.noalias() = 0.5 * (basis.transpose() * each_);
+        const Matrix& P = basis;
+        soft = P.transpose() * (full_[0] * P);
+        light = P.transpose() * (full_[1] * P);
+        if (damped) slack = P.transpose() * (full_[2] * P);
+        settled = 0.5 * (P.transpose() * each_);
     }
 }
 
@@ -364,7 +367,7 @@ void Blended::rates(Vector& result) const {
 
 Vector Blended::holding() const {
     const Vector z = basis.transpose() * xi;
-    Vector result = basis * (soft.llt().solve(z + settled) - ground * z);
+    Vector result = basis * (solve_positive(soft, z + settled) - ground * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
@@ -376,8 +379,8 @@ Vector Blended::holding() const {
 // Where the springs would rest under the wrench all_, with stiffnesses below zero (which the load outweighs, or nothing does)
 // taken as above.
 Vector Blended::grounded() const {
-    const Matrix K = soft.llt().solve(Matrix::Identity(soft.rows(), soft.cols()));
-    const Eigen::SelfAdjointEigenSolver<Matrix> modes(Matrix(K - ground * Matrix::Identity(K.rows(), K.cols())));
+    const Matrix identity = Matrix::Identity(soft.rows(), soft.cols()), K = solve_positive(soft, identity);
+    const Eigen::SelfAdjointEigenSolver<Matrix> modes(K - ground * identity);
     const Vector force = basis.transpose() * all_ - K * (z_ + settled) + ground * z_;
     const Vector along = modes.eigenvectors().transpose() * force;
     return z_ + modes.eigenvectors() * along.cwiseQuotient(modes.eigenvalues().cwiseAbs().cwiseMax(0.01 * ground));

@@ -6,6 +6,8 @@
 
 namespace supple {
 
+using namespace whole;
+
 namespace {
 
 constexpr double furthest = 1e6;    // displacement, over the radius, beyond which no state is taken
@@ -121,7 +123,7 @@ void Blended::slope(const Vector& held) {
         for (int k = 0; k < count; ++k)
             strain.noalias() += change_.col(k) * climb_.col(k).transpose();
     else
-        strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
+        strain += Matrix(basis.transpose() * change_) * Matrix(climb_.transpose() * basis);
 }
 
 // (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of
@@ -134,7 +136,7 @@ bool Blended::solve() {
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols());
     const Square I = Square::Identity(r, r);
-    const Square mass = Square(light).llt().solve(I), stiffness = Square(soft).llt().solve(I);
+    const Square mass = solve_positive(Square(light), I), stiffness = solve_positive(Square(soft), I);
     hold_.noalias() = stiffness * (z_ + settled);
     Square system = mass;
     if (published) {  // eq. 24
@@ -156,7 +158,7 @@ bool Blended::solve() {
     }
     outer_ = h * push_;
     lost_.setZero(r, r);
-    if (damped) lost_ = h * Square(slack).llt().solve(I);
+    if (damped) lost_ = h * solve_positive(Square(slack), I);
     Column right = mass * v_ + h * (push_ - hold_ + ground * z_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
@@ -168,7 +170,7 @@ bool Blended::solve() {
         lost_ += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
     }
     system += lost_;
-    fresh_ = system.llt().solve(right);
+    fresh_ = solve_positive(system, right);
     system_ = system;
     return fresh_.allFinite();
 }
@@ -180,7 +182,7 @@ double Blended::stored() {
     using Square = Eigen::Matrix<double, n, n>;
     const int r = static_cast<int>(basis.cols());
     const Square at_least = Square(soft) + floor * soft.diagonal().maxCoeff() * Square::Identity(r, r);
-    const Eigen::Matrix<double, n, 1> held = at_least.llt().solve(Eigen::Matrix<double, n, 1>(z_ + settled));
+    const Eigen::Matrix<double, n, 1> held = solve_positive(at_least, Eigen::Matrix<double, n, 1>(z_ + settled));
     by_.noalias() = basis * held;
     by_ -= ground * xi;
     double sum = 0;
@@ -322,7 +324,7 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
         rows_.middleCols<3>(3 * i).noalias() = basis.middleRows(6 * e, 6).transpose() * by.transpose();
     }
     for (int i = k; i < n; ++i) rows_.col(i) = limits[i - k].sign * bound_row(limits[i - k].row);
-    turned_ = system_.llt().solve(rows_);
+    turned_ = solve_positive(system_, rows_);
     Eigen::Map<Vector>(free, n).noalias() = rows_.transpose() * fresh_;
     Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * turned_;
 }
@@ -332,7 +334,7 @@ double Blended::energy() const {
     Vector all(n_);
     rates(all);
     const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + settled;
-    return 0.5 * (v.dot(light.llt().solve(v)) + r.dot(soft.llt().solve(r)) - ground * z.squaredNorm());
+    return 0.5 * (v.dot(solve_positive(light, v)) + r.dot(solve_positive(soft, r)) - ground * z.squaredNorm());
 }
 
 }  // namespace supple

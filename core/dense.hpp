@@ -7,6 +7,8 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 #include <Eigen/LU>
+#include <cmath>
+#include <concepts>
 
 #ifndef SUPPLE_DENSE
 #define SUPPLE_DENSE extern template
@@ -47,3 +49,82 @@ SUPPLE_DENSE class SelfAdjointEigenSolver<MatrixXd>;
 SUPPLE_DENSE SelfAdjointEigenSolver<MatrixXd>& SelfAdjointEigenSolver<MatrixXd>::compute(const EigenBase<MatrixXd>&, int);
 
 }  // namespace Eigen
+
+// Sums, products and solutions of matrices of any size, evaluated at once by functions that are compiled once. They serve code that
+// opens this namespace, and are preferred to Eigen's where both operands are whole matrices or vectors. Each allocates its result.
+namespace supple::whole {
+
+using Eigen::MatrixXd, Eigen::VectorXd;
+using Transposed = Eigen::Transpose<const MatrixXd>;
+
+void multiply(const MatrixXd& a, const MatrixXd& b, MatrixXd& into);
+void multiply_transposed(const MatrixXd& a, const MatrixXd& b, MatrixXd& into);  // a^T b
+void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into);
+void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into);
+MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b);  // a^-1 b by Cholesky's method
+VectorXd solve_positive(const MatrixXd& a, const VectorXd& b);
+
+template <class T>
+concept Whole = std::same_as<T, MatrixXd> || std::same_as<T, VectorXd>;
+
+template <Whole T>
+T operator*(const std::same_as<MatrixXd> auto& a, const T& b) {
+    T c;
+    multiply(a, b, c);
+    return c;
+}
+
+template <Whole T>
+T operator*(const Transposed& a, const T& b) {
+    T c;
+    multiply_transposed(a.nestedExpression(), b, c);
+    return c;
+}
+
+template <Whole T>
+T operator*(double s, T a) {
+    for (Eigen::Index i = 0; i < a.size(); ++i) a.data()[i] *= s;
+    return a;
+}
+
+template <Whole T>
+T operator+(T a, const T& b) {
+    for (Eigen::Index i = 0; i < a.size(); ++i) a.data()[i] += b.data()[i];
+    return a;
+}
+
+template <Whole T>
+T operator-(T a, const T& b) {
+    for (Eigen::Index i = 0; i < a.size(); ++i) a.data()[i] -= b.data()[i];
+    return a;
+}
+
+// For fixed sizes, with the columns of b abreast
+template <int n, int m>
+Eigen::Matrix<double, n, m> solve_positive(const Eigen::Matrix<double, n, n>& a, const Eigen::Matrix<double, n, m>& b)
+    requires(n != Eigen::Dynamic)
+{
+    double L[n][n], x[n][m];  // a = L L^T, with the inverse of L's diagonal on its diagonal
+    for (int j = 0; j < n; ++j) {
+        for (int i = j; i < n; ++i) {
+            double sum = a.data()[i + n * j];
+            for (int k = 0; k < j; ++k) sum -= L[i][k] * L[j][k];
+            L[i][j] = i == j ? 1 / std::sqrt(sum) : sum * L[j][j];
+        }
+    }
+    for (int i = 0; i < n; ++i) {
+        for (int c = 0; c < m; ++c) x[i][c] = b.data()[i + n * c];
+        for (int k = 0; k < i; ++k)
+            for (int c = 0; c < m; ++c) x[i][c] -= L[i][k] * x[k][c];
+        for (int c = 0; c < m; ++c) x[i][c] *= L[i][i];
+    }
+    Eigen::Matrix<double, n, m> result;
+    for (int i = n; i-- > 0;) {
+        for (int k = i + 1; k < n; ++k)
+            for (int c = 0; c < m; ++c) x[i][c] -= L[k][i] * x[k][c];
+        for (int c = 0; c < m; ++c) result.data()[i + n * c] = x[i][c] *= L[i][i];
+    }
+    return result;
+}
+
+}  // namespace supple::whole
