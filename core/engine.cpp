@@ -2,6 +2,7 @@
 #include "engine.hpp"
 
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -41,6 +42,9 @@ void bind_engine(nb::module_& module) {
              })
         .def_prop_ro("participant", [](Engine& e) -> Participant* { return e.stepper.get(); },
                      nb::rv_policy::reference_internal)
+        .def("record", &Engine::record)
+        .def("stop_recording", [](Engine& e) { e.stepper->tape.reset(); })
+        .def("is_recording", [](const Engine& e, const Tape& tape) { return e.stepper->tape.get() == &tape; })
         .def("history", &Engine::history)
         .def("set_history", [](Engine& e, const Doubles& flat) { e.set_history(flat); })
         .def("motion_size",

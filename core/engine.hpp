@@ -262,6 +262,13 @@ class Engine {
         return n;
     }
 
+    // Records the following time steps, until another record begins, a step fails, or the state is set from outside.
+    std::shared_ptr<Tape> record() {
+        settled();
+        stepper->tape = std::make_shared<Tape>(system, stepper->history, stepper->time, !stepper->fresh && stepper->order() == 2);
+        return stepper->tape;
+    }
+
     // Everything the next step depends on, as one flat array, and back.
     Array history() const {
         settled();
@@ -292,6 +299,7 @@ class Engine {
         if (size != own + stepper->saved_size())
             throw std::invalid_argument("array of unexpected size");
         const double* passes = at + own;
+        stepper->tape.reset();
         stepper->time = *at++;
         stepper->fresh = *at++ != 0;
         for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,

@@ -103,11 +103,11 @@ void System::apply_inertia(int b, const Step& step, const History& history, Mat6
     *derivative += world_wrench_derivative(force, past_torque, centre[b]);
     const Mat3 r = skew(centre[b]);
     *derivative -= mass[b] * c * c * blocks(Mat3::Identity(), -r, r, -r * r);
-    // d spin = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h, to second order in the rotation of this step
-    const Mat3 X = skew(x);
-    Mat3 turn = step.c0 * (Mat3::Identity() + 0.5 * X + X * X / 12);
-    if (step.c2 != 0) turn -= 0.5 * step.c2 * skew(before);
-    derivative->bottomRightCorner<3, 3>() -= (c / step.h) * (inertia[b] * turn);
+    // d spin = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h
+    Mat3 turn = step.c0 * Mat3::Identity();
+    if (step.c2 != 0) turn -= step.c2 * so3_right_jacobian_directional(x, before);
+    spin_derivative_[b] = turn * so3_right_jacobian_inverse(x) / step.h;
+    derivative->bottomRightCorner<3, 3>() -= c * (inertia[b] * spin_derivative_[b]);
 }
 
 // Wrenches on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
@@ -135,18 +135,22 @@ void System::apply(const Step* step, const History* history, bool tangent) {
         const Pose& H = state.H[handle.body];
         const Vec3 at = H.act(handle.point);
         Vec3 force = handle.stiffness * (handle.target - at);
-        double slope = handle.stiffness;
-        if (step) {
-            const Vec6& v = velocity[handle.body];
-            force -= handle.damping * (H.R * (v.head<3>() + v.tail<3>().cross(handle.point)));
-            slope += handle.damping * step->c0 / step->h;
-        }
+        const Vec6& v = velocity[handle.body];
+        if (step) force -= handle.damping * (H.R * (v.head<3>() + v.tail<3>().cross(handle.point)));
         force = H.R.transpose() * force;
         wrench_[handle.body] += at_origin(force, Vec3::Zero(), handle.point);
         if (tangent) {
             derivative[handle.body] += world_wrench_derivative(force, Vec3::Zero(), handle.point);
             const Mat3 r = skew(handle.point);
-            derivative[handle.body] -= slope * blocks(Mat3::Identity(), -r, r, -r * r);
+            Mat3 moved = handle.stiffness * Mat3::Identity(), turned = -handle.stiffness * r;
+            if (step) {  // velocity of the point: that of the centre of mass, and spin x arm
+                const double c = handle.damping * step->c0 / step->h;
+                const Vec3 arm = handle.point - centre[handle.body], spin = v.tail<3>();
+                moved += c * Mat3::Identity();
+                turned -= c * skew(centre[handle.body]) +
+                          handle.damping * (skew(spin.cross(arm)) + skew(arm) * spin_derivative_[handle.body]);
+            }
+            derivative[handle.body] -= blocks(moved, turned, r * moved, r * turned);
         }
     }
     if (!tangent) return;
@@ -170,23 +174,22 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
         }
     }
     Vec3 increment = Vec3::Zero();
+    Mat3 turn = Mat3::Identity();  // derivative of a rotation's increment
     if (size == 3) {  // torque Jr^-T y on the increment of R exp(delta), derivative in the exponential chart
         const Vec3 r(state.q[first], state.q[first + 1], state.q[first + 2]), y = torque;
         const Mat3 Ji = so3_right_jacobian_inverse(r);
         slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(r, y)) * Ji;
         torque = Ji.transpose() * y;
-        slope -= 0.5 * skew(torque);
         if (step) {
             const Vec3 r_n(history->q[first], history->q[first + 1], history->q[first + 2]);
             const Vec3 r_b(history->q_before[first], history->q_before[first + 1], history->q_before[first + 2]);
             const Mat3 R_n = so3_exp(r_n);
-            increment = (step->c0 * so3_log(R_n.transpose() * so3_exp(r)) +
-                         step->c2 * so3_log(R_n.transpose() * so3_exp(r_b))) /
-                        step->h;
+            const Vec3 x = so3_log(R_n.transpose() * so3_exp(r));
+            increment = (step->c0 * x + step->c2 * so3_log(R_n.transpose() * so3_exp(r_b))) / step->h;
+            turn = so3_right_jacobian_inverse(x);
         }
     }
-    if (!step) return;
-    for (int i = 0; i < size; ++i) {
+    for (int i = 0; step && i < size; ++i) {
         const int axis = first + i;
         const double v = size == 3 ? increment[i]
                                    : (step->c0 * state.q[axis] + step->c1 * history->q[axis] +
@@ -195,13 +198,15 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
         rate[axis] = v;
         const double c = step->c0 / step->h;
         torque[i] += damping[axis] * v;
-        slope(i, i) += damping[axis] * c;
+        double resistance = damping[axis] * c;
         if (armature[axis] != 0) {
             torque[i] += (step->c0 * armature[axis] * v + step->c1 * history->p[axis] + step->c2 * history->p_before[axis]) /
                          step->h;
-            slope(i, i) += armature[axis] * c * c;
+            resistance += armature[axis] * c * c;
         }
+        for (int k = 0; k < size; ++k) slope(i, k) += resistance * turn(i, k);
     }
+    if (size == 3) slope -= 0.5 * skew(torque);
 }
 
 void System::fill_joint(int j, const Step* step, const History* history, bool tangent) {
@@ -321,6 +326,8 @@ void System::fill_row(int r, bool tangent) {
     if (row.stop != 0 || (released && !row.equality)) {
         active_[r] = 0;
         row_error_[r] = 0;
+    } else if (active_fixed) {
+        row_error_[r] = active_[r] == 0 ? 0 : value - (active_[r] > 0 && !row.equality ? row.upper : row.lower);
     } else if (row.equality) {
         active_[r] = 1;
         row_error_[r] = value - row.lower;

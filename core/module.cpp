@@ -9,6 +9,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_blended(module);
     bind_condensed(module);
     bind_engine(module);
+    bind_adjoint(module);
     bind_linkage(module);
     bind_floating(module);
     bind_reduced(module);

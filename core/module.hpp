@@ -1,6 +1,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+void bind_adjoint(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
 void bind_condensed(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);

@@ -240,6 +240,13 @@ inline Mat3 so3_right_jacobian_inverse_directional(const Vec3& w, const Vec3& y)
     return detail::product_derivative(w, y, jacobian_inverse_coefficients(w.squaredNorm()));
 }
 
+// d/dw [Jr(w) y] for constant y
+inline Mat3 so3_right_jacobian_directional(const Vec3& w, const Vec3& y) {
+    Coefficients c = jacobian_coefficients(w.squaredNorm());
+    for (double& value : c.linear) value = -value;
+    return detail::product_derivative(w, y, c);
+}
+
 // --- SE(3) ----------------------------------------------------------------------------------------------------------
 
 // R = exp([w]), p = Jl(w) v

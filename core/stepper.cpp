@@ -14,6 +14,9 @@ constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
 constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
+
+Step difference(double h, int order) { return order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0}; }
+
 }  // namespace
 
 Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
@@ -65,8 +68,13 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
     }
     refusals_ = 0;
     ahead_ = true;
+    const int order = fresh ? 1 : order_;
     fresh = passes_->limit_changed();
     time += h_;
+    if (tape) {
+        sync();
+        record(h_, order == 2 && first_order_taken() ? 1 : order, fresh);
+    }
     return true;
 }
 
@@ -104,6 +112,8 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
     const int refusals = refusals_, pause = pause_;
+    passed_ = 0;
+    if (tape) tape->set_inputs(system_, driven);
     if (step_by_passes(driven, targets)) return true;
     sync();
     set_targets(driven, targets);
@@ -121,6 +131,10 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     } else {  // the passes are where they were, too
         refusals_ = refusals;
         pause_ = pause;
+    }
+    if (tape && !done) {
+        tape->drop_unfinished();
+        tape.reset();  // the state is not that of a recorded time step
     }
     return done;
 }
@@ -141,10 +155,30 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     return true;
 }
 
+// Whether the passes, asked for BDF2, took backward Euler because limits changed while they iterated: told by the rates.
+bool Stepper::first_order_taken() const {
+    const std::vector<double>&last = tape->records.back().q, &before = tape->records[tape->records.size() - 2].q;
+    double first = 0, second = 0, size = 0;
+    for (int axis = 0; axis < system_.axes(); ++axis) {
+        if (!system_.single(axis)) continue;
+        const double q = system_.state.q[axis], rate = system_.rate[axis];
+        first += std::abs(rate - (q - last[axis]) / h_);
+        second += std::abs(rate - (1.5 * q - 2 * last[axis] + 0.5 * before[axis]) / h_);
+        size += std::abs(q) / h_;
+    }
+    return second > 1e-12 * size && first < 1e-3 * second;
+}
+
+void Stepper::record(double h, int order, bool impact) {
+    passed_ += h / h_;  // halves of halves: exact
+    tape->add(system_, history, difference(h, order), time, passed_, impact);
+}
+
 bool Stepper::advance(double h, int order) {
     keep();
     if (solve(h, order)) {
         accept(h);
+        if (tape) record(h, order, hit_);
         return true;
     }
     return order > 1 && hit_ && advance(h, 1);
@@ -170,7 +204,7 @@ void Stepper::put_back() {
 bool Stepper::solve(double h, int order) {
     hit_ = false;
     shrinking_ = true;
-    const Step step = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
+    const Step step = difference(h, order);
     x_.assign(system_.unknowns(), 0.0);
     // predictor: extrapolated rates; constant rates if the history is not equidistant
     const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
@@ -274,6 +308,7 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 }
 
 bool Stepper::begin() {
+    tape.reset();  // contact forces are not recorded
     kept_.finished = false;
     kept_.ahead = ahead_;
     kept_.targets.clear();

@@ -4,6 +4,7 @@
 #include "articulated.hpp"
 #include "contact.hpp"
 #include "system.hpp"
+#include "tape.hpp"
 
 namespace supple {
 
@@ -29,6 +30,7 @@ class Stepper : public Participant {
     std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
     void save(std::vector<double>& flat) const;
     void restore(const double* flat);
+    int order() const { return order_; }
     void use_passes(bool use) { wanted_ = use; }
     const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
     const char* uncovered() const { return uncovered_; }  // why there are no passes
@@ -40,6 +42,8 @@ class Stepper : public Participant {
         double size = 0;  // rad or m; of a loop, lengths over the length scale
     };
     Unsettled unsettled;
+
+    std::shared_ptr<Tape> tape;  // records accepted steps where there is one
 
     double time = 0;
     bool fresh = true;  // no equidistant history: the next step is backward Euler
@@ -64,6 +68,8 @@ class Stepper : public Participant {
     void schedule(const std::vector<int>& driven, std::vector<double> targets);
 
    private:
+    void record(double h, int order, bool impact);
+    bool first_order_taken() const;
     bool step_by_passes(const std::vector<int>& driven, const double* targets);
     bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
     void passes_refused();
@@ -81,6 +87,7 @@ class Stepper : public Participant {
     System& system_;
     double h_;
     int order_;
+    double passed_ = 0;                    // share of the present time step whose end the state is at
     std::vector<double> x_;
     State base_;
     struct {

@@ -91,7 +91,7 @@ void System::prepare() {
         auto& blocks = elements.emplace_back(joint_blocks(rows[r].of));
         blocks.push_back(nb + 2 * nj + r);
     }
-    fronts_ = std::make_unique<Fronts>(sizes, nodes, elements, early, inner);
+    fronts_.emplace(sizes, nodes, elements, early, inner);
 
     for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
     for (Joint& joint : joints) {
@@ -105,6 +105,7 @@ void System::prepare() {
     gap_.assign(nj, Vec6::Zero());
     wrench_.resize(nb);
     wrench_derivative_.resize(nb);
+    spin_derivative_.resize(nb);
     loop_child_.resize(nj);
     loop_parent_.resize(nj);
     residual_.resize(unknowns());
@@ -297,26 +298,31 @@ std::vector<double> System::scales() const {
     return result;
 }
 
-double System::solve(const double* rhs, double* x, bool transposed, bool refine) const {
-    const int n = fronts_->size();
-    std::vector<double> goal(rhs, rhs + n);
-    scale_multipliers(goal.data());
-    double size = 0;
-    for (double value : goal) size = std::max(size, std::abs(value));
+double System::solve(const double* rhs, double* x, bool transposed, bool refine, int columns) const {
+    const int n = fronts_->size(), all = n * columns;
+    std::vector<double> goal(rhs, rhs + all);
+    for (int c = 0; c < columns; ++c) scale_multipliers(goal.data() + c * n);
+    std::vector<double> size(columns, 0.0);
+    for (int c = 0; c < columns; ++c)
+        for (int i = 0; i < n; ++i) size[c] = std::max(size[c], std::abs(goal[c * n + i]));
     std::copy(goal.begin(), goal.end(), x);
-    transposed ? fronts_->solve_transposed(x) : fronts_->solve(x);
+    transposed ? fronts_->solve_transposed(x, columns) : fronts_->solve(x, columns);
     double error = 0, last = INFINITY;
-    const bool needed = refine && size > 0 &&
+    const bool needed = refine && std::any_of(size.begin(), size.end(), [](double value) { return value > 0; }) &&
                         std::any_of(regular_.begin(), regular_.end(), [](double value) { return value < 0; });
-    std::vector<double> left(needed ? n : 0), best;
+    std::vector<double> left(needed ? all : 0), best;
     for (int k = 0; needed && k < 8; ++k) {
-        fronts_->multiply(x, left.data(), transposed);
         error = 0;
-        for (int i = 0; i < n; ++i) {
-            left[i] = goal[i] - left[i] - std::max(regular_[i], 0.0) * x[i];
-            error = std::max(error, std::abs(left[i]));
+        for (int c = 0; c < columns; ++c) {
+            double* r = left.data() + c * n;
+            fronts_->multiply(x + c * n, r, transposed);
+            double largest = 0;
+            for (int i = 0; i < n; ++i) {
+                r[i] = goal[c * n + i] - r[i] - std::max(regular_[i], 0.0) * x[c * n + i];
+                largest = std::max(largest, std::abs(r[i]));
+            }
+            if (largest > 0) error = std::max(error, largest / size[c]);
         }
-        error /= size;
         if (!(error < 0.5 * last)) {  // no progress: redundant constraints that contradict each other
             std::copy(best.begin(), best.end(), x);
             error = last;
@@ -324,11 +330,11 @@ double System::solve(const double* rhs, double* x, bool transposed, bool refine)
         }
         last = error;
         if (error < 1e-13) break;
-        best.assign(x, x + n);
-        transposed ? fronts_->solve_transposed(left.data()) : fronts_->solve(left.data());
-        for (int i = 0; i < n; ++i) x[i] += left[i];
+        best.assign(x, x + all);
+        transposed ? fronts_->solve_transposed(left.data(), columns) : fronts_->solve(left.data(), columns);
+        for (int i = 0; i < all; ++i) x[i] += left[i];
     }
-    scale_multipliers(x);
+    for (int c = 0; c < columns; ++c) scale_multipliers(x + c * n);
     return error;
 }
 

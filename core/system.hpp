@@ -13,7 +13,7 @@
 // loops, rows and coordinates leave a residual.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "fronts.hpp"
@@ -117,7 +117,8 @@ class System {
     std::vector<double> rest;
     std::vector<Load> loads;
     std::vector<Handle> handles;
-    bool released = false;  // limits are ignored
+    bool released = false;      // limits are ignored
+    bool active_fixed = false;  // rows stay as active as they are
 
     State state;
 
@@ -131,6 +132,8 @@ class System {
     int bodies() const { return static_cast<int>(mass.size()); }
     int axes() const { return static_cast<int>(twists.size()); }
     int unknowns() const { return fronts_->size(); }
+    int twist_row(int b) const { return 6 * b; }
+    int row_row(int r) const { return row_start_ + r; }
     int lambda_row(int j) const { return joint_start_[j]; }
     int axis_row(int axis) const { return axis_row_[axis]; }
     bool single(int axis) const { return single_[axis]; }  // not a component of a rotation vector
@@ -162,7 +165,8 @@ class System {
     int factorise(double shift = 0);
     // Newton's step: solves tangent x = rhs. With `refine`, iterations remove the effect of the regularisation, and the
     // relative residual is returned. Without it an error of 1e-9 remains, which the next Newton step corrects.
-    double solve(const double* rhs, double* x, bool transposed, bool refine) const;
+    // For `columns` right-hand sides, one after the other.
+    double solve(const double* rhs, double* x, bool transposed, bool refine, int columns = 1) const;
     // Redundant constraints have non-unique multipliers, and Newton's steps let their null-space part grow. `null_space_rhs`
     // gives the right-hand side, for the last factors, of the correction that removes this part (false if there are no
     // multipliers). `remove_null_space` applies the solution x, scaled so that the imbalance moves no coordinate by more than
@@ -173,6 +177,11 @@ class System {
     void carry(double* x) const;
     // state <- base moved by alpha x
     void retract(const State& base, const double* x, double alpha);
+
+    // kinematics after evaluate: a coordinate's twist S, and Ad(X^-1 pose_parent^-1), in the joint's frame on the child
+    const Vec6& screw(int axis) const { return screw_[axis]; }
+    const Mat6& parent_adjoint(int joint) const { return B_parent_[joint]; }
+    int holder(int body) const { return holder_[body]; }  // the joint that holds it in the spanning tree
 
     // after evaluate with a step
     std::vector<Vec6> velocity;            // body twists
@@ -199,7 +208,7 @@ class System {
     void axis_torque(int first, int size, const Step* step, const History* history,
                      Eigen::Ref<Eigen::VectorXd> torque, Eigen::Ref<Eigen::MatrixXd> slope);
 
-    std::unique_ptr<Fronts> fronts_;
+    std::optional<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
     std::vector<bool> single_;
     std::vector<int> holder_;                 // per body, its joint in the tree
@@ -211,6 +220,7 @@ class System {
     std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
     std::vector<Vec6> carried_;               // per body: w and the wrenches from the joints beyond it
     std::vector<Mat6> wrench_derivative_;
+    std::vector<Mat3> spin_derivative_;       // of a step's angular velocity, by the body's own rotation
     // of a loop joint with the gap c: c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
     std::vector<Mat6> loop_child_, loop_parent_;
     std::vector<double> residual_, regular_;

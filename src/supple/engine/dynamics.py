@@ -14,6 +14,7 @@ from supple import spatial
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.statics import Equilibrium, checked_equilibrium
+from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
@@ -326,7 +327,11 @@ class Simulation:
     def energy(self) -> Energy:
         return Energy(*self._core.energies)
 
-    # saving
+    # recording and saving
+
+    def tape(self) -> Tape:
+        """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""

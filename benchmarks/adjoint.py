@@ -1,0 +1,93 @@
+"""Derivatives of time steps: times of the recorded simulation and of both sweeps, and the error of gradients.
+
+Times are microseconds per step of 2 ms. `simulation` is a run that is not recorded; `gradient` is one sweep backward,
+`tangent` one sweep forward with eight directions. The ratio is that of recorded run and sweep backward to the run
+alone. The error is that of the gradient with respect to the force on the tip, along one direction, against central
+differences of the simulation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import supple
+from _report import Report, best, parse_args
+from supple.engine import Tape, adjoint
+from supple.mechanism import Mechanism
+
+DT = 2e-3
+
+
+def main() -> None:
+    args = parse_args(__doc__)
+    report = Report("derivatives of time steps", args)
+    for name, mech in mechanisms().items():
+        measure(report, name, mech, 200 if args.quick else 1000)
+    report.finish()
+
+
+def mechanisms() -> dict[str, Mechanism]:
+    library = supple.library
+    helices = {f"helix, {n} hinges": library.helix(n) for n in (50, 100, 400)}
+    return {"arm, 20 links": library.robot_arm(20), **helices, "ladder": library.ladder(), "loop": library.loop()}
+
+
+def started(mech: Mechanism, force: float = 20.0) -> supple.Simulation:
+    sim = supple.Simulation(mech, DT, "bdf2")
+    sim.apply("tip", [0, force, 0, 0, 0, 0])
+    return sim
+
+
+def measure(report: Report, name: str, mech: Mechanism, steps: int) -> None:
+    sim = started(mech)
+    begin = sim.save()
+
+    def run(recorded: bool) -> Tape | None:
+        sim.restore(begin)
+        tape = sim.tape() if recorded else None
+        sim.step(steps)
+        return tape
+
+    plain, taped = best(lambda: run(False)), best(lambda: run(True))
+    tape = run(True)
+    assert tape is not None
+    weights = np.random.default_rng(0).normal(size=(steps + 1, 3))
+    wrenches = adjoint.point_gradient(tape, "tip", weights)
+    directions = {mech.coordinates[0]: np.ones(8)}
+    backward = best(lambda: adjoint.gradient(tape, poses=wrenches), 3)
+    forward = best(lambda: adjoint.tangent(tape, stiffness=directions, want=("poses",)), 3)
+    ratio = (taped + backward) / plain
+    micro = {"simulation": plain, "recorded": taped, "gradient": backward, "tangent, 8": forward}
+    report.row(
+        mechanism=name,
+        **{key: round(value / steps * 1e6, 1) for key, value in micro.items()},
+        ratio=round(ratio, 2),
+        kB_per_step=round(tape.memory / steps / 1e3, 1),
+        gradient_error=float(f"{gradient_error(mech, min(steps, 100)):.1e}"),
+    )
+    report.target(f"recorded run and gradient / run, {name}", ratio, at_most=3.0)
+    report.target(f"error of the gradient, {name}", report.rows[-1]["gradient_error"], at_most=1e-7)
+
+
+def gradient_error(mech: Mechanism, steps: int) -> float:
+    """Relative difference of the derivative with respect to the force from a central difference of fourth order."""
+    weights = np.random.default_rng(0).normal(size=(steps + 1, 3))
+
+    def recorded(force: float) -> Tape:
+        sim = started(mech, force)
+        tape = sim.tape()
+        sim.step(steps)
+        return tape
+
+    def difference(size: float) -> float:
+        up, down = (adjoint.points(recorded(20.0 + change), "tip") for change in (size, -size))
+        return float(np.sum(weights * (up - down))) / (2 * size)
+
+    tape = recorded(20.0)
+    found = adjoint.gradient(tape, poses=adjoint.point_gradient(tape, "tip", weights))
+    exact = float(found.load("tip")[:, 1].sum())
+    return abs((4 * difference(1.0) - difference(2.0)) / 3 - exact) / abs(exact)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+// Binds the tape and the sweeps over it.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "adjoint.hpp"
+#include "engine.hpp"
+#include "module.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+// Fills the arrays that a dictionary has; others stay empty, which means zero.
+template <class Arrays>
+Arrays from_dict(const Adjoint& adjoint, const nb::dict& given) {
+    Arrays result;
+    Arrays::visit(result, [&](const char* name, std::vector<double>& all) {
+        if (!given.contains(name)) return;
+        const Doubles array = nb::cast<Doubles>(given[name]);
+        const bool at_start = std::is_same_v<Arrays, InputArrays> && name == std::string("velocities");
+        expect(array, adjoint.size_of(at_start ? "start_velocities" : name));
+        all = doubles(array);
+    });
+    return result;
+}
+
+template <class Arrays>
+nb::dict to_dict(Arrays&& arrays) {
+    nb::dict result;
+    Arrays::visit(arrays, [&](const char* name, std::vector<double>& all) {
+        const std::size_t n = all.size();
+        result[name] = numpy(std::move(all), {n});
+    });
+    return result;
+}
+
+}  // namespace
+
+void bind_adjoint(nb::module_& module) {
+    nb::class_<Tape>(module, "Tape")
+        .def_prop_ro("steps", &Tape::steps)
+        .def_prop_ro("bytes", &Tape::bytes)
+        .def_ro("looks_back", &Tape::looks_back)
+        .def_prop_ro("times", [](const Tape& tape) {
+            std::vector<double> values;
+            for (int i : tape.ends) values.push_back(tape.records[i].time);
+            const std::size_t n = values.size();
+            return numpy(std::move(values), {n});
+        }, nb::rv_policy::automatic)
+        .def_prop_ro("q", [](const Tape& tape) {
+            std::vector<double> values;
+            for (int i : tape.ends) values.insert(values.end(), tape.records[i].q.begin(), tape.records[i].q.end());
+            return numpy(std::move(values), {tape.ends.size(), tape.records[0].q.size()});
+        }, nb::rv_policy::automatic)
+        .def_prop_ro("targets", [](const Tape& tape) {
+            std::vector<double> values;
+            for (int i : tape.ends) values.insert(values.end(), tape.records[i].targets.begin(), tape.records[i].targets.end());
+            return numpy(std::move(values), {tape.ends.size(), tape.records[0].targets.size()});
+        }, nb::rv_policy::automatic)
+        .def_prop_ro("poses", [](const Tape& tape) {
+            const std::size_t n = tape.records[0].H.size();
+            std::vector<double> values(16 * n * tape.ends.size(), 0.0);
+            double* at = values.data();
+            for (int i : tape.ends)
+                for (const Pose& H : tape.records[i].H) {
+                    write(H, at);
+                    at[15] = 1;
+                    at += 16;
+                }
+            return numpy(std::move(values), {tape.ends.size(), n, 4, 4});
+        }, nb::rv_policy::automatic)
+        // time steps (from 1) that were divided, and those in which a limit was met or left
+        .def_prop_ro("divided", [](const Tape& tape) {
+            std::vector<int> result;
+            for (std::size_t t = 1; t < tape.ends.size(); ++t)
+                if (tape.ends[t] - tape.ends[t - 1] > 1) result.push_back(static_cast<int>(t));
+            return result;
+        })
+        .def_prop_ro("impacts", [](const Tape& tape) {
+            std::vector<int> result;
+            for (const TapeRecord& record : tape.records)
+                if (record.impact && (result.empty() || result.back() != record.index)) result.push_back(record.index);
+            return result;
+        });
+
+    nb::class_<Adjoint>(module, "Adjoint")
+        .def("__init__", [](Adjoint* self, const Engine& engine, const std::shared_ptr<Tape>& tape) {
+            new (self) Adjoint(engine.system, tape);
+        })
+        .def("backward", [](Adjoint& self, const nb::dict& gradient) {
+            const auto objective = from_dict<OutputArrays>(self, gradient);
+            InputArrays result;
+            {
+                nb::gil_scoped_release release;
+                result = self.backward(objective);
+            }
+            return to_dict(std::move(result));
+        })
+        .def("forward", [](Adjoint& self, const std::vector<nb::dict>& directions, bool coordinates, bool poses, bool velocities) {
+            std::vector<InputArrays> inputs;
+            for (const nb::dict& direction : directions) inputs.push_back(from_dict<InputArrays>(self, direction));
+            std::vector<OutputArrays> result;
+            {
+                nb::gil_scoped_release release;
+                result = self.forward(inputs, coordinates, poses, velocities);
+            }
+            nb::list list;
+            for (OutputArrays& each : result) list.append(to_dict(std::move(each)));
+            return list;
+        })
+        .def("start", [](Adjoint& self, const Doubles& q, const Doubles& rates) {
+            expect(q, self.axes());
+            expect(rates, self.axes());
+            return to_dict(self.start(q.data(), rates.data()));
+        })
+        .def("velocities", [](Adjoint& self) {
+            auto values = self.recorded_velocities();
+            const std::size_t n = values.size();
+            return numpy(std::move(values), {n});
+        });
+}

@@ -1,0 +1,462 @@
+"""Exact derivatives of recorded time steps.
+
+`gradient` sweeps backward (the discrete adjoint): from the gradient of a scalar with respect to the recorded motion
+to its gradient with respect to everything that the motion depends on. `tangent` sweeps forward: from directions of
+those inputs to the derivatives of the motion. Both differentiate the time stepping itself, so they agree with
+differences of the simulation to rounding. The set of touched limits is kept in each step; `Tape.impacts` lists the
+steps in which it changes.
+
+Arrays over time have a row for the start and one for the end of each step. Inputs in row k act in the step that ends
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple.engine.tape import Tape
+from supple.errors import MechanismError
+from supple.mechanism.axes import axis_slices, of_tree
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array, array
+
+MOTION = ("coordinates", "poses", "velocities")
+AT_START = ("twists", "velocities", "increments", "rates")
+"""Arrays of the compiled sweep that describe the start: of bodies, then of joints."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Gradient with respect to the start, computed when it is first asked for."""
+
+    tape: Tape
+    sweep: Any
+    found: dict[str, Array]
+
+    @cached_property
+    def gradient(self) -> tuple[Array, Array]:
+        """(dof,) with respect to the initial coordinates, and to their rates."""
+        if not self.tape.from_start:
+            raise _began_later()
+        of_q, of_rates = (
+            np.array([sum(float(column[part] @ self.found[part]) for part in AT_START) for column in columns])
+            for columns in _initial_maps(self.tape, self.sweep)
+        )
+        return of_q, of_rates
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Gradient of a scalar with respect to the inputs of a recorded motion.
+
+    Springs are named by their coordinate or coupling; a coupling that has the name of a coordinate gets '.coupling'
+    added.
+    """
+
+    tape: Tape
+    motors: dict[str, Array]
+    """(steps + 1,) by motor: with respect to its position at the end of each time step. The first one, the position
+    at the start, matters only where the first time step was divided."""
+    set_points: dict[str, Array]
+    """(steps + 1,) by coordinate or coupling: with respect to the rest of its spring, or the length of a rigid
+    coupling."""
+    wrenches: Array
+    """(steps + 1, bodies, 6): with respect to a wrench at the body's origin, in body axes; see `load`."""
+    stiffness: dict[str, float]
+    damping: dict[str, float]
+    rest: dict[str, float]
+    """With respect to a rest that is the same in all steps: the sum of `set_points`."""
+    armature: dict[str, float]
+    """By coordinate."""
+    mass: dict[str, float]
+    """By body, with its centre of mass and its inertia about that unchanged."""
+    centre: Array
+    """(bodies, 3): with respect to the centre of mass, in body axes."""
+    inertia: Array
+    """(bodies, 3, 3): with respect to the inertia about the centre of mass, symmetric."""
+    gravity: Array
+    """(3,)"""
+    _start: _Start
+
+    @property
+    def q(self) -> Array:
+        """(dof,): with respect to the initial coordinates. Where there are loops, for directions that keep them
+        closed."""
+        return self._start.gradient[0]
+
+    @property
+    def rates(self) -> Array:
+        """(dof,): with respect to the initial rates. Where there are loops, for rates that keep them closed."""
+        return self._start.gradient[1]
+
+    def load(self, name: str, frame: str = "world") -> Array:
+        """(steps + 1, 6): with respect to the wrench at the origin of a body or site, in world axes or its own."""
+        body, point, turns = _frame_over_time(self.tape, name, frame)
+        v, w = self.wrenches[:, body, :3], self.wrenches[:, body, 3:]
+        moved = np.stack([v + np.cross(w, point), w], axis=1)  # (steps + 1, 2, 3), body axes
+        seen: Array = np.einsum("tij,tkj->tki", turns, moved).reshape(-1, 6)
+        return seen
+
+    def payload(self, name: str) -> float:
+        """With respect to a point mass at the origin of a body or site, kg."""
+        body, mass, centre, inertia = _point_mass(self.tape, name)
+        by_mass = self.mass[self.tape.mechanism.bodies[body].name]
+        return float(by_mass * mass + self.centre[body] @ centre + np.sum(self.inertia[body] * inertia))
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Derivatives of a recorded motion, one for each direction of the inputs."""
+
+    coordinates: Array
+    """(directions, steps + 1, dof)"""
+    poses: Array
+    """(directions, steps + 1, bodies, 6) twists in body frames: a pose H moves to H exp(twist)."""
+    velocities: Array
+    """(directions, steps + 1, bodies, 6) changes of the bodies' twists, as in `Simulation.velocities`."""
+
+
+def gradient(
+    tape: Tape,
+    *,
+    coordinates: ArrayLike | None = None,
+    poses: ArrayLike | None = None,
+    velocities: ArrayLike | None = None,
+) -> Gradient:
+    """Gradient of a scalar with respect to the inputs, by a sweep backward over the tape.
+
+    Args:
+        tape: the recorded time steps.
+        coordinates: (steps + 1, dof) gradient of the scalar with respect to `tape.coordinates`.
+        poses: (steps + 1, bodies, 6) gradient with respect to the poses, as wrenches in body frames: its product with a
+            twist of a body is the change of the scalar. `point_gradient` gives it for points.
+        velocities: (steps + 1, bodies, 6) gradient with respect to the bodies' twists.
+
+    Raises:
+        MechanismError: an array has the wrong shape or is not finite.
+    """
+    mech, n = tape.mechanism, tape.steps + 1
+    given: dict[str, Array] = {}
+    if coordinates is not None:
+        values = array(coordinates, (n, mech.dof), "the gradient with respect to coordinates")
+        given["coordinates"] = _to_axes(tape, values)
+    for name, value in (("poses", poses), ("velocities", velocities)):
+        if value is not None:
+            given[name] = array(value, (n, len(mech.bodies), 6), f"the gradient with respect to {name}")
+    sweep = _core.Adjoint(tape.equations.core, tape.core)
+    found = sweep.backward({name: np.ascontiguousarray(value) for name, value in given.items()})
+    return _gradient(tape, sweep, found)
+
+
+def _gradient(tape: Tape, sweep: Any, found: dict[str, Array]) -> Gradient:
+    eqs, mech, n = tape.equations, tape.mechanism, tape.steps + 1
+    axes, couplings = list(eqs.axis), _coupling_names(tape)
+    rest, spring_rest = found["rest"].reshape(n, -1), found["spring_rest"].reshape(n, -1)
+    targets = found["targets"].reshape(n, -1)
+    set_points = dict(zip(axes, rest.T, strict=True))
+    stiffness = dict(zip(axes, found["stiffness"].tolist(), strict=True))
+    damping = dict(zip(axes, found["damping"].tolist(), strict=True))
+    for coupling in mech.couplings:
+        name = couplings[coupling.name]
+        if coupling.rigid:
+            set_points[name] = targets[:, eqs.row[coupling.name]]
+            continue
+        index = eqs.spring[coupling.name]
+        set_points[name] = spring_rest[:, index]
+        stiffness[name] = float(found["spring_stiffness"][index])
+        damping[name] = float(found["spring_damping"][index])
+    inertia = found["inertia"].reshape(-1, 3, 3)
+    return Gradient(
+        tape,
+        {motor.name: targets[:, eqs.row[motor.name]] for motor in mech.motors},
+        set_points,
+        found["wrenches"].reshape(n, -1, 6),
+        stiffness,
+        damping,
+        {name: float(values.sum()) for name, values in set_points.items()},
+        dict(zip(axes, found["armature"].tolist(), strict=True)),
+        {body.name: float(value) for body, value in zip(mech.bodies, found["mass"], strict=True)},
+        found["centre"].reshape(-1, 3),
+        (inertia + inertia.transpose(0, 2, 1)) / 2,
+        found["gravity"],
+        _Start(tape, sweep, {name: found[name] for name in AT_START}),
+    )
+
+
+def tangent(
+    tape: Tape,
+    *,
+    q: ArrayLike | None = None,
+    rates: ArrayLike | None = None,
+    motors: Mapping[str, ArrayLike] | None = None,
+    set_points: Mapping[str, ArrayLike] | None = None,
+    loads: Mapping[str, ArrayLike] | None = None,
+    frame: str = "world",
+    stiffness: Mapping[str, ArrayLike] | None = None,
+    damping: Mapping[str, ArrayLike] | None = None,
+    armature: Mapping[str, ArrayLike] | None = None,
+    mass: Mapping[str, ArrayLike] | None = None,
+    payload: Mapping[str, ArrayLike] | None = None,
+    gravity: ArrayLike | None = None,
+    want: Sequence[str] = MOTION,
+) -> Motion:
+    """Derivatives of the recorded motion along directions of the inputs, by a sweep forward over the tape.
+
+    All directions go through one sweep, eight at a time through the factorised equations. A direction costs nothing
+    before the first step that it acts in.
+
+    Args:
+        tape: the recorded time steps.
+        q, rates: (directions, dof) of the initial coordinates and rates.
+        motors, set_points: (directions, steps + 1) by name, as in `Gradient`.
+        loads: (directions, steps + 1, 6) wrench at the origin of a body or site, in the axes of `frame` ("world",
+        "body"). stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`. payload: (directions,)
+        point mass at the origin of a body or site, kg. gravity: (directions, 3). want: what to return, some of
+        "coordinates", "poses", "velocities"; the others are empty arrays.
+
+    Raises:
+        MechanismError: an array has the wrong shape or is not finite, or a name is not known.
+    """
+    directions = _Directions(tape)
+    directions.start(q, rates)
+    directions.over_time(motors, "motors", lambda name: ("targets", directions.motor_row(name)))
+    directions.over_time(set_points, "set_points", directions.set_point)
+    directions.loads(loads, frame)
+    directions.constants(stiffness, "stiffness", lambda name: directions.spring(name, "stiffness"))
+    directions.constants(damping, "damping", lambda name: directions.spring(name, "damping"))
+    directions.constants(armature, "armature", lambda name: ("armature", directions.axis(name)))
+    directions.constants(mass, "mass", lambda name: ("mass", tape.mechanism.body_index(name)))
+    directions.payload(payload)
+    directions.gravity(gravity)
+    unknown = [name for name in want if name not in MOTION]
+    if unknown:
+        raise MechanismError(f"`want` is some of {MOTION}, got {unknown[0]!r}")
+    columns = directions.finished()
+    found = directions.sweep.forward(columns, *(name in want for name in MOTION))
+    mech, n = tape.mechanism, tape.steps + 1
+
+    def stacked(name: str, *shape: int) -> Array:
+        return np.array([column[name] for column in found]).reshape((len(found), n, *shape) if name in want else (0,))
+
+    coordinates = stacked("coordinates", len(tape.equations.axis))
+    if coordinates.size:
+        coordinates = np.array([[of_tree(mech, q) for q in column] for column in coordinates])
+    bodies = len(mech.bodies)
+    return Motion(coordinates, stacked("poses", bodies, 6), stacked("velocities", bodies, 6))
+
+
+def point_gradient(tape: Tape, name: str, forces: ArrayLike) -> Array:
+    """(steps + 1, bodies, 6) gradient with respect to poses, from the gradient with respect to a point's world
+    position.
+
+    Args:
+        tape: the recorded time steps.
+        name: the body or site whose origin is the point.
+        forces: (steps + 1, 3) gradient of the scalar with respect to the point's world position at each time.
+    """
+    values = array(forces, (tape.steps + 1, 3), f"the gradient with respect to the positions of '{name}'")
+    body, point, _ = _frame_over_time(tape, name, "body")
+    result = np.zeros((tape.steps + 1, len(tape.mechanism.bodies), 6))
+    force = np.einsum("tji,tj->ti", tape.poses[:, body, :3, :3], values)
+    result[:, body, :3], result[:, body, 3:] = force, np.cross(point, force)
+    return result
+
+
+def points(tape: Tape, name: str) -> Array:
+    """(steps + 1, 3) world positions of the origin of a body or site, m."""
+    body, point, _ = _frame_over_time(tape, name, "body")
+    poses = tape.poses[:, body]
+    positions: Array = poses[:, :3, :3] @ point + poses[:, :3, 3]
+    return positions
+
+
+def velocities(tape: Tape) -> Array:
+    """(steps + 1, bodies, 6) twists of the bodies, as in `Simulation.velocities`."""
+    found: Array = _core.Adjoint(tape.equations.core, tape.core).velocities()
+    return found.reshape(tape.steps + 1, -1, 6)
+
+
+class _Directions:
+    """Directions of the inputs as arrays of the compiled sweep, one dictionary for each direction."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self.eqs = tape, tape.equations
+        self.sweep = _core.Adjoint(self.eqs.core, tape.core)
+        self.columns: list[dict[str, Array]] | None = None
+        n = tape.steps + 1
+        bodies, axes, springs = len(tape.mechanism.bodies), len(self.eqs.axis), len(self.eqs.spring)
+        self.shapes: dict[str, tuple[int, ...]] = {
+            "targets": (n, len(self.eqs.row) + len(self.eqs.limit_names)),
+            "rest": (n, axes),
+            "spring_rest": (n, springs),
+            "wrenches": (n, bodies, 6),
+            **dict.fromkeys(("stiffness", "damping", "armature"), (axes,)),
+            **dict.fromkeys(("spring_stiffness", "spring_damping"), (springs,)),
+            "mass": (bodies,),
+            "centre": (bodies, 3),
+            "inertia": (bodies, 3, 3),
+            "gravity": (3,),
+        }
+
+    def checked(self, values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+        """(directions, *shape), with as many directions as the other inputs have."""
+        given = np.asarray(values, dtype=float)
+        count = len(given) if given.ndim and self.columns is None else len(self.columns or ())
+        result = array(given, (count, *shape), f"directions of {what}, (directions, ...)")
+        if self.columns is None:
+            self.columns = [{} for _ in range(count)]
+        return result
+
+    def entry(self, column: dict[str, Array], name: str) -> Array:
+        return column.setdefault(name, np.zeros(self.shapes[name]))
+
+    def start(self, q: ArrayLike | None, rates: ArrayLike | None) -> None:
+        if q is None and rates is None:
+            return
+        if not self.tape.from_start:
+            raise _began_later()
+        maps = _initial_maps(self.tape, self.sweep)
+        for values, of, what in ((q, maps[0], "q"), (rates, maps[1], "rates")):
+            if values is None:
+                continue
+            checked = self.checked(values, (self.tape.mechanism.dof,), what)
+            for column, direction in zip(self.columns or (), checked, strict=True):
+                for part in AT_START:
+                    change = sum((d * each[part] for d, each in zip(direction, of, strict=True)), np.zeros(1))
+                    column[part] = column.get(part, 0.0) + change
+
+    def over_time(
+        self, given: Mapping[str, ArrayLike] | None, what: str, place: Callable[[str], tuple[str, int]]
+    ) -> None:
+        for name, values in (given or {}).items():
+            target, index = place(name)
+            checked = self.checked(values, (self.tape.steps + 1,), f"{what}['{name}']")
+            for column, curve in zip(self.columns or (), checked, strict=True):
+                self.entry(column, target)[:, index] += curve
+
+    def constants(
+        self, given: Mapping[str, ArrayLike] | None, what: str, place: Callable[[str], tuple[str, int]]
+    ) -> None:
+        for name, values in (given or {}).items():
+            target, index = place(name)
+            checked = self.checked(values, (), f"{what}['{name}']")
+            for column, value in zip(self.columns or (), checked, strict=True):
+                self.entry(column, target)[index] += value
+
+    def loads(self, given: Mapping[str, ArrayLike] | None, frame: str) -> None:
+        for name, values in (given or {}).items():
+            body, point, turns = _frame_over_time(self.tape, name, frame)
+            checked = self.checked(values, (self.tape.steps + 1, 6), f"loads['{name}']")
+            for column, wrench in zip(self.columns or (), checked, strict=True):
+                force, torque = (np.einsum("tji,tj->ti", turns, part) for part in (wrench[:, :3], wrench[:, 3:]))
+                on_body = self.entry(column, "wrenches")[:, body]
+                on_body += np.concatenate([force, torque + np.cross(point, force)], axis=1)
+
+    def payload(self, given: Mapping[str, ArrayLike] | None) -> None:
+        for name, values in (given or {}).items():
+            body, *parts = _point_mass(self.tape, name)
+            checked = self.checked(values, (), f"payload['{name}']")
+            for column, value in zip(self.columns or (), checked, strict=True):
+                for target, part in zip(("mass", "centre", "inertia"), parts, strict=True):
+                    self.entry(column, target)[body] += value * part
+
+    def gravity(self, given: ArrayLike | None) -> None:
+        if given is None:
+            return
+        for column, value in zip(self.columns or (), self.checked(given, (3,), "gravity"), strict=True):
+            self.entry(column, "gravity")[:] += value
+
+    def finished(self) -> list[dict[str, Array]]:
+        if self.columns is None:
+            raise MechanismError("`tangent` needs directions of at least one input, motors={'name': ...} for instance")
+        return [{name: np.ascontiguousarray(value) for name, value in column.items()} for column in self.columns]
+
+    # places of names in the arrays
+
+    def axis(self, name: str) -> int:
+        return find(list(self.eqs.axis), name, f"coordinate of '{self.tape.mechanism.name}'")
+
+    def motor_row(self, name: str) -> int:
+        names = [motor.name for motor in self.tape.mechanism.motors]
+        return self.eqs.row[names[find(names, name, f"motor of '{self.tape.mechanism.name}'")]]
+
+    def spring(self, name: str, field: str) -> tuple[str, int]:
+        couplings = {shown: own for own, shown in _coupling_names(self.tape).items() if own in self.eqs.spring}
+        if name in couplings:
+            return f"spring_{field}", self.eqs.spring[couplings[name]]
+        find(
+            [*self.eqs.axis, *couplings], name, f"coordinate or coupling with a spring of '{self.tape.mechanism.name}'"
+        )
+        return field, self.eqs.axis[name]
+
+    def set_point(self, name: str) -> tuple[str, int]:
+        couplings = {shown: own for own, shown in _coupling_names(self.tape).items()}
+        if name in couplings and couplings[name] in self.eqs.row:
+            return "targets", self.eqs.row[couplings[name]]
+        if name in couplings:
+            return "spring_rest", self.eqs.spring[couplings[name]]
+        find([*self.eqs.axis, *couplings], name, f"coordinate or coupling of '{self.tape.mechanism.name}'")
+        return "rest", self.eqs.axis[name]
+
+
+def _began_later() -> MechanismError:
+    return MechanismError(
+        "the tape began in the middle of a run, where there are no initial coordinates and rates; "
+        "start it before the first step, or after sim.reset()"
+    )
+
+
+def _coupling_names(tape: Tape) -> dict[str, str]:
+    """The name of each coupling in the results: with '.coupling' where a coordinate has the same name."""
+    axes = tape.equations.axis
+    return {c.name: f"{c.name}.coupling" if c.name in axes else c.name for c in tape.mechanism.couplings}
+
+
+def _to_axes(tape: Tape, values: Array) -> Array:
+    """(..., axes) with values (..., dof) of the spanning tree in place, zero for the joints that close loops."""
+    result = np.zeros((*values.shape[:-1], len(tape.equations.axis)))
+    slices, columns = axis_slices(tape.mechanism), tape.mechanism.topology.columns
+    for j in tape.mechanism.topology.tree:
+        result[..., slices[j]] = values[..., columns[j]]
+    return result
+
+
+def _initial_maps(tape: Tape, sweep: Any) -> tuple[Iterable[dict[str, Array]], Iterable[dict[str, Array]]]:
+    """For each initial coordinate, then for each initial rate: the bodies' twists and changes of velocity, increments
+    and changes of the rates of all joints."""
+    units = _to_axes(tape, np.eye(tape.mechanism.dof))
+    still = np.zeros(units.shape[1])
+    return [sweep.start(unit, still) for unit in units], [sweep.start(still, unit) for unit in units]
+
+
+def _frame_over_time(tape: Tape, name: str, frame: str) -> tuple[int, Array, Array]:
+    """Body of a body or site, its origin there (3,), and rotations (steps + 1, 3, 3) from body axes to those of
+    `frame`."""
+    if frame not in ("world", "body"):
+        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+    body, pose = tape.mechanism.frame(name)
+    if body < 0:
+        raise MechanismError(f"'{name}' is fixed to the world; it does not move")
+    if frame == "world":
+        return body, pose[:3, 3], tape.poses[:, body, :3, :3]
+    return body, pose[:3, 3], np.broadcast_to(pose[:3, :3].T, (tape.steps + 1, 3, 3))
+
+
+def _point_mass(tape: Tape, name: str) -> tuple[int, float, Array, Array]:
+    """Body of a body or site, and how its mass, centre (3,) and inertia (3, 3) change with a point mass there, per
+    kg."""
+    body, pose = tape.mechanism.frame(name)
+    if body < 0:
+        raise MechanismError(f"'{name}' is fixed to the world; a payload there does nothing")
+    part = tape.mechanism.bodies[body]
+    if part.mass == 0:
+        raise MechanismError(f"'{part.name}' has no mass, so its centre jumps to a payload; give the body a small mass")
+    arm = pose[:3, 3] - part.centre
+    return body, 1.0, arm / part.mass, arm @ arm * np.eye(3) - np.outer(arm, arm)

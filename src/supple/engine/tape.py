@@ -1,0 +1,108 @@
+"""A record of accepted time steps, from which `supple.engine.adjoint` computes derivatives."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from supple.engine.assembly import Equations
+from supple.mechanism import Mechanism
+from supple.mechanism.axes import of_tree
+from supple.mechanism.record import Array
+
+
+class Tape:
+    """The time steps that a `Simulation` has made since `Simulation.tape` was called.
+
+    Arrays over time have `steps + 1` rows: the start, then the end of each time step. The recording ends with `stop`,
+    at the end of a `with` block, when another tape is started, when the simulation is reset or restored, when a
+    `World` steps the simulation, and when a time step fails.
+
+    A step takes 8 (18 bodies + 2 axes + 2 rows + 6 loops) bytes and a few hundred more; rows are motors, rigid
+    couplings and limits. An arm of 20 links takes 3.5 kB a step.
+    """
+
+    def __init__(self, eqs: Equations, from_start: bool) -> None:
+        self._eqs = eqs
+        self._core: Any = eqs.core.record()
+        self.from_start = from_start
+        """Whether the tape began at the initial state of the simulation, so that derivatives with respect to the
+        initial coordinates and rates exist."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self._eqs.mechanism
+
+    @property
+    def equations(self) -> Equations:
+        """The simulation's equations, for the sweeps."""
+        return self._eqs
+
+    @property
+    def core(self) -> Any:
+        """The compiled records, for the sweeps."""
+        return self._core
+
+    @property
+    def recording(self) -> bool:
+        """Whether further time steps will be recorded."""
+        return bool(self._eqs.core.is_recording(self._core))
+
+    def stop(self) -> None:
+        """Ends the recording; what was recorded stays."""
+        if self.recording:
+            self._eqs.core.stop_recording()
+
+    def __enter__(self) -> Tape:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def steps(self) -> int:
+        """Number of recorded time steps."""
+        return int(self._core.steps)
+
+    @property
+    def times(self) -> Array:
+        """(steps + 1,) simulated time, s."""
+        times: Array = self._core.times
+        return times
+
+    @property
+    def coordinates(self) -> Array:
+        """(steps + 1, dof) coordinates of the spanning tree, in the order of `mech.coordinates`; rad and m."""
+        return np.array([of_tree(self.mechanism, q) for q in self._core.q])
+
+    @property
+    def poses(self) -> Array:
+        """(steps + 1, bodies, 4, 4) world poses of the bodies, in the order of `mech.bodies`."""
+        poses: Array = self._core.poses
+        return poses
+
+    @property
+    def motors(self) -> dict[str, Array]:
+        """(steps + 1,) position of each motor by name, rad or m."""
+        targets = self._core.targets
+        return {motor.name: targets[:, self._eqs.row[motor.name]] for motor in self.mechanism.motors}
+
+    @property
+    def divided(self) -> tuple[int, ...]:
+        """Time steps (rows of the arrays over time) that were divided into smaller ones."""
+        return tuple(self._core.divided)
+
+    @property
+    def impacts(self) -> tuple[int, ...]:
+        """Time steps (rows of the arrays over time) in which a limit was met or left. Derivatives keep the set of
+        touched limits of each step, so they are one-sided there."""
+        return tuple(self._core.impacts)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the records take."""
+        return int(self._core.bytes)

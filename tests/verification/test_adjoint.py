@@ -1,0 +1,450 @@
+"""Derivatives of recorded time steps: against central differences of the simulation, and the two sweeps against each
+other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import supple
+from mechanisms import KINDS, delta, four_bar, random_mechanism
+from small_mechanisms import arm, driven, satellite, square, wheels, with_motor
+from supple import spatial
+from supple.engine import Simulation, Tape, adjoint
+from supple.errors import MechanismError
+from supple.mechanism import Curve, Mechanism
+
+DT = 2e-3
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a motion depends on; also directions of it."""
+
+    q: np.ndarray
+    rates: np.ndarray
+    motors: dict[str, np.ndarray] = field(default_factory=dict)
+    set_points: dict[str, np.ndarray] = field(default_factory=dict)
+    loads: dict[str, np.ndarray] = field(default_factory=dict)
+    stiffness: dict[str, float] = field(default_factory=dict)
+    damping: dict[str, float] = field(default_factory=dict)
+    armature: dict[str, float] = field(default_factory=dict)
+    mass: dict[str, float] = field(default_factory=dict)
+    payload: dict[str, float] = field(default_factory=dict)
+    gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+    def moved(self, by: Inputs, size: float) -> Inputs:
+        def add(a: Any, b: Any) -> Any:
+            return {name: a[name] + size * b[name] for name in a} if isinstance(a, dict) else a + size * b
+
+        return Inputs(*(add(getattr(self, f.name), getattr(by, f.name)) for f in fields(self)))
+
+    def as_directions(self) -> dict[str, Any]:
+        """Keywords of `adjoint.tangent`, one direction."""
+        return {
+            f.name: {k: np.asarray(v)[None] for k, v in value.items()} if isinstance(value, dict) else value[None]
+            for f in fields(self)
+            for value in [getattr(self, f.name)]
+        }
+
+    def products(self, gradient: adjoint.Gradient, frame: str) -> list[float]:
+        """Products with a gradient, one for each input."""
+        loads = [float(np.sum(gradient.load(name, frame) * values)) for name, values in self.loads.items()]
+        payloads = [gradient.payload(name) * value for name, value in self.payload.items()]
+        whole = [float(getattr(gradient, name) @ getattr(self, name)) for name in ("q", "rates", "gravity")]
+        named = [
+            float(np.sum(getattr(gradient, part)[name] * value))
+            for part in ("motors", "set_points", "stiffness", "damping", "armature", "mass")
+            for name, value in getattr(self, part).items()
+        ]
+        return [*loads, *payloads, *whole, *named]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism and how it is moved."""
+
+    mech: Mechanism
+    method: str = "bdf2"
+    dt: float = DT
+    steps: int = 12
+    frame: str = "world"
+    handle: str | None = None
+    sparse: bool = False
+
+    def altered(self, inputs: Inputs) -> Mechanism:
+        mech = self.mech
+        joints = tuple(
+            replace(
+                j,
+                **{
+                    what: getattr(j, what) + [getattr(inputs, what).get(axis, 0.0) for axis in j.axes]
+                    for what in ("stiffness", "damping", "armature")
+                },
+            )
+            for j in mech.joints
+        )
+        couplings = tuple(
+            c
+            if c.rigid
+            else replace(
+                c,
+                stiffness=c.stiffness + inputs.stiffness.get(c.name, 0.0),
+                damping=c.damping + inputs.damping.get(c.name, 0.0),
+            )
+            for c in mech.couplings
+        )
+        bodies = []
+        for index, body in enumerate(mech.bodies):
+            mass, centre, inertia = body.mass + inputs.mass.get(body.name, 0.0), body.centre, body.inertia
+            for name, value in inputs.payload.items():
+                on, pose = mech.frame(name)
+                if on == index:
+                    point, total = pose[:3, 3], mass + value
+                    arm_ = point - centre
+                    inertia = inertia + mass * value / total * (arm_ @ arm_ * np.eye(3) - np.outer(arm_, arm_))
+                    mass, centre = total, (mass * centre + value * point) / total
+            bodies.append(replace(body, mass=mass, centre=centre, inertia=inertia))
+        gravity = mech.gravity + inputs.gravity
+        return replace(mech, joints=joints, couplings=couplings, bodies=tuple(bodies), gravity=gravity)
+
+    def run(self, inputs: Inputs) -> Tape:
+        times = np.arange(self.steps + 1) * self.dt
+
+        def motor(curve: np.ndarray) -> Callable[[float], float]:
+            return lambda time: float(np.interp(time, times, curve))
+
+        sim = Simulation(
+            self.altered(inputs),
+            self.dt,
+            self.method,
+            q=inputs.q,
+            rates=inputs.rates,
+            motors={name: motor(curve) for name, curve in inputs.motors.items()},
+        )
+        if self.sparse:
+            sim._core.use_passes(False)
+        tape = sim.tape()
+        for k in range(1, self.steps + 1):
+            if inputs.set_points:
+                sim.set_targets({name: values[k] for name, values in inputs.set_points.items()})
+            for name, values in inputs.loads.items():
+                sim.apply(name, values[k], self.frame)
+            if self.handle is not None:
+                sim.pull(self.handle, np.array([0.3, -0.2, 0.1 + 0.01 * k]), 80.0, 3.0, at=(0.1, 0.05, -0.02))
+            sim.step()
+        assert tape.steps == self.steps
+        return tape
+
+
+def usual_inputs(rng: np.random.Generator, case: Case, q: np.ndarray | None = None, speed: float = 1.0) -> Inputs:
+    """Inputs with something on everything that the mechanism has."""
+    mech, n = case.mech, case.steps + 1
+    time = np.linspace(0, 1, n)
+    wave = lambda: 0.1 * rng.normal() * time**2 + 0.05 * rng.normal() * np.sin(2 * np.pi * time)  # noqa: E731
+    start = mech.reference if q is None else q
+    value = dict(zip(mech.coordinates, start, strict=True))
+    springs = [a for j in mech.joints for a, k, c in zip(j.axes, j.stiffness, j.curves, strict=True) if k or c]
+    rest = {a: r for j in mech.joints for a, r in zip(j.axes, j.rest, strict=True)}
+    couplings = {c.name: c for c in mech.couplings}
+    set_points = {a: rest[a] + wave() for a in springs if a not in couplings}
+    set_points |= {name: c.rest + wave() * (0.3 if c.rigid else 1.0) for name, c in couplings.items()}
+    body = mech.bodies[-1].name
+    rates = speed * rng.normal(size=mech.dof) if not mech.topology.loops else np.zeros(mech.dof)
+    elastic = [c.name for c in mech.couplings if not c.rigid]
+    return Inputs(
+        np.array(start, dtype=float),
+        rates,
+        {m.name: value.get(m.coordinate, 0.0) + wave() for m in mech.motors},
+        set_points,
+        {body: rng.normal(size=(n, 6)) * 0.5},
+        dict.fromkeys([*springs, *elastic], 0.1),
+        dict.fromkeys([*(a for j in mech.joints for a in j.axes), *elastic], 0.01),
+        dict.fromkeys([a for j in mech.joints for a in j.axes], 0.001),
+        {b.name: 0.0 for b in mech.bodies},
+        {b.name: 0.0 for b in mech.bodies if b.mass > 0},
+    )
+
+
+def random_direction(rng: np.random.Generator, case: Case, inputs: Inputs, skip: tuple[str, ...] = ()) -> Inputs:
+    """A direction of every input; nothing that a motor or loop forbids at the start, or that makes a number
+    negative."""
+    mech = case.mech
+    driven_ = {m.coordinate for m in mech.motors} | {a for c in mech.couplings if c.rigid for a in c.coordinates}
+    free = np.array([not mech.topology.loops and name not in driven_ for name in mech.coordinates], dtype=float)
+
+    def like(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: np.asarray(rng.normal(size=np.shape(v))) * (np.arange(len(v)) > 0 if np.ndim(v) == 1 else 1)
+                if np.ndim(v)
+                else float(rng.uniform(0.1, 1))
+                for name, v in value.items()
+            }
+        return rng.normal(size=value.shape)
+
+    found = {f.name: like(getattr(inputs, f.name)) for f in fields(inputs)}
+    found["q"] = found["q"] * free
+    found["rates"] = found["rates"] * free
+    found["mass"] = {k: 0.2 * v for k, v in found["mass"].items()}
+    found["payload"] = {k: 0.2 * v for k, v in found["payload"].items()}
+    found["armature"] = {k: 0.05 * v for k, v in found["armature"].items()}
+    for name in skip:
+        found[name] = {k: 0 * v for k, v in found[name].items()} if isinstance(found[name], dict) else 0 * found[name]
+    return Inputs(**found)
+
+
+class Objective:
+    """A scalar of the recorded motion with random weights: linear in coordinates, pose matrices and velocities."""
+
+    def __init__(self, rng: np.random.Generator, case: Case) -> None:
+        n, bodies = case.steps + 1, len(case.mech.bodies)
+        self.coordinates = rng.normal(size=(n, case.mech.dof))
+        self.poses = rng.normal(size=(n, bodies, 3, 4))
+        self.velocities = 0.05 * rng.normal(size=(n, bodies, 6))
+
+    def value(self, tape: Tape) -> float:
+        q, poses = np.sum(self.coordinates * tape.coordinates), np.sum(self.poses * tape.poses[:, :, :3])
+        return float(q + poses + np.sum(self.velocities * adjoint.velocities(tape)))
+
+    def wrenches(self, tape: Tape) -> np.ndarray:
+        H = tape.poses[:, :, :3]
+        result = np.zeros((*H.shape[:2], 6))
+        for i, unit in enumerate(np.eye(3)):
+            result[..., i] = np.einsum("tbi,tbij,j->tb", self.poses[..., 3], H[..., :3], unit)
+            result[..., 3 + i] = np.einsum("tbij,tbik,kj->tb", self.poses[..., :3], H[..., :3], spatial.skew(unit))
+        return result
+
+    def gradient(self, tape: Tape) -> adjoint.Gradient:
+        return adjoint.gradient(
+            tape, coordinates=self.coordinates, poses=self.wrenches(tape), velocities=self.velocities
+        )
+
+    def along(self, tape: Tape, motion: adjoint.Motion) -> float:
+        parts = (self.coordinates, self.wrenches(tape), self.velocities)
+        moved = (motion.coordinates[0], motion.poses[0], motion.velocities[0])
+        return float(sum(np.sum(a * b) for a, b in zip(parts, moved, strict=True)))
+
+
+def central_difference(value: Callable[[float], float], size: float) -> float:
+    """Fourth order."""
+    near, far = ((value(s) - value(-s)) / (2 * s) for s in (size, 2 * size))
+    return (4 * near - far) / 3
+
+
+def check(case: Case, inputs: Inputs, seed: int = 0, size: float = 2e-4, skip: tuple[str, ...] = ()) -> Tape:
+    """The gradient and the tangent agree with central differences, and with each other to rounding."""
+    rng = np.random.default_rng(seed)
+    objective, direction = Objective(rng, case), random_direction(rng, case, inputs, skip)
+    tape = case.run(inputs)
+    products = direction.products(objective.gradient(tape), case.frame)
+    backward = sum(products)
+    forward = objective.along(tape, adjoint.tangent(tape, frame=case.frame, **direction.as_directions()))
+    assert abs(forward - backward) < 1e-11 * sum(map(abs, products))
+    difference = central_difference(lambda s: objective.value(case.run(inputs.moved(direction, s))), size)
+    assert abs(difference - backward) < 1e-7 * abs(backward)
+    return tape
+
+
+def one_joint(kind: str) -> Mechanism:
+    return random_mechanism(np.random.default_rng(KINDS.index(kind)), 3, [kind], sites=1)
+
+
+@pytest.mark.parametrize("method", ["bdf2", "euler"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "fixed"])
+def test_joints_of_every_kind(kind: str, method: str) -> None:
+    case = Case(one_joint(kind), method)
+    check(case, usual_inputs(np.random.default_rng(1), case))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "mech",
+    [satellite(), arm(), with_motor(), driven(), wheels(rigid=True), wheels(stiffness=20.0, damping=1.0)],
+    ids=lambda m: m.name,
+)
+def test_free_bodies_motors_and_couplings(mech: Mechanism, sparse: bool) -> None:
+    case = Case(mech, sparse=sparse)
+    check(case, usual_inputs(np.random.default_rng(2), case))
+
+
+@pytest.mark.parametrize("method", ["bdf2", "euler"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "mech",
+    [
+        square(a={"stiffness": 3.0, "damping": 0.1}, d={"stiffness": 2.0, "damping": 0.2, "armature": 0.05}),
+        square(driven=True, c={"stiffness": 5.0}),
+        four_bar(stiffness=5.0, damping=0.1),
+        delta(),
+    ],
+    ids=["springs", "driven", "four-bar", "delta"],
+)
+def test_loops(mech: Mechanism, sparse: bool, method: str) -> None:
+    case = Case(mech, method, sparse=sparse)
+    check(case, usual_inputs(np.random.default_rng(3), case))
+
+
+def test_redundant_loop_with_motors_on_both_sides() -> None:
+    case = Case(square(**{"driven": True, "driven twice": True}))
+    inputs = usual_inputs(np.random.default_rng(3), case)
+    same = inputs.motors["drive"]
+    tape = case.run(replace(inputs, motors={"drive": same, "other drive": same}))
+    direction = np.linspace(0, 1, case.steps + 1)[None]
+    found = adjoint.tangent(tape, motors={"drive": direction, "other drive": direction})
+    a = list(case.mech.coordinates).index("a")
+    assert np.allclose(found.coordinates[0, :, a], direction[0], atol=1e-10)
+
+
+def test_start_of_a_loop() -> None:
+    """A parallelogram that starts anywhere on its path: the three angles of the tree move together."""
+    mech = square(a={"stiffness": 3.0}, d={"armature": 0.05, "damping": 0.1})
+    case, signs = Case(mech), {"a": 1.0, "b": -1.0, "c": 1.0, "d": -1.0}
+    along = np.array([signs[name] for name in mech.coordinates])
+    inputs = replace(usual_inputs(np.random.default_rng(4), case), q=0.2 * along, rates=0.7 * along)
+    objective = Objective(np.random.default_rng(5), case)
+    gradient = objective.gradient(case.run(inputs))
+    for what in ("q", "rates"):
+        direction = replace(inputs.moved(inputs, -1.0), **{what: along})
+        difference = central_difference(lambda s, d=direction: objective.value(case.run(inputs.moved(d, s))), 2e-4)
+        assert np.isclose(getattr(gradient, what) @ along, difference, rtol=1e-7)
+
+
+@pytest.mark.parametrize("frame", ["world", "body"])
+def test_handles_and_loads_in_both_frames(frame: str) -> None:
+    for mech, handle in ((arm(), "lower"), (satellite(), "boom2")):
+        case = Case(mech, handle=handle, frame=frame)
+        check(case, usual_inputs(np.random.default_rng(6), case))
+
+
+def test_spring_curves() -> None:
+    curve = Curve((-1.0, -0.2, 0.3, 1.0), (-8.0, -1.0, 0.5, 9.0))
+    b = supple.Builder("curved")
+    b.link("rod", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.link("end", (1, 0, 0), (1.5, 0, 0.2), mass=0.5)
+    b.hinge("hinge", "world", "rod", at=(0, 0, 0), axis="y", stiffness=20.0, curves=[curve])
+    b.ball("ball", "rod", "end", at=(1, 0, 0), curves=[curve, None, curve], stiffness=5.0, damping=0.3, armature=0.02)
+    b.couple("tendon", {"hinge": 1.0}, stiffness=1.0, damping=0.2, curve=curve)
+    case = Case(b.build())
+    check(case, usual_inputs(np.random.default_rng(7), case))
+
+
+def test_fast_spin_of_a_ball_joint() -> None:
+    """Large rotations in a step: the derivative of a step's rotation is exact, not a series."""
+    b = supple.Builder("spinner")
+    b.body(
+        "top", spatial.translation(np.array([0.1, 0.0, 0.3])), 0.8, inertia=(0.01, 0.02, 0.025), centre=(0.1, 0, 0.05)
+    )
+    b.ball("ball", "world", "top", at=(0, 0, 0), stiffness=3.0, damping=(0.1, 0.2, 0.3), armature=(0.01, 0.02, 0.0))
+    for method in ("bdf2", "euler"):
+        case = Case(b.build(), method, dt=0.02, steps=8)
+        inputs = usual_inputs(np.random.default_rng(8), case)
+        check(case, replace(inputs, rates=np.array([8.0, -11.0, 6.0])))
+
+
+def test_a_limit_that_stays_touched() -> None:
+    b = supple.Builder("resting")
+    b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.link("lower", (1, 0, 0), (1.6, 0, 0), mass=0.5)
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", limits=(-1.0, 0.0))
+    b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", stiffness=10.0, damping=0.1)
+    case = Case(b.build())
+    inputs = usual_inputs(np.random.default_rng(9), case)
+    tape = check(case, replace(inputs, rates=np.array([0.0, 0.5])), skip=("q", "rates"))
+    assert tape.impacts == (1,)
+
+
+def test_divided_steps() -> None:
+    """A step too long for its motor is divided; its parts are differentiated one by one."""
+    b = supple.Builder("whip", gravity=(0, 0, -9.81))
+    for i in range(4):
+        b.link(f"link{i}", (0.3 * i, 0, 0), (0.3 * i + 0.3, 0, 0), mass=0.3)
+        b.hinge(f"hinge{i}", f"link{i - 1}" if i else "world", f"link{i}", (0.3 * i, 0, 0), "y", damping=0.01)
+    b.motor("drive", "hinge0")
+    case = Case(b.build(), dt=0.12, steps=8)
+    inputs = usual_inputs(np.random.default_rng(10), case)
+    curve = 2.5 * np.sin(np.arange(9) * 1.1)
+    inputs = replace(inputs, motors={"drive": curve}, loads={}, rates=np.zeros(4))
+    tape = check(case, inputs, size=2e-5)
+    assert tape.divided
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 2**32 - 1))
+def test_random_mechanisms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    loops = int(rng.integers(3)) // 2
+    base = bool(rng.random() < 0.3)
+    mech = random_mechanism(
+        rng, int(rng.integers(1, 6)), free_base=base, loops=loops, couplings=2, motors=0 if loops else 1
+    )
+    assume(mech.mobility > 0)
+    case = Case(mech, str(rng.choice(["bdf2", "euler"])), steps=8, sparse=bool(rng.random() < 0.3))
+    inputs = usual_inputs(rng, case, speed=0.5)
+    assume(not case.run(inputs).impacts)
+    check(case, inputs, seed=seed)
+
+
+def test_tape() -> None:
+    sim = Simulation(driven(), DT, "bdf2", motors={"drive": lambda t: 0.3 * np.sin(5 * t)})
+    with sim.tape() as tape:
+        sim.step(5)
+        assert tape.recording
+    sim.step(3)
+    assert not tape.recording
+    assert tape.steps == 5
+    assert np.allclose(tape.times, DT * np.arange(6))
+    assert tape.poses.shape == (6, 2, 4, 4)
+    assert tape.coordinates.shape == (6, 2)
+    assert np.allclose(tape.motors["drive"], 0.3 * np.sin(5 * tape.times))
+    assert tape.memory < 6000
+    later = sim.tape()
+    sim.step(4)
+    assert np.allclose(adjoint.velocities(later)[-1], sim.velocities)
+    assert np.allclose(later.poses[-1], sim.poses.array)
+    gradient = adjoint.gradient(later, coordinates=np.ones((5, 2)))
+    assert gradient.motors["drive"].shape == (5,)
+    with pytest.raises(MechanismError, match="began in the middle"):
+        _ = gradient.q
+    sim.reset()
+    assert not later.recording
+    assert sim.tape().from_start
+
+
+def test_recording_does_not_change_the_motion() -> None:
+    for method in ("bdf2", "euler"):
+        plain, taped = (Simulation(arm(), DT, method, rates=[1.0, -2.0, 0.5]) for _ in range(2))
+        taped.tape()
+        plain.step(20)
+        taped.step(20)
+        assert np.array_equal(plain.poses.array, taped.poses.array)
+
+
+def test_refusals() -> None:
+    sim = Simulation(driven(), DT, motors={"drive": lambda t: 0.0})
+    tape = sim.tape()
+    sim.step(3)
+    for wrong, text in (
+        ({"coordinates": np.zeros((3, 2))}, "coordinates"),
+        ({"poses": np.zeros((4, 3, 6))}, "poses"),
+        ({"velocities": np.full((4, 2, 6), np.nan)}, "velocities"),
+    ):
+        with pytest.raises(MechanismError, match=text):
+            adjoint.gradient(tape, **wrong)
+    for wrong, text in (
+        ({}, "at least one"),
+        ({"motors": {"drift": np.zeros((1, 4))}}, "drive"),
+        ({"motors": {"drive": np.zeros((1, 3))}}, "drive"),
+        ({"motors": {"drive": np.zeros((1, 4))}, "gravity": np.zeros((2, 3))}, "gravity"),
+        ({"stiffness": {"knee": [1.0]}}, "knee"),
+        ({"payload": {"world": [1.0]}}, "world"),
+        ({"motors": {"drive": np.zeros((1, 4))}, "want": ("forces",)}, "forces"),
+    ):
+        with pytest.raises(MechanismError, match=text):
+            adjoint.tangent(tape, **wrong)
