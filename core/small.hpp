@@ -1,6 +1,6 @@
 // Sums and products of small matrices, evaluated at once. Eigen returns a new type for every expression, and compilers spend
 // most of their time on such types; the matrices here are small enough to be returned by value. These operators serve code in
-// namespace supple and are preferred to Eigen's where both operands are of the types below.
+// namespace supple and are preferred to Eigen's where both operands are small.
 #pragma once
 
 #include <Eigen/Core>
@@ -17,23 +17,13 @@ using Mat3 = Eigen::Matrix3d;
 using Vec6 = Eigen::Matrix<double, 6, 1>;
 using Mat6 = Eigen::Matrix<double, 6, 6>;
 
-template <class T, class... Types>
-concept one_of = (std::same_as<T, Types> || ...);
-
-// T is an Eigen type of fixed size: a matrix, a part of one, or a map of numbers stored elsewhere.
+// T is an Eigen type of fixed size whose numbers lie in memory: a matrix or vector, a block, a transpose or a map of one.
 template <class T>
-concept Small = one_of<std::remove_const_t<T>, Vec3, Mat3, Vec6, Mat6, Eigen::Block<Vec6, 3, 1>, Eigen::Block<const Vec6, 3, 1>,
-                       Eigen::Block<Mat3, 3, 1, true>, Eigen::Block<const Mat3, 3, 1, true>, Eigen::Block<Mat6, 3, 3>,
-                       Eigen::Block<const Mat6, 3, 3>, Eigen::Map<Vec3>, Eigen::Map<const Vec3>, Eigen::Map<Vec6>,
-                       Eigen::Map<const Vec6>>;
-
-template <class T>
-struct transposes : std::false_type {};
-template <Small T>
-struct transposes<Eigen::Transpose<T>> : std::true_type {};
-
-template <class T>
-concept SmallFactor = Small<T> || transposes<T>::value;
+concept Small = requires(const T& t) {
+    []<class Derived>(const Eigen::MatrixBase<Derived>&) {}(t);
+    t.data();
+} && std::same_as<typename T::Scalar, double> && int(T::SizeAtCompileTime) != Eigen::Dynamic &&
+    int(T::SizeAtCompileTime) > 1 && (int(Eigen::internal::traits<T>::Flags) & Eigen::DirectAccessBit) != 0;
 
 // the matrix type of an expression
 template <class T>
@@ -88,7 +78,7 @@ SUPPLE_INLINE Plain<A> operator/(const A& a, Number s) {
     return each_entry<A>([&](int i, int j) { return entry(a, i, j) / double(s); });
 }
 
-template <SmallFactor A, SmallFactor B>
+template <Small A, Small B>
     requires(int(A::ColsAtCompileTime) == int(B::RowsAtCompileTime))
 SUPPLE_INLINE auto operator*(const A& a, const B& b) {
     constexpr int rows = A::RowsAtCompileTime, inner = A::ColsAtCompileTime, cols = B::ColsAtCompileTime;
