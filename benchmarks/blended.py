@@ -1,8 +1,9 @@
 """Blended FORK-1S: table 2 of the paper, two models against one, automatic exploration, work around closed paths.
 
-Microseconds are of a step of 2 ms with the poses of all links, beside our engine and MuJoCo (implicitfast, contacts
-off, the same mechanism as MJCF) in turns. The paper's figures are of its own machine, an Intel Core i7 at 2.8 GHz with
-four threads; ours are of one. Displacements are relative: the norm of a tip's twist from rest, lengths over the radius.
+Times are microseconds for a time step of 2 ms with the poses of all links. Blended models take turns with our engine
+and MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). The paper measured on an Intel Core i7 at 2.8 GHz
+with four threads; we use one thread. Displacements are relative: the norm of a tip's twist from the reference pose,
+lengths over the radius. In the functions below, `rest` is the linear model at the reference pose.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PAPER = {  # Vortex, then FORK-1S with 1, 2 and 4 models
 LIMITS = {"helix 200": 25, "ladder 36": 10, "arm 20": 6}
 MANY = 64
 BOUND = 0.02
-"""Error that `explore` is asked for."""
+"""The argument `max_error` of `explore`."""
 
 
 def main() -> None:
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def displacement(rest: ReducedModel, tips: Array) -> float:
-    """Relative displacement of the end effector that is furthest from rest."""
+    """Relative displacement of the end effector that is farthest from its reference pose."""
     lengths = np.array([rest.mechanism.radius] * 3 + [1.0] * 3)
     twists = spatial.log(spatial.inverse(rest.end_effector_poses) @ tips) / lengths
     return float(np.linalg.norm(twists, axis=1).max())
@@ -63,9 +64,11 @@ def tips_of(found: Equilibrium, rest: ReducedModel) -> Array:
     return np.array([found.poses[name] for name in rest.end_effectors])
 
 
-def pulled(rest: ReducedModel, direction: Array, far: float, tries: int = 25) -> tuple[Equilibrium, float] | None:
-    """The engine at rest under wrenches (e, 6) along `direction`, at a relative displacement `far` (within 0.1 %; if it
-    cannot be had, at the largest one below it), and the scale of the load."""
+def equilibrium_at(
+    rest: ReducedModel, direction: Array, far: float, tries: int = 25
+) -> tuple[Equilibrium, float] | None:
+    """The engine's equilibrium under a multiple of the wrenches `direction` (e, 6), at the relative displacement `far`
+    (within 0.1 %; if there is none, the largest one below it), and the factor of the wrenches."""
     mech, names = rest.mechanism, rest.end_effectors
     frames = rest.end_effector_poses[:, None, :3, :3]
     body = (direction.reshape(-1, 2, 1, 3) @ frames).ravel()
@@ -93,8 +96,8 @@ def pulled(rest: ReducedModel, direction: Array, far: float, tries: int = 25) ->
 
 
 def directions(rest: ReducedModel, rng: np.random.Generator) -> Iterator[Array]:
-    """Random wrenches (e, 6) in world axes, spread like the square root of the compliance at rest; of all end effectors
-    and of one of them, by turns. That is the range `supple.explore` is made for, drawn anew."""
+    """Random wrenches (e, 6) in world axes with the compliance at the reference pose as covariance, alternately on all
+    end effectors and on one of them: the distribution that `supple.explore` uses."""
     e = len(rest.end_effectors)
     lengths = np.tile([rest.mechanism.radius] * 3 + [1.0] * 3, e)
     values, vectors = np.linalg.eigh(rest.compliance / np.outer(lengths, lengths))
@@ -108,18 +111,18 @@ def directions(rest: ReducedModel, rng: np.random.Generator) -> Iterator[Array]:
 
 
 def forces(rest: ReducedModel, rng: np.random.Generator) -> Iterator[Array]:
-    """Forces on the first end effector, all directions alike."""
+    """Forces on the first end effector with uniformly distributed directions."""
     while True:
         wrench = np.zeros((len(rest.end_effectors), 6))
         wrench[0, :3] = rng.normal(size=3)
         yield wrench / np.linalg.norm(wrench)
 
 
-def scattered(rest: ReducedModel, number: int, seed: int) -> list[tuple[Equilibrium, Array]]:
-    """Equilibria within relative displacement 1 of random loads, and the loads (e, 6)."""
+def random_equilibria(rest: ReducedModel, number: int, seed: int) -> list[tuple[Equilibrium, Array]]:
+    """Equilibria under random loads, with relative displacements of at most 1, and the loads (e, 6)."""
     rng, points = np.random.default_rng(seed), []
     for direction in directions(rest, rng):
-        far = pulled(rest, direction, float(rng.uniform(0.3, 1.0)), tries=8)
+        far = equilibrium_at(rest, direction, float(rng.uniform(0.3, 1.0)), tries=8)
         if far is not None:
             points.append((far[0], far[1] * direction))
         if len(points) == number:
@@ -127,7 +130,7 @@ def scattered(rest: ReducedModel, number: int, seed: int) -> list[tuple[Equilibr
     return points
 
 
-def made(rest: ReducedModel, points: list[tuple[Equilibrium, Array]]) -> list[ReducedModel]:
+def models_at(rest: ReducedModel, points: list[tuple[Equilibrium, Array]]) -> list[ReducedModel]:
     return [supple.reduce(rest.mechanism, rest.end_effectors, at=found) for found, _ in points]
 
 
@@ -135,14 +138,14 @@ def made(rest: ReducedModel, points: list[tuple[Equilibrium, Array]]) -> list[Re
 
 
 def stepping(report: Report, quick: bool) -> None:
-    """Microseconds a step, taken between linearisation points."""
+    """Microseconds per step, measured half-way between the samples."""
     library = supple.library
     mechanisms = {"helix 200": library.helix(200), "ladder 36": library.ladder(rungs=12), "arm 20": library.robot_arm()}
     for name, mech in mechanisms.items():
         assert len(mech.bodies) == int(name.split()[1])
         rest = supple.reduce(mech, ["tip"])
-        points = scattered(rest, MANY - 1 if name == "helix 200" else 3, seed=1)
-        models = [rest, *made(rest, points)]
+        points = random_equilibria(rest, MANY - 1 if name == "helix 200" else 3, seed=1)
+        models = [rest, *models_at(rest, points)]
         tours = {k: Tour(supple.blend(models[:k]), points) for k in (1, 2, 4, MANY) if k <= len(models)}
         engine, (mj_model, mj_data) = simulation(mech), mujoco_twin(mech)
         peer = max(2, 20_000 // len(mech.bodies) ** 2)
@@ -153,7 +156,7 @@ def stepping(report: Report, quick: bool) -> None:
         took = dict.fromkeys(peers, float("inf"))
         for _ in range(15 if quick else 100):
             for tour in tours.values():
-                tour.go()
+                tour.run_once()
             took = {key: min(took[key], seconds) for key, seconds in alternate(peers, 1).items()}
         us = {key: 1e6 * seconds / peer for key, seconds in took.items()}
         assert np.isfinite(mj_data.qpos).all()
@@ -170,7 +173,7 @@ def stepping(report: Report, quick: bool) -> None:
             to_mujoco=us["mujoco"] / four,
             to_engine=us["engine"] / four,
         )
-        report.target(f"{name}, four models, us a step", four, at_most=LIMITS[name])
+        report.target(f"{name}, four models, us per step", four, at_most=LIMITS[name])
         if MANY in tours:
             used = tours[MANY].used
             report.target(f"{name}, four models, times faster than MuJoCo", us["mujoco"] / four, at_least=30)
@@ -179,7 +182,7 @@ def stepping(report: Report, quick: bool) -> None:
 
 
 class Tour:
-    """A simulation put half-way from each linearisation point to the next, with the load of the next, in turns."""
+    """Times a simulation that starts half-way between each sample and the next, under the load of the next."""
 
     steps = 40
 
@@ -193,7 +196,7 @@ class Tour:
         self._best = [float("inf")] * len(self._legs)
         self.used = [0] * len(self._legs)
 
-    def go(self) -> None:
+    def run_once(self) -> None:
         for i, (tips, load) in enumerate(self._legs):
             self._motion.place(tips)
             self._motion.core.set_wrench(0, load, True)
@@ -205,7 +208,7 @@ class Tour:
 
     @property
     def us(self) -> float:
-        """Microseconds a step: the best of every leg, averaged over legs."""
+        """Microseconds per step: the best time of each part, averaged over the parts."""
         return 1e6 * float(np.mean(self._best)) / self.steps
 
 
@@ -213,7 +216,8 @@ class Tour:
 
 
 def two_models(report: Report, quick: bool) -> None:
-    """Separation averaged over a pull to relative displacement 1, with the rest model and with one made at its end."""
+    """Separation, averaged over a pull to relative displacement 1: one model at the reference pose, and a second one at
+    the end of the pull."""
     library = supple.library
     cases = {
         "y": (library.y(), ["left_tip", "right_tip"], AROUND),
@@ -222,13 +226,13 @@ def two_models(report: Report, quick: bool) -> None:
     }
     for name, (mech, tips, ways) in cases.items():
         rest = supple.reduce(mech, tips)
-        pulls = [pull(way, len(tips)) for way in ways]
+        pulls = [unit_pull(way, len(tips)) for way in ways]
         if quick:
             pulls = pulls[::2]
-        one = [curve(supple.blend([rest]), rest, along) for along in pulls]
+        one = [separation_curve(supple.blend([rest]), rest, along) for along in pulls]
         gains, worst, elsewhere = [], 0.0, []
         for i, along in enumerate(pulls):
-            far = pulled(rest, along, 1.0)
+            far = equilibrium_at(rest, along, 1.0)
             if far is None or displacement(rest, tips_of(far[0], rest)) < 0.99:
                 report.row(
                     two_models=label(name, along),
@@ -240,13 +244,13 @@ def two_models(report: Report, quick: bool) -> None:
                 )
                 continue
             many = supple.blend([rest, supple.reduce(mech, tips, at=far[0])])
-            two = curve(many, rest, along)
+            two = separation_curve(many, rest, along)
             singles = [supple.blend([model]) for model in many.models]
             near = [separation_at(singles[int(np.argmin(many.distances(place)))], place) for place in two.places]
             ratios = [apart / alone for apart, alone in zip(two.apart, near, strict=True) if alone > 0.005]
             gains.append(one[i].mean / two.mean)
             worst = max([worst, *ratios])
-            published = curve(supple.blend(many.models, scheme="published"), rest, along)
+            published = separation_curve(supple.blend(many.models, scheme="published"), rest, along)
             report.row(
                 two_models=label(name, along),
                 separation_of_one=one[i].mean,
@@ -255,7 +259,9 @@ def two_models(report: Report, quick: bool) -> None:
                 gain=gains[-1],
                 worse=max(ratios, default=0.0),
             )
-            elsewhere += [one[j].mean / curve(many, rest, other).mean for j, other in enumerate(pulls) if j != i]
+            for j, other in enumerate(pulls):
+                if j != i:
+                    elsewhere.append(one[j].mean / separation_curve(many, rest, other).mean)
         report.target(f"{name}: separation of one model / of two, worst sample direction", min(gains), at_least=3)
         report.target(f"{name}: separation of two / of the nearest alone, worst place", worst, at_most=1.25)
         low, middle, high = np.percentile(elsewhere, [0, 50, 100])
@@ -263,7 +269,7 @@ def two_models(report: Report, quick: bool) -> None:
         report.row(gain_elsewhere=name, pairs=len(elsewhere), least=low, median=middle, most=high, share_better=share)
 
 
-def pull(way: tuple, e: int) -> Array:
+def unit_pull(way: tuple, e: int) -> Array:
     wrench = np.zeros((e, 6))
     wrench[0, :3] = np.array(way) / np.linalg.norm(way)
     return wrench
@@ -274,54 +280,54 @@ def label(name: str, along: Array) -> str:
 
 
 class Curve:
-    """Joints apart over the displacement of the first tip, as a load grows."""
+    """Separation of the joints against the displacement of the first tip, under a growing load."""
 
     def __init__(self, moved: list[float], apart: list[float], places: list[Array]) -> None:
         self.moved, self.apart, self.places = moved, apart, places
 
     @property
     def mean(self) -> float:
-        """Averaged over the displacement, to 1 or as far as it goes."""
+        """The separation averaged over the displacement, up to 1 or to the largest one."""
         x = np.linspace(0, min(1.0, self.moved[-1]), 201)
         return float(np.interp(x, [0.0, *self.moved], [0.0, *self.apart]).mean())
 
 
-def curve(many: BlendedModel, rest: ReducedModel, along: Array, step: float = 0.04) -> Curve:
-    """A model at rest under a growing load, until its displacement is 1."""
+def separation_curve(many: BlendedModel, rest: ReducedModel, along: Array, step: float = 0.04) -> Curve:
+    """The static states of a blended model under a growing load, up to a displacement of 1."""
     motion = BlendedMotion(many, 1.0, 1)
     moved, apart, places = [], [], []
     scale = grow = 0.0
     at = 0.0
     while at < 1 and len(moved) < 80:
         if not grow:
-            grow = step / slope(motion, rest, along)
+            grow = step / initial_slope(motion, rest, along)
         scale += grow
-        was, at = at, rested(motion, rest, scale * along)
+        was, at = at, displacement_at_rest(motion, rest, scale * along)
         if at <= was and moved:
             break
         moved.append(at)
-        apart.append(motion_separation(motion))
+        apart.append(separation_of(motion))
         places.append(motion.tips[0].copy())
         grow *= float(np.clip(step / (at - was), 0.5, 2.0))
     return Curve(moved, apart, places)
 
 
-def slope(motion: BlendedMotion, rest: ReducedModel, along: Array) -> float:
+def initial_slope(motion: BlendedMotion, rest: ReducedModel, along: Array) -> float:
     """Displacement per unit of a small load."""
-    size = rested(motion, rest, along)
+    size = displacement_at_rest(motion, rest, along)
     small = 1e-3 / size
-    return rested(motion, rest, small * along) / small
+    return displacement_at_rest(motion, rest, small * along) / small
 
 
-def rested(motion: BlendedMotion, rest: ReducedModel, wrenches: Array) -> float:
-    """Lets a blended model come to rest under wrenches (e, 6); its displacement then."""
+def displacement_at_rest(motion: BlendedMotion, rest: ReducedModel, wrenches: Array) -> float:
+    """Moves a blended model to its equilibrium under wrenches (e, 6); returns its displacement there."""
     for e, wrench in enumerate(wrenches):
         motion.core.set_wrench(e, np.ascontiguousarray(wrench), True)
     motion.settle()
     return displacement(rest, motion.tips[0])
 
 
-def motion_separation(motion: BlendedMotion) -> float:
+def separation_of(motion: BlendedMotion) -> float:
     return motion.evaluate().separation.total
 
 
@@ -333,8 +339,8 @@ def separation_at(many: BlendedModel, tips: Array) -> float:
 
 
 def sweep(report: Report, quick: bool) -> None:
-    """Where a blend of two models ends under loads that act at once, compared with the better of its models alone; by
-    scheme. tests/blend_sweep.py defines pulls and distances."""
+    """The pose at which a blend of two models comes to rest under a suddenly applied load, compared with the better of
+    its models alone; for both schemes. tests/blend_sweep.py defines pulls and distances."""
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     import blend_sweep
 
@@ -367,8 +373,9 @@ def sweep(report: Report, quick: bool) -> None:
 
 
 def sudden(report: Report, quick: bool) -> None:
-    """The load of the second model put on at once, from rest: a minute of steps of 2 ms. Speeds (lengths over the
-    radius, 1/s) should stay near the engine's, and end effectors come to rest where the second was made."""
+    """The load of the second model is applied suddenly at the reference pose, for a minute of steps of 2 ms. Speeds
+    (lengths over the radius, 1/s) should be close to the engine's, and the end effectors should come to rest at the
+    pose of the second model."""
     library = supple.library
     cases = {
         "ladder": (library.ladder(), ["tip"], OUT_OF_PLANE[:3]),
@@ -378,24 +385,24 @@ def sudden(report: Report, quick: bool) -> None:
     }
     for name, (mech, tips, ways) in cases.items():
         rest, worst = supple.reduce(mech, tips), 0.0
-        for along in [pull(way, len(tips)) for way in (ways[:2] if quick else ways)]:
-            far = pulled(rest, along, 1.0)
+        for along in [unit_pull(way, len(tips)) for way in (ways[:2] if quick else ways)]:
+            far = equilibrium_at(rest, along, 1.0)
             if far is None:
                 continue
             two = supple.blend([rest, supple.reduce(mech, tips, at=far[0])])
             load = far[1] * along
-            speed, off = swung(two, load, tips_of(far[0], rest))
-            engine = swung_by_engine(rest, load)
+            speed, off = top_speed_and_error(two, load, tips_of(far[0], rest))
+            engine = top_speed_of_engine(rest, load)
             report.row(
-                put_on_at_once=label(name, along), N=far[1], speed=speed, speed_of_engine=engine, off_at_the_end=off
+                sudden_load=label(name, along), N=far[1], speed=speed, speed_of_engine=engine, off_at_the_end=off
             )
             worst = max(worst, speed / engine)
-        report.target(f"{name}: top speed of two models / of the engine, load put on at once", worst, at_most=2)
+        report.target(f"{name}: top speed of two models / of the engine, sudden load", worst, at_most=2)
 
 
-def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
-    """Top speed during a minute under a load (e, 6), and how far the end effectors are from poses `there` then; both
-    infinite if the simulation gives up."""
+def top_speed_and_error(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
+    """Top speed during a minute under a load (e, 6), and the distance of the end effectors from the poses `there` after
+    it; both are infinite if a step fails."""
     sim = ReducedSimulation(many, DT)
     lengths = np.array([many.mechanism.radius] * 3 + [1.0] * 3)
     sim.apply(many.end_effectors[0], load[0])
@@ -410,7 +417,7 @@ def swung(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple
     return top, float(away / many.mechanism.radius)
 
 
-def swung_by_engine(rest: ReducedModel, load: Array) -> float:
+def top_speed_of_engine(rest: ReducedModel, load: Array) -> float:
     """Top speed of the end effectors during 5 s under a load (e, 6) on the first."""
     sim, length = Simulation(rest.mechanism, DT), rest.mechanism.radius
     sim.apply(rest.end_effectors[0], load[0])
@@ -427,8 +434,8 @@ def swung_by_engine(rest: ReducedModel, load: Array) -> float:
 
 
 def cycles(report: Report, quick: bool) -> None:
-    """Net work of the load along closed paths of the tips through all four models (and, as a check of the sum, of one
-    model), over the range of the energy on the way."""
+    """Net work of the load along closed paths of the tips through all four models, over the range of the energy along
+    the path. The same for one model checks the summation."""
     library = supple.library
     cases = {
         "helix 50": (library.helix(), ["tip"]),
@@ -440,9 +447,9 @@ def cycles(report: Report, quick: bool) -> None:
         rest = supple.reduce(mech, tips)
         four, one = [], []
         for seed in range(2 if quick else 10):
-            points = scattered(rest, 3, seed=100 + seed)
-            loads = around([load for _, load in points], 100 if quick else 800)
-            four.append(net_work(supple.blend([rest, *made(rest, points)]), loads))
+            points = random_equilibria(rest, 3, seed=100 + seed)
+            loads = closed_load_path([load for _, load in points], 100 if quick else 800)
+            four.append(net_work(supple.blend([rest, *models_at(rest, points)]), loads))
             one.append(net_work(supple.blend([rest]), loads))
         share = np.abs([net / span for net, span in four])
         report.row(
@@ -454,8 +461,8 @@ def cycles(report: Report, quick: bool) -> None:
         )
 
 
-def around(loads: list[Array], n: int) -> Array:
-    """(n + 1, e, 6): a smooth closed path of loads through none and the three given (trigonometric interpolation)."""
+def closed_load_path(loads: list[Array], n: int) -> Array:
+    """(n + 1, e, 6): a smooth closed path of loads through zero and three given ones (trigonometric interpolation)."""
     a, b, c = loads
     t = np.linspace(0, 2 * np.pi, n + 1)[:, None, None]
     mean, cosine, sine, double = (a + b + c) / 4, -b / 2, (a - c) / 2, (b - a - c) / 4
@@ -463,11 +470,11 @@ def around(loads: list[Array], n: int) -> Array:
 
 
 def net_work(many: BlendedModel, loads: Array) -> tuple[float, float]:
-    """Work of the load (J) along a closed path at rest, and the range of the work done on the way."""
+    """Work of the load (J) along a closed path of static states, and the range of the work along the path."""
     motion = BlendedMotion(many, 1.0, 1)
     places = []
     for wrenches in loads:
-        rested(motion, many.models[0], wrenches)
+        displacement_at_rest(motion, many.models[0], wrenches)
         places.append(motion.tips[0].copy())
     a, b = np.array(places[:-1]), np.array(places[1:])
     mean = (loads[:-1] + loads[1:]) / 2
@@ -477,12 +484,12 @@ def net_work(many: BlendedModel, loads: Array) -> tuple[float, float]:
     return float(work[-1]), float(np.ptp(work))
 
 
-# exploring by itself
+# automatic exploration
 
 
 def exploring(report: Report, quick: bool) -> None:
-    """Models and seconds that `explore` takes, and the share of fresh random loads within its bound: of wrenches spread
-    as it draws them, and of forces on the (first) tip in all directions alike."""
+    """Number of models and seconds of `explore`, and the fraction of new random loads within its bound: wrenches of the
+    same distribution, and forces on the first tip with uniformly distributed directions."""
     library = supple.library
     cases = {"arm": (library.robot_arm(), ["tip"])}
     if not quick:
@@ -494,7 +501,7 @@ def exploring(report: Report, quick: bool) -> None:
         }
     if not quick and HAND.exists():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what an import leaves out
+            warnings.simplefilter("ignore")  # lists elements that are not imported
             hand = supple.load(HAND).with_springs(1.0, 0.05)
         free = tuple(replace(joint, limits=None) for joint in hand.joints)  # reduced models have none
         cases["Shadow Hand's index"] = (replace(hand, joints=free, gravity=(0, 0, 0)), ["rh_ffdistal"])
@@ -502,15 +509,15 @@ def exploring(report: Report, quick: bool) -> None:
         print(f"there is no {HAND.name} beside the project: the Shadow Hand is left out")
     for name, (mech, tips) in cases.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", supple.RangeWarning)  # what was reached is in the table
+            warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the error reached
             many = supple.explore(mech, tips, BOUND, budget=40 if quick else 1000, progress=lambda _: None)
         rest, found = many.models[0], many.exploration
         errors, before, free = [], [], []
         for seed, draw, into in ((7, directions, errors), (8, forces, free)):
-            for load, there in fresh(rest, draw, 40 if quick else 200, seed):
-                into.append(error(many, load, there))
+            for load, there in test_loads(rest, draw, 40 if quick else 200, seed):
+                into.append(error_at_rest(many, load, there))
                 if draw is directions:
-                    before.append(error(supple.blend([rest]), load, there))
+                    before.append(error_at_rest(supple.blend([rest]), load, there))
         within = float(np.mean(np.array(errors) <= BOUND))
         report.row(
             explore=name,
@@ -526,17 +533,17 @@ def exploring(report: Report, quick: bool) -> None:
             forces_p95=float(np.percentile(free, 95)),
         )
         if not quick:
-            report.target(f"explore {name}: share of 200 fresh wrenches within {BOUND:g}", within, at_least=0.95)
+            report.target(f"explore {name}: fraction of 200 new wrenches within {BOUND:g}", within, at_least=0.95)
 
 
-def fresh(
+def test_loads(
     rest: ReducedModel, draw: Callable[[ReducedModel, np.random.Generator], Iterator[Array]], number: int, seed: int
 ) -> list[tuple[Array, Array]]:
-    """Loads (e, 6), a random share of what takes an end effector to relative displacement 1 (or as far as the engine
-    comes to rest), and poses of the end effectors under them."""
+    """Random fractions of loads (e, 6) that move an end effector to relative displacement 1 (or as far as there is an
+    equilibrium), and the poses of the end effectors under them."""
     rng, points = np.random.default_rng(seed), []
     for direction in draw(rest, rng):
-        far = pulled(rest, direction, 1.0, tries=9)
+        far = equilibrium_at(rest, direction, 1.0, tries=9)
         if far is None:
             continue
         load = float(rng.uniform()) * far[1] * direction
@@ -551,12 +558,12 @@ def fresh(
     return points
 
 
-def error(many: BlendedModel, load: Array, there: Array) -> float:
+def error_at_rest(many: BlendedModel, load: Array, there: Array) -> float:
     """The larger of the end effectors' position error over the radius and the separation, at rest under a load."""
     motion = BlendedMotion(many, 1.0, 1)
-    rested(motion, many.models[0], load)
+    displacement_at_rest(motion, many.models[0], load)
     off = np.linalg.norm(motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max() / many.mechanism.radius
-    worse = max(float(off), motion_separation(motion))
+    worse = max(float(off), separation_of(motion))
     return worse if np.isfinite(worse) else float("inf")
 
 

@@ -1,7 +1,8 @@
 """The full engine: time per step compared with MuJoCo, statics, convergence orders, constraint violation, agreement.
 
 One run measures all figures. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by `mech.save`, with
-the same dt and tip force. Both take turns, so that they see the same machine.
+the same dt and tip force. Both take turns, so that they see the same machine. So does Pinocchio's ABA where it is
+installed; it only evaluates the accelerations of a tree.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import mujoco
 import numpy as np
@@ -22,6 +23,11 @@ from supple import spatial
 from supple.engine.assembly import equations
 from supple.mechanism import Mechanism
 
+try:
+    import pinocchio
+except ImportError:
+    pinocchio = None
+
 DT = 2e-3
 DIRECTIONS = [d / np.linalg.norm(d) for d in np.array([*itertools.product((-1, 0, 1), repeat=3)]) if d.any()]
 SHARED = Path(__file__).parents[2] / "shared/robots"
@@ -30,8 +36,12 @@ ROBOTS = {
     "Robotiq gripper": SHARED / "robotiq_2f85/2f85.xml",
     "soft foot": SHARED / "iit_softfoot/softfoot.xml",
     "ToddlerBot": SHARED / "toddlerbot_2xc/toddlerbot_2xc.xml",
+    "Cassie": SHARED / "agility_cassie/cassie.xml",
+    "Allegro hand": SHARED / "wonik_allegro/right_hand.xml",
 }
 """Robots of the MuJoCo Menagerie, beside the project; not part of it."""
+KEYFRAMES = {"Cassie": "home"}
+"""Where a robot starts, unless in its reference pose."""
 WITH_SPRINGS = ("helix", "ladder", "y", "loop", "robot_arm")
 
 
@@ -53,54 +63,111 @@ def main() -> None:
 
 def step_times(report: Report, quick: bool) -> None:
     """Microseconds per step of supple and of MuJoCo, best of alternating repetitions."""
-    ours, theirs = {}, {}
+    times = {}
     for name, mech in sizes().items():
-        ours[name], theirs[name] = step_time(report, name, mech, mujoco_twin(mech), quick)
-    helix = "helix, {} hinges"
-    ratios = {name: ours[name] / theirs[name] for name in ours}
+        times[name] = step_time(report, name, simulations(mech), mujoco_twin(mech), aba_of(mech), quick)
+    ours = {name: each["euler"] for name, each in times.items()}
+    ratios = {name: each["euler"] / each["mujoco"] for name, each in times.items()}
     trees = [name for name in ours if not name.startswith(("ladder", "loop"))]
     report.target("time per step / MuJoCo's, slowest of the trees", max(ratios[name] for name in trees), at_most=0.6)
     for name in ours.keys() - set(trees):
         report.target(f"time per step / MuJoCo's, {name}", ratios[name], at_most=0.85)
+    if pinocchio is not None:
+        to_aba = [times[name]["euler"] / times[name]["aba"] for name in trees]
+        report.target("time per step / Pinocchio's ABA, slowest of the chains", max(to_aba), at_most=0.6)
+    helix = "helix, {} hinges"
     per_link = ours[helix.format(400)] / 400 / (ours[helix.format(50)] / 50)
     report.target("time per link, helix of 400 links / of 50", per_link, at_most=1.1)
     for name, path in ROBOTS.items():
         if not path.is_file():
             print(f"{path.name} is not beside the project: {name} is left out")
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the import leaves out
-            mech = supple.load(path)
-        robot, reference = step_time(report, name, mech, mujoco_file(path), quick)
+        mech, q = robot(name)
+        took = step_time(report, name, simulations(mech, q), mujoco_robot(name), None, quick)
         most = 0.85 if mech.topology.loops else 0.6
-        report.target(f"time per step / MuJoCo's, {name}", robot / reference, at_most=most)
+        report.target(f"time per step / MuJoCo's, {name}", took["euler"] / took["mujoco"], at_most=most)
+
+
+def aba_of(mech: Mechanism) -> Callable[[int], None] | None:
+    return None if pinocchio is None or mech.topology.loops else aba(mech)
+
+
+def aba(mech: Mechanism) -> Callable[[int], None]:
+    """Pinocchio's articulated-body algorithm, n calls from Python."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "mechanism.xml"
+        mech.save(path)
+        found = pinocchio.buildModelFromMJCF(str(path))
+    model = found[0] if isinstance(found, tuple) else found
+    data, q = model.createData(), pinocchio.neutral(model)
+    v, tau = np.zeros(model.nv), np.zeros(model.nv)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            pinocchio.aba(model, data, q, v, tau)
+
+    return run
+
+
+def robot(name: str) -> tuple[Mechanism, np.ndarray]:
+    """A robot, and coordinates (dof,) inside its limits at which its loops are closed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the import leaves out
+        mech = supple.load(ROBOTS[name], KEYFRAMES.get(name))
+    eqs = equations(mech)
+    q, *multipliers = eqs.zero_state()
+    q = q.copy()
+    for joint in mech.joints:
+        for axis, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
+            q[eqs.axis[axis]] = np.clip(q[eqs.axis[axis]], lower, upper)
+
+    def gaps(at: np.ndarray) -> np.ndarray:
+        eqs.core.set_state(at, *multipliers)
+        eqs.core.evaluate(False)
+        return np.array(eqs.core.gaps).ravel()
+
+    steps = 1e-6 * np.eye(len(q))
+    while np.abs(gaps(q)).max(initial=0.0) > 1e-9:  # Newton's method: the smallest change that closes all loops
+        slopes = np.transpose([(gaps(q + step) - gaps(q - step)) / 2e-6 for step in steps])
+        q = q - np.linalg.lstsq(slopes, gaps(q), rcond=1e-9)[0]
+    return mech, q[[eqs.axis[name] for name in mech.coordinates]]
 
 
 def step_time(
-    report: Report, name: str, mech: Mechanism, twin: tuple[mujoco.MjModel, mujoco.MjData], quick: bool
-) -> tuple[float, float]:
-    """Seconds per step of supple (backward Euler) and of MuJoCo on one mechanism."""
-    sims, (model, data) = {method: simulation(mech, method) for method in ("euler", "bdf2")}, twin
+    report: Report,
+    name: str,
+    sims: dict[str, supple.Simulation],
+    twin: tuple[mujoco.MjModel, mujoco.MjData],
+    accelerations: Callable[[int], None] | None,
+    quick: bool,
+) -> dict[str, float]:
+    """Seconds per step of supple (backward Euler and BDF2) and of MuJoCo, and of Pinocchio's ABA if given."""
+    model, data = twin
+    mech = sims["euler"].mechanism
     n = min(200, max(10, 20_000 // len(mech.bodies) ** 2))
     runs: dict[str, Callable[[], object]] = {
         "euler": lambda: sims["euler"].step(n),
         "bdf2": lambda: sims["bdf2"].step(n),
         "mujoco": lambda: mujoco.mj_step(model, data, nstep=n),
     }
-    took = alternate(runs, 10 if quick else 40)
+    if accelerations is not None:
+        runs["aba"] = lambda: accelerations(n)
+    took = {method: each / n for method, each in alternate(runs, 10 if quick else 40).items()}
     assert np.isfinite(data.qpos).all()
     core, steps = sims["euler"]._core, round(sims["euler"].time / DT)
     report.row(
         what=f"step of {name}",
         solver=core.solver,
-        us=1e6 * took["euler"] / n,
-        bdf2_us=1e6 * took["bdf2"] / n,
-        mujoco_us=1e6 * took["mujoco"] / n,
+        us=1e6 * took["euler"],
+        bdf2_us=1e6 * took["bdf2"],
+        mujoco_us=1e6 * took["mujoco"],
+        aba_us=1e6 * took["aba"] if "aba" in took else "",
         to_mujoco=took["euler"] / took["mujoco"],
         newton_per_step=core.iterations / steps,
         factorisations_per_step=core.factorisations / steps,
     )
-    return took["euler"] / n, took["mujoco"] / n
+    return took
 
 
 def sizes() -> dict[str, Mechanism]:
@@ -113,9 +180,13 @@ def sizes() -> dict[str, Mechanism]:
     }
 
 
-def simulation(mech: Mechanism, method: str = "euler") -> supple.Simulation:
+def simulations(mech: Mechanism, q: np.ndarray | None = None) -> dict[str, supple.Simulation]:
+    return {method: simulation(mech, method, q) for method in ("euler", "bdf2")}
+
+
+def simulation(mech: Mechanism, method: str = "euler", q: np.ndarray | None = None) -> supple.Simulation:
     """A simulation in motion: the library's mechanisms are pulled at the tip, robots fall."""
-    sim = supple.Simulation(mech, DT, method)
+    sim = supple.Simulation(mech, DT, method, q=q)
     if any(body.name == "tip" for body in mech.bodies):
         sim.apply("tip", [0, 50, 0, 0, 0, 0])
     sim.step(10)
@@ -142,14 +213,27 @@ def mujoco_file(path: Path, dt: float = DT) -> tuple[mujoco.MjModel, mujoco.MjDa
     return model, mujoco.MjData(model)
 
 
+def mujoco_robot(name: str) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    """A robot in MuJoCo, where ours starts."""
+    model, data = mujoco_file(ROBOTS[name])
+    if name in KEYFRAMES:
+        mujoco.mj_resetDataKeyframe(model, data, model.key(KEYFRAMES[name]).id)
+    for joint, (lower, upper) in enumerate(model.jnt_range):
+        if model.jnt_limited[joint]:
+            at = model.jnt_qposadr[joint]
+            data.qpos[at] = np.clip(data.qpos[at], lower, upper)
+    mujoco.mj_step(model, data, nstep=10)
+    return model, data
+
+
 def alternate(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
-    """Best seconds of each run. They take turns, so that all see the same machine."""
+    """Best seconds of processor time of each run. They take turns, so that all see the same machine."""
     times = dict.fromkeys(runs, float("inf"))
     for _ in range(repeat):
         for name, run in runs.items():
-            start = perf_counter()
+            start = process_time()
             run()
-            times[name] = min(times[name], perf_counter() - start)
+            times[name] = min(times[name], process_time() - start)
     return times
 
 
@@ -190,9 +274,9 @@ def statics(report: Report) -> None:
         took, iterations, stable, residual = [], [], 0, 0.0
         for tip, direction in itertools.product(tips, DIRECTIONS):
             load = {tip: [*(100 * direction), 0, 0, 0]}
-            start = perf_counter()
+            start = process_time()
             eq = supple.equilibrium(mech, load)
-            took.append(perf_counter() - start)
+            took.append(process_time() - start)
             iterations.append(eq.iterations)
             stable += eq.stable
             residual = max(residual, eq.residual)
@@ -283,14 +367,14 @@ def violation(report: Report, steps: int) -> None:
     """Largest gap of any joint of a closed loop that a rotating force keeps in motion."""
     mech = supple.library.loop()
     sim = supple.Simulation(mech, DT)
-    largest, path, start = 0.0, [], perf_counter()
+    largest, path, start = 0.0, [], process_time()
     for k in range(steps // 100):
         angle = 0.7 * k
         sim.apply("tip", [60 * np.cos(angle), 60 * np.sin(angle), 20, 0, 0, 0])
         sim.step(100)
         largest = max(largest, gap(mech, sim))
         path.append(sim.poses["tip"][:3, 3])
-    took = perf_counter() - start
+    took = process_time() - start
     swept = float(np.ptp(path, axis=0).max())
     report.row(what=f"loop, {steps} steps", us=1e6 * took / steps, tip_within_m=swept, violation=largest)
     report.target(f"constraint violation within {steps} steps, m or rad", largest, at_most=1e-9)
@@ -317,9 +401,9 @@ def agreement(report: Report) -> None:
     ids = [model.body(body.name).id for body in mech.bodies]
     for method, dt in (("euler", 1e-4), ("bdf2", 1e-3), ("bdf2", 2e-4)):
         sim = supple.Simulation(mech, dt, method)
-        start = perf_counter()
+        start = process_time()
         sim.step(round(1 / dt))
-        took = perf_counter() - start
+        took = process_time() - start
         position = np.abs(sim.poses.array[:, :3, 3] - data.xpos[ids]).max()
         rotation = np.abs(sim.poses.array[:, :3, :3].reshape(-1, 9) - data.xmat[ids]).max()
         error = float(max(position, rotation))

@@ -1,7 +1,7 @@
 """Table 1 and figures 1, 6, 8 and 9 of the adaptive quasi-statics paper (Redon and Lin 2006).
 
 Table 1 and figures 8 and 9: 1, 10, 100 and 1,000 forces of 1 N in random directions act on the molecule of 50,000
-hinges (`supple.library.molecule`, a chain on a diamond lattice that branches now and then), for 4,000 steps of 1 ms and
+hinges (`supple.library.molecule`, a chain on a diamond lattice with occasional branches), for 4,000 steps of 1 ms and
 each threshold 2^0 ... 2^-19 of the relative joint error. The paper does not say where its forces act. Its counts of
 joints (about 70 more than there are forces) fit neighbouring atoms, so ours act on consecutive ones in the middle of
 the chain. In the rows "scattered" they act on random atoms of the whole molecule. `ms` is the best average over a

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,13 +22,8 @@ import numpy as np
 
 import supple
 from _report import Report, best, parse_args
-from engine import DT, alternate, mujoco_twin, simulation
+from engine import DT, aba, alternate, mujoco_twin, pinocchio, simulation
 from supple.mechanism import Mechanism
-
-try:
-    import pinocchio
-except ImportError:
-    pinocchio = None
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 FINGERTIPS = [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]
@@ -109,24 +103,6 @@ def pulled_simulation(model: supple.ReducedModel, **options: object) -> supple.R
     sim.apply("tip", [0, 50, 0, 0, 0, 0])
     sim._motion.core.step(100, True)
     return sim
-
-
-def aba(mech: Mechanism) -> Callable[[int], None]:
-    """Pinocchio's articulated-body algorithm, n calls from Python."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        path = Path(folder) / "mechanism.xml"
-        mech.save(path)
-        found = pinocchio.buildModelFromMJCF(str(path))
-    model = found[0] if isinstance(found, tuple) else found
-    data, q = model.createData(), pinocchio.neutral(model)
-    v, tau = np.zeros(model.nv), np.zeros(model.nv)
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            pinocchio.aba(model, data, q, v, tau)
-
-    return run
 
 
 def stepping_targets(report: Report, took: dict[str, dict[str, float]]) -> None:

@@ -8,8 +8,8 @@
 
 namespace supple {
 
-Pose Articulated::pose(int node) const {
-    const Present& now = present_[node / width];
+Pose Articulated::pose_in(const std::vector<Present>& all, int node) {
+    const Present& now = all[node / width];
     const int l = node % width;
     Pose result;
     for (int c = 0; c < 3; ++c) {
@@ -43,7 +43,7 @@ void Articulated::forward() {
             const int i = width * b + l;
             const unsigned char flags = flags_[i];
             if (flags & ball) {
-                const Mat3 turned = nodes_[i].frame.R * so3_exp(balls_[ball_of_[i]].q);
+                const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
                 for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
             }
             if (flags & rooted) {
@@ -121,7 +121,7 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
         torque = Ji.transpose() * y;
     }
-    const Vec3 rate = ball_rate(node, step, so3_exp(q));
+    const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
     const double c = step.c0 / step.h;
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
@@ -131,9 +131,8 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         slope(i, i) += s.armature[a] * c * c;
     }
     if (node.sign < 0) {
-        const Mat3 own = so3_exp(node.q);
-        torque = -(own.transpose() * torque);
-        slope = Mat3(own.transpose() * slope * own) + skew(torque);
+        torque = -(node.rotation.transpose() * torque);
+        slope = Mat3(node.rotation.transpose() * slope * node.rotation) + skew(torque);
     }
 }
 
@@ -188,9 +187,9 @@ bool Articulated::inward(const Step& step) {
 
         const int count = std::min(width, n - width * b);
         alignas(64) double torques[width], slopes[width];
+        tau += load(&extra_torque_[width * b]);
         store(torques, tau);
         store(slopes, slope);
-        for (int l = 0; l < count; ++l) torques[l] += extra_torque_[width * b + l];
         for (const NodeHandle& each : handles_)
             if (each.node / width == b) {
                 const int l = each.node % width;
@@ -202,6 +201,9 @@ bool Articulated::inward(const Step& step) {
             }
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const NodeLoad& each : contact_loads_)
+            if (each.node / width == b)
+                lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
         for (const NodeLoad& each : loads_)
             if (each.node / width == b) {
                 const Pose H = pose(each.node);
@@ -226,7 +228,7 @@ bool Articulated::inward(const Step& step) {
         const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
-        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}));
+        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
 
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
@@ -256,8 +258,7 @@ bool Articulated::inward(const Step& step) {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
                     const Eight u = combined(sv, B, half);
-                    Eight lft = combined(sv, A, half);
-                    lft[6] += torques[l];
+                    const Eight lft = combined(sv, A, half);
                     const double d = sum(screw * u) + slopes[l];
                     if (!(d > 0)) sound = false;
                     alignas(64) double uv[width], lv[width];
@@ -292,7 +293,6 @@ bool Articulated::inward(const Step& step) {
                 if (!(flags & chained)) right = none;
                 if (flags & joins) right += summed_[i].A[0];
                 right -= load(lanes.wrench[l]);
-                out.screw = screw;
                 const double rho = torques[l] + sum(screw * right);
                 out.part[6] = out.inverse == 0 ? rho : rho * out.inverse;
                 if (nodes_[i].size == 0) out.part[6] = 0;
@@ -340,7 +340,7 @@ double Articulated::outward() {
                 correction_[i] = -turn;
             eta += correction_[i] * out.screw;
         }
-        if (flags & (joins | fronted)) outward_[i] = eta;
+        if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
     }
     Eight most = every(0.0);
     for (int b = 0; b < blocks_; ++b) {
@@ -350,7 +350,7 @@ double Articulated::outward() {
     }
     double size = largest(most);
     for (BallNode& node : balls_) {
-        node.q = so3_log(so3_exp(node.q) * so3_exp(node.step));
+        node.turn_to(so3_log(node.rotation * so3_exp(node.step)));
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
     }

@@ -15,14 +15,16 @@
 // Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
 // eliminated at the node where the ends' paths meet.
 //
-// So far the passes serve time steps of a Simulation. Statics, modes, linear and condensed models, contact responses, and time
-// steps that the passes cannot solve use the sparse factorisation of System.
+// So far the passes serve time steps of a Simulation, alone and in a World with contact. Statics, modes, linear and condensed
+// models, and time steps that the passes cannot solve use the sparse factorisation of System.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "abreast.hpp"
+#include "contact.hpp"
 #include "system.hpp"
 
 namespace supple {
@@ -52,6 +54,17 @@ class Articulated {
     // treatment of the sparse stepper; the state is as before.
     bool step(double h, int order);
     bool limit_changed() const { return limit_changed_; }  // in the last step
+
+    // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
+    // contact and limits, `respond` gives the answer to impulses, `finish` solves the step itself with the forces of contacts.
+    // See Participant. False: as for `step`.
+    bool begin(double h);
+    Pose frame(int body) const;            // at the start of the step
+    Vec6 free_velocity(int body) const;    // of the step without contact, world axes
+    void limits(std::vector<Limit>& out) const;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
+    bool finish(const std::vector<Touch>& touches, const double* impulses);
+    void abandon();                        // the state is that before `begin`
 
     long long iterations = 0, factorisations = 0;
 
@@ -91,19 +104,25 @@ class Articulated {
         std::size_t inverse = 0;                      // of the own block, in inverses_
         int parent = -1;                              // front of the parent node, -1 if it has none
         std::vector<int> place;                       // of the open rows in the parent's front
-        bool aligned = false;                         // they have the same places there
+        int shift = -1;                               // by which they are all moved there; -1: they are scattered
         std::vector<std::pair<int, double>> coupled;  // rows (places) that the node's own coordinate enters, coefficients
     };
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
         Vec3 q;           // rotation vector of the node
+        Mat3 rotation;    // its exponential
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
         Mat3 inverse;
         Vec3 step;
+
+        void turn_to(const Vec3& to) {
+            q = to;
+            rotation = so3_exp(to);
+        }
     };
     struct End {  // of a loop, at a node
         int node = 0;
@@ -112,7 +131,7 @@ class Articulated {
     struct Loop {
         int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
         End end[2];                          // on the child, and on the parent (or on what carries the joint's own axes)
-        Vec3 along[3];                       // world directions of the alignment rows, kept within a step
+        Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
         Vec3 point[2], z[2], x[2];           // present, world
         std::vector<int> axes;               // coordinates that are not nodes: they follow the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
@@ -151,6 +170,7 @@ class Articulated {
     // building
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
+    void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
     void add_ties(const System& system);
     void lay_out_fronts();
@@ -158,6 +178,12 @@ class Articulated {
     // one step
     template <bool second>
     bool solve(const Step& step);
+    void keep();                                  // what `put_back` returns to
+    template <bool second>
+    bool predict(const Step& step);               // false: the step has no solution
+    // Newton's method from the present state, with the last factors at first unless `refactor`.
+    template <bool second>
+    bool iterate(const Step& step, bool refactor);
     void forward();
     template <bool second, bool tangent>
     bool inward(const Step& step);
@@ -175,9 +201,6 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
-    // With the last factors: multipliers' corrections for right-hand sides `tie` of the ties' rows alone.
-    void solve_ties(const std::vector<double>& tie);
-    void remove_redundant();
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -185,6 +208,18 @@ class Articulated {
     bool turned_too_far() const;
     void put_back();
     double free_angle(const Loop& loop) const;
+
+    // contact
+    struct ContactRow {  // a wrench at a node (about origin_), or a combination of coordinates, per unit impulse
+        int node = -1;
+        Vec6 wrench = Vec6::Zero();
+        const Combination* of = nullptr;
+        double sign = 1;
+    };
+    bool limit_active() const;
+    double row_value(const Combination& of, const std::vector<Present>& at) const;
+    void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
+    void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
     template <class Self, class Visit>
     static void visit_state(Self& self, Visit visit);
     void freeze_directions();
@@ -197,7 +232,8 @@ class Articulated {
     template <bool second>
     void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
     Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
-    Pose pose(int node) const;
+    static Pose pose_in(const std::vector<Present>& all, int node);
+    Pose pose(int node) const { return pose_in(present_, node); }
     Pose body_pose(int body) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
 
@@ -205,11 +241,11 @@ class Articulated {
     const char* uncovered_ = "";
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
-    std::vector<int> joined_, body_node_, joint_node_;  // joint_node_: last node of each joint, -1 if it has none
-    std::vector<char> in_tree_;
+    std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
-    double length_scale_ = 1, h_past_ = 0;
+    double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
     bool fresh_ = true, limit_changed_ = false;
 
     std::vector<Fixed> fixed_;
@@ -238,10 +274,23 @@ class Articulated {
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
-    std::vector<Eight> node_right_;
-    std::vector<double> tie_right_;
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
+    double leak_ = 0;         // share of redundant multipliers that the next correction takes away
     double gap_ = 0, soft_scale_ = 1;
+
+    // a step in a World
+    bool in_step_ = false, finished_ = false;
+    bool released_ = false;                            // the factors leave out limits that held before the step
+    std::vector<Vec3> predicted_balls_;
+    Step contact_step_{};
+    std::vector<NodeLoad> contact_loads_;              // of the last step
+    std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
+    std::vector<double> kept_;                         // everything the step started from
+    std::vector<ContactRow> contact_rows_;
+    std::vector<char> on_path_, on_any_path_;
+    std::vector<std::array<Eight, 6>> right_of_, twist_of_;  // of eight right-hand sides, per node
+    std::vector<std::array<Eight, 3>> rho_of_, turn_of_;     // rho / d, and corrections, per node
+    std::vector<Eight> tie_right_of_, tie_rho_of_, tie_step_of_;
 };
 
 }  // namespace supple

@@ -27,7 +27,7 @@ struct Articulated::Motion {
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
-// transpose, with -W in lane 6; wrenches W; screws; n/2.
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
@@ -47,9 +47,9 @@ struct Lanes {
     SUPPLE_INLINE void put_screw(const Six& s) {
         put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
     }
-    SUPPLE_INLINE void put_half(const Six& n) {
+    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque) {
         put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
-            0.5 * n.angular.z, every(0.0));
+            0.5 * n.angular.z, torque);
     }
 
     // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t) fixed in world axes but for its inertial part,
@@ -84,25 +84,50 @@ struct Lanes {
             }
         // rows 0 ... 2 of the transpose are those of P' itself: only symmetric pairs of off-diagonal blocks are added
     }
+    // Whole rows: numbers added one by one would have to reach memory before the row is read.
+    SUPPLE_INLINE static void add(double* to, const Eight& more) { store(to, load(to) + more); }
     void add_wrench(int l, const Vec3& f, const Vec3& m, bool tangent) {
-        for (int r = 0; r < 3; ++r) {
-            wrench[l][r] += f[r];
-            wrench[l][3 + r] += m[r];
-            if (tangent) {
-                rows[r][l][6] -= f[r];
-                rows[3 + r][l][6] -= m[r];
-            }
+        add(wrench[l], Eight{f[0], f[1], f[2], m[0], m[1], m[2], 0, 0});
+        for (int r = 0; tangent && r < 3; ++r) {
+            rows[r][l][6] -= f[r];
+            rows[3 + r][l][6] -= m[r];
         }
     }
-    // force and torque fixed in world axes, at a point of the node
+    // force and torque fixed in world axes, at a point of the node: P' gets [[0, -[f]/2], [[f]/2, S - [t]/2]] with
+    // S = -([f][c] + [c][f])/2 = c.f - (c f^T + f c^T)/2
     template <bool tangent>
-    void add_world_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {
-        add_wrench(l, f, at.cross(f) + t, tangent);
+    SUPPLE_INLINE void add_world_wrench(int l, const Vec3& c, const Vec3& f, const Vec3& t) {
+        const Vec3 m = c.cross(f) + t;
+        add(wrench[l], Eight{f[0], f[1], f[2], m[0], m[1], m[2], 0, 0});
         if (!tangent) return;
-        const Mat3 F = skew(f), C = skew(at);
-        add_block(l, 0, 3, -0.5 * F);
-        add_block(l, 3, 0, 0.5 * F);
-        add_block(l, 3, 3, -0.5 * (F * C + C * F + skew(t)));
+        const double x = 0.5 * f[0], y = 0.5 * f[1], z = 0.5 * f[2], u = 0.5 * t[0], v = 0.5 * t[1], w = 0.5 * t[2];
+        const double cf = c.dot(f), xx = cf - c[0] * f[0], yy = cf - c[1] * f[1], zz = cf - c[2] * f[2];
+        const double xy = -c[0] * y - c[1] * x, xz = -c[0] * z - c[2] * x, yz = -c[1] * z - c[2] * y;
+        add(rows[0][l], Eight{0, 0, 0, 0, z, -y, -f[0], 0});
+        add(rows[1][l], Eight{0, 0, 0, -z, 0, x, -f[1], 0});
+        add(rows[2][l], Eight{0, 0, 0, y, -x, 0, -f[2], 0});
+        add(rows[3][l], Eight{0, -z, y, xx, xy + w, xz - v, -m[0], 0});
+        add(rows[4][l], Eight{z, 0, -x, xy - w, yy, yz + u, -m[1], 0});
+        add(rows[5][l], Eight{-y, x, 0, xz + v, yz - u, zz, -m[2], 0});
+        add(rows[6][l], Eight{0, -z, y, xx, xy - w, xz + v, 0, 0});
+        add(rows[7][l], Eight{z, 0, -x, xy + w, yy, yz - u, 0, 0});
+        add(rows[8][l], Eight{-y, x, 0, xz - v, yz + u, zz, 0, 0});
+    }
+    // moment a x b of a vector b fixed in the world on a direction a of the node: P' gets -([a][b] + [b][a])/2
+    template <bool tangent>
+    SUPPLE_INLINE void add_direction_moment(int l, const Vec3& a, const Vec3& b) {
+        const Vec3 m = a.cross(b);
+        add(wrench[l], Eight{0, 0, 0, m[0], m[1], m[2], 0, 0});
+        if (!tangent) return;
+        const double ab = a.dot(b), xx = ab - a[0] * b[0], yy = ab - a[1] * b[1], zz = ab - a[2] * b[2];
+        const double xy = -0.5 * (a[0] * b[1] + a[1] * b[0]), xz = -0.5 * (a[0] * b[2] + a[2] * b[0]),
+                     yz = -0.5 * (a[1] * b[2] + a[2] * b[1]);
+        for (int half : {3, 6}) {
+            const double by = half == 3 ? -1 : 0;
+            add(rows[half][l], Eight{0, 0, 0, xx, xy, xz, by * m[0], 0});
+            add(rows[half + 1][l], Eight{0, 0, 0, xy, yy, yz, by * m[1], 0});
+            add(rows[half + 2][l], Eight{0, 0, 0, xz, yz, zz, by * m[2], 0});
+        }
     }
     // force and torque that turn with the node: P = N(W), P' = N(W)/2, antisymmetric; after everything else of the node
     template <bool tangent>

@@ -14,34 +14,33 @@ bool is_pure_rotation(const Vec6& twist) {
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
 }
 
-// Axes that a spring, damper, armature, coupling, motor or limit acts on.
-std::vector<char> axes_acted_on(const System& s) {
-    std::vector<char> acted(s.axes(), 0);
-    for (int a = 0; a < s.axes(); ++a)
-        acted[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
-    for (const Spring& spring : s.springs)
-        for (int a : spring.of.axes) acted[a] = 1;
-    for (const Row& row : s.rows)
-        for (int a : row.of.axes) acted[a] = 1;
-    return acted;
-}
-
 }  // namespace
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+    find_axes_acted_on(system);
     add_nodes(system);
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_fronts();
-    if (!*uncovered_) refresh(system);
+    if (*uncovered_) return;
+    mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
+    refresh(system);
+}
+
+void Articulated::find_axes_acted_on(const System& s) {
+    acted_on_.assign(s.axes(), 0);
+    for (int a = 0; a < s.axes(); ++a)
+        acted_on_[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
+    for (const Spring& spring : s.springs)
+        for (int a : spring.of.axes) acted_on_[a] = 1;
+    for (const Row& row : s.rows)
+        for (int a : row.of.axes) acted_on_[a] = 1;
 }
 
 // Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
 int Articulated::rows_of(const System& system, int j) const {
     const Joint& joint = system.joints[j];
-    static thread_local std::vector<char> acted;
-    acted = axes_acted_on(system);
     for (int a = joint.first; a < joint.first + joint.count; ++a)
-        if (acted[a]) return 6;
+        if (acted_on_[a]) return 6;
     if (joint.blocks.size() != 1) return 6;
     if (joint.count == 3) return 3;
     return is_pure_rotation(system.twists[joint.first]) ? 5 : 6;
@@ -232,9 +231,9 @@ void Articulated::add_nodes(const System& s) {
 
 void Articulated::add_ties(const System& s) {
     const int nj = static_cast<int>(s.joints.size());
-    std::vector<int> axis_node(s.axes(), -1);
+    axis_node_.assign(s.axes(), -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-        if (nodes_[i].size == 1) axis_node[nodes_[i].axis] = static_cast<int>(i);
+        if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
     ends_.assign(nodes_.size(), {});
     for (int j = 0; j < nj; ++j) {
         if (in_tree_[j]) continue;
@@ -275,9 +274,9 @@ void Articulated::add_ties(const System& s) {
     auto couple = [&](const Combination& of) {
         Coupling coupling;
         for (std::size_t i = 0; i < of.axes.size(); ++i) {
-            if (axis_node[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
+            if (axis_node_[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
             if (of.coefficients[i] == 0) continue;
-            coupling.nodes.push_back(axis_node[of.axes[i]]);
+            coupling.nodes.push_back(axis_node_[of.axes[i]]);
             coupling.coefficients.push_back(of.coefficients[i]);
         }
         coupling.row = tie_rows_++;
@@ -295,7 +294,7 @@ void Articulated::add_ties(const System& s) {
     for (std::size_t r = 0; r < s.rows.size(); ++r) {
         const Row& row = s.rows[r];
         if (row.stop != 0) uncovered_ = "limits that are springs";
-        const int single = row.of.axes.size() == 1 ? axis_node[row.of.axes[0]] : -1;
+        const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
         const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
         if (row.of.axes.size() > 1 || second_limit) {
             Coupling coupling = couple(row.of);
@@ -398,8 +397,9 @@ void Articulated::lay_out_fronts() {
             for (int k = 0; k < front.open; ++k)
                 front.place.push_back(static_cast<int>(
                     std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
-            front.aligned = true;
-            for (int k = 0; k < front.open; ++k) front.aligned = front.aligned && front.place[k] == k;
+            front.shift = front.place[0];
+            for (int k = 0; k < front.open; ++k)
+                if (front.place[k] != front.shift + k) front.shift = -1;
         }
         const int k = front_of_[front.node];
         const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
@@ -437,7 +437,7 @@ void Articulated::lay_out_fronts() {
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
-    numbers_.assign(size, Eight{});
+    numbers_.assign(size + 1, Eight{});  // rows handed to a parent end in zeros, which may fall beyond its own
     inverses_.assign(inverse_size, 0.0);
     for (Front& front : fronts_)
         for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;

@@ -14,6 +14,7 @@ constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
 constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double closed = 1e-11;      // gaps of ties
+constexpr double leak_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 
 // A wrench about the world's origin, in world axes, seen from a frame: at its origin, in its axes.
@@ -90,12 +91,18 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
 template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 
-bool Articulated::step(double h, int order) {
+void Articulated::keep() {
     tie_kept_ = multiplier_;
     rho_kept_ = rho_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
     for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
+    for (Loop& loop : loops_) std::copy_n(loop.along, 3, loop.along_past);
     limit_changed_ = false;
+    contact_loads_.clear();
+}
+
+bool Articulated::step(double h, int order) {
+    keep();
     if (order == 2) {
         if (solve<true>({h, 1.5, -2.0, 0.5})) return true;
         put_back();
@@ -110,9 +117,10 @@ void Articulated::put_back() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.q = node.sign * node.q_past;
+    for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+    for (Loop& loop : loops_) std::copy_n(loop.along_past, 3, loop.along);
     forward();
 }
 
@@ -158,13 +166,18 @@ bool Articulated::turned_too_far() const {
 
 template <bool second>
 bool Articulated::solve(const Step& step) {
-    const System& s = *system_;
-    double mass = 0;
-    for (double m : s.mass) mass += m;
+    if (!predict<second>(step) || !iterate<second>(step, true)) return false;
+    accept<second>(step);
+    return true;
+}
+
+// Where the rates, and their trend, lead. False: a motor is set beyond a limit of its coordinate.
+template <bool second>
+bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
-    soft_scale_ = s.stiffness_scale + mass / std::max(1, s.bodies()) * length_scale_ * length_scale_ * c * c;
+    soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
     origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
-    for (const Lock& lock : locks_) {  // a motor beyond a limit of its coordinate
+    for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
         if (&first != &lock && (first.upper > lock.upper + rounding || first.upper < lock.lower - rounding)) return false;
     }
@@ -175,13 +188,19 @@ bool Articulated::solve(const Step& step) {
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
     for (BallNode& node : balls_)
-        node.q = node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before)))));
+        node.turn_to(node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before))))));
     lock_coordinates();
+    return true;
+}
 
+template <bool second>
+bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
-    bool refactor = true;
     for (int k = 0; k < newton_limit; ++k) {
-        forward();
+        if (k > 0 || refactor) forward();
+        // Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (leak mu + dmu) = 0
+        // in place of c' x - soft dmu = 0 lets them fade. The next correction closes the ties again.
+        leak_ = k == 0 && redundant_ ? leak_per_step : 0.0;
         if (refactor) {
             if (!inward<second, true>(step)) return false;
             ++factorisations;
@@ -191,7 +210,9 @@ bool Articulated::solve(const Step& step) {
         const double size = outward();
         ++iterations;
         if (!std::isfinite(size)) return false;
-        refactor = !(size < 0.05 * last);
+        const double rate = size / last;  // zero after the first correction
+        // three more corrections at this rate cost more than new factors
+        refactor = !(size < 0.05 * last) || size * rate * rate * rate > settled;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
         const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
         last = size;
@@ -204,7 +225,6 @@ bool Articulated::solve(const Step& step) {
             last = INFINITY;
             continue;
         }
-        if (redundant_) remove_redundant();
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);
@@ -213,12 +233,12 @@ bool Articulated::solve(const Step& step) {
         if (turned_too_far()) return false;
         limit_changed_ = std::any_of(locks_.begin(), locks_.end(), [](const Lock& l) { return l.active != l.active_past; }) ||
                          std::any_of(couplings_.begin(), couplings_.end(), [](const Coupling& x) { return x.active != x.active_past; });
-        if (limit_changed_ && second) return false;
-        accept<second>(step);
-        return true;
+        return !(limit_changed_ && second);
     }
     return false;
 }
+template bool Articulated::predict<false>(const Step&);
+template bool Articulated::iterate<false>(const Step&, bool);
 
 double Articulated::free_angle(const Loop& loop) const {
     const Pose a = pose(loop.end[1].node), b = pose(loop.end[0].node);
@@ -294,12 +314,15 @@ void Articulated::accept(const Step& step) {
     fresh_ = false;
     h_past_ = step.h;
 }
+template void Articulated::accept<false>(const Step&);
 
 // --- in and out -------------------------------------------------------------------------------------------------------
 
 void Articulated::read(const System& s, const History& history, double h, bool fresh) {
     fresh_ = fresh;
     h_past_ = h;
+    in_step_ = false;
+    contact_loads_.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].size != 1) continue;
         const int l = static_cast<int>(i % width), a = nodes_[i].axis;
@@ -314,7 +337,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     for (BallNode& node : balls_) {
         auto of = [&](const std::vector<double>& all) { return Vec3(all[node.axis], all[node.axis + 1], all[node.axis + 2]); };
         node.q_past = of(s.state.q);
-        node.q = node.sign * node.q_past;
+        node.turn_to(node.sign * node.q_past);
         node.q_before = of(history.q_before);
         node.rotation_past = so3_exp(node.q_past);
         node.rate = of(s.rate);
@@ -427,7 +450,9 @@ void Articulated::write(System& s, History& history) const {
             Vec3 spin = Vec3::Zero();
             if (joint.child >= 0) spin += body_pose(joint.child).R * s.velocity[joint.child].tail<3>();
             if (joint.parent >= 0) spin -= body_pose(joint.parent).R * s.velocity[joint.parent].tail<3>();
-            const Vec3 rate = b.R.transpose() * spin, q = so3_log(a.R.transpose() * b.R);
+            Mat3 axes;  // the coordinates are components along the joint's own axes
+            for (int i = 0; i < 3; ++i) axes.col(i) = s.twists[loop.axes[i]].tail<3>();
+            const Vec3 rate = axes.transpose() * (b.R.transpose() * spin), q = axes.transpose() * so3_log(a.R.transpose() * b.R);
             const Vec3 before = so3_log(so3_exp(q) * so3_exp(Vec3(-h_past_ * rate)));
             for (int i = 0; i < 3; ++i) {
                 const int axis = loop.axes[i];
@@ -450,6 +475,7 @@ void Articulated::write(System& s, History& history) const {
         auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
         add(i, vector(past.centre), vector(past.wrench), vector(past.wrench + 3));
     }
+    for (const NodeLoad& load : contact_loads_) add(load.node, pose(load.node).act(load.point), load.force, load.torque);
     for (const NodeLoad& load : loads_) {
         const Pose H = pose(load.node);
         add(load.node, H.act(load.point), load.world ? load.force : Vec3(H.R * load.force), load.world ? load.torque : Vec3(H.R * load.torque));
@@ -537,7 +563,7 @@ void Articulated::visit_state(Self& self, Visit visit) {
 }
 
 std::size_t Articulated::saved_size() const {
-    std::size_t size = 1 + locks_.size() + couplings_.size();
+    std::size_t size = 2 + locks_.size() + couplings_.size();
     visit_state(*this, [&](const double*, int count) { size += count; });
     return size;
 }
@@ -547,18 +573,25 @@ void Articulated::save(std::vector<double>& flat) const {
     for (const Lock& lock : locks_) flat.push_back(lock.active);
     for (const Coupling& coupling : couplings_) flat.push_back(coupling.active);
     flat.push_back(fresh_);
+    flat.push_back(redundant_);
 }
 
 void Articulated::restore(const double* flat) {
+    in_step_ = false;
+    contact_loads_.clear();
     visit_state(*this, [&](double* to, int count) {
         std::copy_n(flat, count, to);
         flat += count;
     });
     for (Lock& lock : locks_) lock.active = static_cast<int>(*flat++);
     for (Coupling& coupling : couplings_) coupling.active = static_cast<int>(*flat++);
-    fresh_ = *flat != 0;
+    fresh_ = *flat++ != 0;
+    redundant_ = *flat != 0;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.rotation_past = so3_exp(node.q_past);
+    for (BallNode& node : balls_) {
+        node.rotation_past = so3_exp(node.q_past);
+        node.turn_to(node.q);
+    }
     forward();
 }
 

@@ -43,6 +43,40 @@ void invert(double* M, int n, double* inverse) {
     }
 }
 
+// The same for n <= 8, a row in a vector.
+void invert_small(const double* from, int n, double* inverse) {
+    Eight M[width], I[width];
+    for (int r = 0; r < n; ++r) {
+        alignas(64) double row[width] = {}, unit[width] = {};
+        for (int c = 0; c < n; ++c) row[c] = from[r * n + c];
+        unit[r] = 1;
+        M[r] = load(row);
+        I[r] = load(unit);
+    }
+    alignas(64) double column[width];
+    for (int k = 0; k < n; ++k) {
+        int pivot = k;
+        for (int r = 0; r < n; ++r) column[r] = reinterpret_cast<const double*>(&M[r])[k];
+        for (int r = k + 1; r < n; ++r)
+            if (std::abs(column[r]) > std::abs(column[pivot])) pivot = r;
+        if (pivot != k) {
+            std::swap(M[k], M[pivot]);
+            std::swap(I[k], I[pivot]);
+            std::swap(column[k], column[pivot]);
+        }
+        const double over = 1 / column[k];
+        const Eight m = over * M[k], i = over * I[k];
+        for (int r = 0; r < n; ++r) {
+            M[r] -= column[r] * m;
+            I[r] -= column[r] * i;
+        }
+        M[k] = m;
+        I[k] = i;
+    }
+    for (int r = 0; r < n; ++r)
+        for (int c = 0; c < n; ++c) inverse[r * n + c] = reinterpret_cast<const double*>(&I[r])[c];
+}
+
 }  // namespace
 
 // World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
@@ -84,7 +118,7 @@ void Articulated::evaluate_ties(const Step& step) {
         for (int r = 0; r < loop.rows; ++r) {
             const int row = loop.first + r;
             gap_ = std::max(gap_, std::abs(e[r]));
-            residual_[row] = e[r];
+            residual_[row] = e[r] - soft * leak_ * multiplier_[row];
             diagonal_[row] = -soft;
         }
     }
@@ -112,7 +146,7 @@ void Articulated::evaluate_ties(const Step& step) {
         } else {
             const double error = c.value - (c.active > 0 ? c.upper : c.lower);
             gap_ = std::max(gap_, std::abs(error));
-            residual_[c.row] = error;
+            residual_[c.row] = error - soft * leak_ * multiplier;
             diagonal_[c.row] = -soft;
         }
         for (std::size_t i = 0; i < c.nodes.size(); ++i) extra_torque_[c.nodes[i]] += c.coefficients[i] * multiplier;
@@ -128,14 +162,9 @@ void Articulated::add_loop_wrench(Lanes& lanes, int l, const Loop& loop, int sid
     const double sign = side == 0 ? -1.0 : 1.0;
     const Vec3 at = loop.point[side] - origin_;
     lanes.add_world_wrench<tangent>(l, at, (sign / length_scale_) * Vec3(multiplier), Vec3::Zero());
-    auto add_direction = [&](const Vec3& u, const Vec3& v) {  // moment u x v of a world-fixed v on a direction u of the node
-        lanes.add_wrench(l, Vec3::Zero(), u.cross(v), tangent);
-        if (!tangent) return;
-        const Mat3 U = skew(u), V = skew(v);
-        lanes.add_block(l, 3, 3, -0.5 * (U * V + V * U));
-    };
-    if (loop.rows > 3) add_direction(loop.z[side], sign * (multiplier[3] * loop.along[0] + multiplier[4] * loop.along[1]));
-    if (loop.rows > 5) add_direction(loop.x[side], sign * multiplier[5] * loop.along[2]);
+    if (loop.rows > 3)
+        lanes.add_direction_moment<tangent>(l, loop.z[side], sign * (multiplier[3] * loop.along[0] + multiplier[4] * loop.along[1]));
+    if (loop.rows > 5) lanes.add_direction_moment<tangent>(l, loop.x[side], sign * multiplier[5] * loop.along[2]);
 }
 template void Articulated::add_loop_wrench<true>(Lanes&, int, const Loop&, int);
 template void Articulated::add_loop_wrench<false>(Lanes&, int, const Loop&, int);
@@ -182,60 +211,91 @@ void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
     const double sign = which.side == 0 ? 1.0 : -1.0;
     const int wide = 1 + front.chunks;
     const Vec3 at = loop.point[which.side] - origin_;
+    const double by = sign / length_scale_, x = by * at[0], y = by * at[1], z = by * at[2];
+    Eight g[width] = {{by, 0, 0, 0, z, -y, 0, 0}, {0, by, 0, -z, 0, x, 0, 0}, {0, 0, by, y, -x, 0, 0, 0}};
+    for (int r = 3; r < width; ++r) g[r] = every(0.0);
+    for (int r = 3; r < loop.rows; ++r) {
+        const Vec3 turned = sign * (r < 5 ? loop.z : loop.x)[which.side].cross(loop.along[r - 3]);
+        g[r] = {0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
+    }
+    Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
     for (int r = 0; r < loop.rows; ++r) {
-        Vec6 g;
-        if (r < 3)
-            g = (sign / length_scale_) * stack(Vec3::Unit(r), at.cross(Vec3::Unit(r)));
-        else
-            g = sign * stack(Vec3::Zero(), (r < 5 ? loop.z : loop.x)[which.side].cross(loop.along[r - 3]));
-        const int place = which.place + r;
-        Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
-        for (int c = 0; c < 6; ++c) {
-            a[(6 + place) * wide][c] += g[c];
-            b[(6 + place) * wide][c] += g[c];
-            lane(a + c * wide, place) += g[c];
-            lane(b + c * wide, place) += g[c];
-        }
+        a[(6 + which.place + r) * wide] += g[r];
+        b[(6 + which.place + r) * wide] += g[r];
+    }
+    transpose(g);
+    for (int c = 0; c < 6; ++c)  // zeros may fall beyond the row
+        for (Eight* to : {a + c * wide, b + c * wide}) Lanes::add(&lane(to, which.place), g[c]);
+}
+
+namespace {
+
+template <class Call>
+void with_width(int wide, Call call) {  // call(constant) for the usual widths
+    switch (wide) {
+        case 1: return call(std::integral_constant<int, 1>{});
+        case 2: return call(std::integral_constant<int, 2>{});
+        case 3: return call(std::integral_constant<int, 3>{});
+        case 4: return call(std::integral_constant<int, 4>{});
+        case 5: return call(std::integral_constant<int, 5>{});
+        case 6: return call(std::integral_constant<int, 6>{});
+        case 7: return call(std::integral_constant<int, 7>{});
+        default: return call(std::integral_constant<int, 8>{});
     }
 }
+
+// One row of A or B less the rows X of the multipliers, times the row's entries in their columns; columns that are not open
+// any more become zero.
+template <int wide>
+SUPPLE_INLINE void take_own(Eight* row, const double* entries, const Eight* X, int t, const Eight* mask) {
+    Eight x[wide];
+    for (int c = 0; c < wide; ++c) x[c] = row[c];
+    for (int k = 0; k < t; ++k, X += wide)
+        for (int c = 0; c < wide; ++c) x[c] -= entries[k] * X[c];
+    row[0] = x[0];
+    for (int c = 1; c < wide; ++c) row[c] = x[c] * mask[c - 1];
+}
+
+}  // namespace
 
 // Eliminates the multipliers whose ties end here: with E their own block, X = E^-1 (their rows), Y = (their columns) E^-1.
 void Articulated::eliminate_own(Front& front) {
     const int m = front.open, t = front.own, wide = 1 + front.chunks;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *X = &numbers_[front.X], *Y = &numbers_[front.Y];
     double* inverse = &inverses_[front.inverse];
-    work_.resize(static_cast<std::size_t>(t) * t);
+    work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
-    invert(work_.data(), t, inverse);
+    if (t <= width)
+        invert_small(work_.data(), t, inverse);
+    else
+        invert(work_.data(), t, inverse);
     const double soft = regularised / soft_scale_;
     for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (t + 1)]) * soft > 1e-4;
-    for (int a = 0; a < t; ++a)
-        for (int c = 0; c < wide; ++c) {
-            Eight x = every(0.0), y = every(0.0);
-            for (int b = 0; b < t; ++b) {
-                x += inverse[a * t + b] * A[(6 + m + b) * wide + c];
-                y += inverse[b * t + a] * B[(6 + m + b) * wide + c];
-            }
-            X[a * wide + c] = x;
-            Y[a * wide + c] = y;
-        }
-    for (int r = 0; r < 6 + m; ++r) {
-        Eight *a = A + r * wide, *b = B + r * wide;
-        for (int k = 0; k < t; ++k) {
-            const double column = lane(a, m + k);                                             // of row r, column k
-            const Eight* own = A + (6 + m + k) * wide;
-            const double row = r < 6 ? own[0][r] : reinterpret_cast<const double*>(own + 1)[r - 6];  // of row k, column r
-            for (int c = 0; c < wide; ++c) {
-                a[c] -= column * X[k * wide + c];
-                b[c] -= row * Y[k * wide + c];
+    with_width(wide, [&](auto constant) {
+        constexpr int w = constant();
+        for (int a = 0; a < t; ++a) {
+            Eight x[w], y[w];
+            for (int c = 0; c < w; ++c) x[c] = y[c] = every(0.0);
+            for (int b = 0; b < t; ++b)
+                for (int c = 0; c < w; ++c) {
+                    x[c] += inverse[a * t + b] * A[(6 + m + b) * w + c];
+                    y[c] += inverse[b * t + a] * B[(6 + m + b) * w + c];
+                }
+            for (int c = 0; c < w; ++c) {
+                X[a * w + c] = x[c];
+                Y[a * w + c] = y[c];
             }
         }
-        for (int c = 1; c < wide; ++c) {
-            a[c] *= numbers_[front.mask + c - 1];
-            b[c] *= numbers_[front.mask + c - 1];
+        const Eight* mask = &numbers_[front.mask];
+        double row[width * most_chunks];
+        for (int r = 0; r < 6 + m; ++r) {
+            const int at = r < 6 ? r : r + 2;  // of column r in a row
+            for (int k = 0; k < t; ++k) row[k] = reinterpret_cast<const double*>(A + (6 + m + k) * w)[at];
+            take_own<w>(A + r * w, &lane(A + r * w, m), X, t, mask);
+            take_own<w>(B + r * w, row, Y, t, mask);
         }
-    }
+    });
 }
 
 namespace {
@@ -274,20 +334,6 @@ void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& 
         }
         part[c] = l;
         upart[c] = u;
-    }
-}
-
-template <class Call>
-void with_width(int wide, Call call) {  // call(constant) for the usual widths
-    switch (wide) {
-        case 1: return call(std::integral_constant<int, 1>{});
-        case 2: return call(std::integral_constant<int, 2>{});
-        case 3: return call(std::integral_constant<int, 3>{});
-        case 4: return call(std::integral_constant<int, 4>{});
-        case 5: return call(std::integral_constant<int, 5>{});
-        case 6: return call(std::integral_constant<int, 6>{});
-        case 7: return call(std::integral_constant<int, 7>{});
-        default: return call(std::integral_constant<int, 8>{});
     }
 }
 
@@ -350,7 +396,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     if (size == 1) {
         Eliminated& out = eliminated_[i];
         const Eight screw = load(lanes.screw[l]);
-        out.screw = screw;
+        if (tangent) out.screw = screw;
         Eight *part = &numbers_[front->part], *upart = &numbers_[front->upart];
         if (tangent) {
             const double* sv = lanes.screw[l];
@@ -360,7 +406,6 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
             }
-            part[0][6] += torque;
             const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
             if (!(d > 0)) sound = false;
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
@@ -389,13 +434,11 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Eight *parts = front ? &numbers_[node.parts] : nullptr, *uparts = front ? &numbers_[node.uparts] : nullptr;
         const int chunks = wide - 1;
         Vec3 rho = tau;
+        Eight screw[3];
         for (int k = 0; k < 3; ++k) {
             const Vec3 axis = H.R.col(k), v = at.cross(axis);
-            for (int r = 0; r < 3; ++r) {
-                node.screw[k][r] = v[r];
-                node.screw[k][3 + r] = axis[r];
-            }
-            node.screw[k][6] = node.screw[k][7] = 0;
+            screw[k] = {v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
+            if (tangent) node.screw[k] = screw[k];
         }
         if (tangent) {
             const Vec3 F(carried[0], carried[1], carried[2]), M(carried[3], carried[4], carried[5]);
@@ -463,7 +506,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 }
             }
         } else {
-            for (int k = 0; k < 3; ++k) rho[k] += sum(node.screw[k] * R[0]);
+            for (int k = 0; k < 3; ++k) rho[k] += sum(screw[k] * R[0]);
             const Vec3 by = node.inverse * rho;
             for (int k = 0; k < 3; ++k) {
                 node.part[k][6] = by[k];
@@ -490,10 +533,11 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             Eight *a = &numbers_[next.A + to * next_wide], *b = &numbers_[next.B + to * next_wide];
             a[0] += FA[r * wide];
             b[0] += FB[r * wide];
-            if (front && front->aligned) {
-                for (int c = 1; c <= (m + width - 1) / width; ++c) {
-                    a[c] += FA[r * wide + c];
-                    b[c] += FB[r * wide + c];
+            if (front && front->shift >= 0) {
+                double *to_a = &lane(a, front->shift), *to_b = &lane(b, front->shift);
+                for (int c = 1; c <= (m + width - 1) / width; ++c, to_a += width, to_b += width) {
+                    store(to_a, load(to_a) + FA[r * wide + c]);
+                    store(to_b, load(to_b) + FB[r * wide + c]);
                 }
             } else {
                 for (int k = 0; k < m; ++k) {
@@ -525,83 +569,6 @@ template bool Articulated::eliminate_general<false, true>(const Step&, int, Lane
 template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
-
-void Articulated::solve_ties(const std::vector<double>& tie) {
-    const int n = static_cast<int>(nodes_.size());
-    node_right_.assign(n, every(0.0));
-    tie_right_ = tie;  // rows that are still open on the way inward
-    for (int i = n - 1; i >= 0; --i) {
-        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-        const int wide = front ? 1 + front->chunks : 1, chunks = wide - 1;
-        Eight right = node_right_[i];
-        if (front && front->own) {
-            const int t = front->own, m = front->open;
-            const double* inverse = &inverses_[front->inverse];
-            work_.resize(t);
-            for (int a = 0; a < t; ++a) work_[a] = tie_right_[front->rows[m + a]];
-            for (int a = 0; a < t; ++a) {
-                Eight *X = &numbers_[front->X + a * wide], *Y = &numbers_[front->Y + a * wide];
-                double y = 0;
-                for (int b = 0; b < t; ++b) y += inverse[a * t + b] * work_[b];
-                X[0][6] = y;
-                right -= work_[a] * Y[0];
-                for (int k = 0; k < m; ++k) tie_right_[front->rows[k]] -= work_[a] * lane(Y, k);
-            }
-        }
-        auto update = [&](double rho, const Eight& first, const Eight* more) {
-            right -= rho * first;
-            for (int k = 0; front && k < front->open; ++k)
-                tie_right_[front->rows[k]] -= rho * reinterpret_cast<const double*>(more)[k];
-        };
-        if (nodes_[i].size == 1) {
-            Eliminated& out = eliminated_[i];
-            const double rho = sum(out.screw * right);
-            Eight& part = front ? numbers_[front->part] : out.part;
-            part[6] = out.inverse == 0 ? rho : rho * out.inverse;
-            update(rho, front ? numbers_[front->upart] : out.upart, front ? &numbers_[front->upart + 1] : nullptr);
-        } else if (nodes_[i].size == 3) {
-            BallNode& node = balls_[ball_of_[i]];
-            Vec3 rho;
-            for (int k = 0; k < 3; ++k) rho[k] = sum(node.screw[k] * right);
-            const Vec3 by = node.inverse * rho;
-            for (int k = 0; k < 3; ++k) {
-                node.part[k][6] = by[k];
-                update(rho[k], node.upart[k], front ? &numbers_[node.uparts + k * chunks] : nullptr);
-            }
-        } else {
-            eliminated_[i].part[6] = 0;
-        }
-        if (i > 0) node_right_[nodes_[i].parent] += right;
-    }
-    Eight eta = every(0.0);
-    eta[6] = 1;
-    const Eight start = eta;
-    for (int i = 0; i < n; ++i) {
-        eta = i == 0 ? start : outward_[nodes_[i].parent];
-        if (flags_[i] & (fronted | ball)) {
-            outward_general(i, eta);
-        } else if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            if (out.inverse != 0) correction_[i] = -sum(out.part * eta);
-            eta += correction_[i] * out.screw;
-        }
-        outward_[i] = eta;
-    }
-}
-
-// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (mu + dmu) = 0 in
-// place of c' x - soft dmu = 0 leaves the smallest ones.
-void Articulated::remove_redundant() {
-    const double soft = regularised / soft_scale_;
-    const std::vector<double> rho = rho_;
-    std::vector<double> right(tie_rows_, 0.0);
-    for (int r = 0; r < tie_rows_; ++r)
-        if (diagonal_[r] == -soft) right[r] = -soft * multiplier_[r];
-    solve_ties(right);
-    for (int r = 0; r < tie_rows_; ++r)
-        if (diagonal_[r] == -soft) multiplier_[r] += tie_step_[r];
-    rho_ = rho;
-}
 
 void Articulated::outward_general(int i, Eight& eta) {
     Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;

@@ -9,6 +9,7 @@ namespace supple {
 namespace {
 
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
+constexpr double range = 0.5;        // of a model, over the extent of the collection
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
 constexpr double same = 1e-6;       // what is left of a direction that others already have
 
@@ -82,10 +83,47 @@ void Blended::move_sample(int i, const Vector& twists) {
     touch();
 }
 
+// Eq. 25 between two sets of end-effector poses.
+double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const {
+    double sum = 0;
+    for (std::size_t e = 0; e < a.size(); ++e)
+        sum += std::sqrt((a[e].p - b[e].p).squaredNorm() / (radius * radius) +
+                         0.5 * (a[e].R - b[e].R).squaredNorm() / (M_PI * M_PI));
+    return sum;
+}
+
+// The factors depend on loads and models, not on the pose: they are computed when a model is next in use.
+void Blended::forget_trust() {
+    loads_changed_ = false;
+    const bool counts = loads_known && !published && samples.size() > 1;
+    extent_ = 0;
+    for (Sample& sample : samples) {
+        sample.trust = counts ? -1 : 1;
+        extent_ = std::max(extent_, distance(sample.tips, samples[0].tips));
+    }
+}
+
+// A factor of the weight of a model, from 0 to 1. Under the applied loads w, the model alone would move the end effectors by
+// C_i (w - b_i) from its own pose. As this displacement exceeds half of the extent of the collection, the model leaves the range in which it is valid:
+// the factor falls as half the extent over the displacement. Handles and contacts do not count as loads here.
+double Blended::trust_under_load(const Sample& sample) {
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Vec6 load = tips[e].own(sample.tips[e].R);
+        all_.segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
+    }
+    by_.noalias() = sample.soft * all_;
+    double moved = 0;
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        moved += std::hypot(by_.segment<3>(6 * e).norm(), by_.segment<3>(6 * e + 3).norm() / M_PI);
+    const double over = moved / (range * extent_), squared = over * over;
+    return 1 / std::sqrt(std::sqrt(1 + squared * squared));
+}
+
 // Eq. 25: distances over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the
 // same when small and smooth at half turns); weights (1/d - 1/R)^p, R just beyond the last neighbour.
 void Blended::weigh() {
     const int k = static_cast<int>(samples.size());
+    if (loads_changed_) forget_trust();
     const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
     int nearest = 0;
     double more = -neighbours;  // than the neighbours that count, if the last came in only in part
@@ -120,8 +158,11 @@ void Blended::weigh() {
         }
         const double most = 1 / closest - reach_;
         for (int i = 0; i < k; ++i) {
-            const double near = samples[i].presence * (1 / distances_[i] - reach_) / most;
-            if (near > 0) sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
+            double near = samples[i].presence * (1 / distances_[i] - reach_) / most;
+            if (near <= 0) continue;
+            if (samples[i].trust < 0) samples[i].trust = trust_under_load(samples[i]);
+            near *= samples[i].trust;
+            sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
         }
     }
     used.clear();

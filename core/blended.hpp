@@ -10,16 +10,20 @@
 // their mean has no second-order error. So every model is asked half-way between its own displacement
 // log(H_i^-1 H) and the common one, xi; and the equilibrium wrenches enter as (Cbar bbar + sum alpha_i C_i b_i) / 2.
 //
-// The ground. Under a large load the stiffness in a direction may be zero or less (the load itself holds the mechanism),
-// and a compliance that passes through infinity does not blend. All models then stand on a spring `ground` that is common to
-// all of them, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i); it is taken off again after blending.
+// Common spring. Near a snap-through the stiffness of a model may be zero or less, and its compliance passes through infinity.
+// A spring `ground` is then added to all models, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i). It is
+// subtracted from the force after blending.
 //
-// What holds the valley. Weights move with xi, so the place where the springs rest moves too, and in stiff directions that
-// would be a kick at every step. With lambda the wrench that C takes from the strain r(xi) = xi + settled - C lambda, the step
-// knows how the strain changes, r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T, and adds
-// J^T K J h v' to the springs' force: symmetric, so that it takes energy out; nothing at rest, so that rest is where it was.
+// Loads. A model that the applied loads, by its own compliance, move out of its range has a smaller weight: trust_under_load() in
+// blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
-// The books. What weights pump into the motion is taken out again: curb() in blended.cpp.
+// Changing weights. Weights change with xi, so the pose at which the springs are relaxed moves, and in stiff directions this would be
+// an impulse at every step. lambda is the force of the springs by C from the strain r(xi) = xi + settled - C lambda. A step uses
+// r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T and adds J^T K J h v' to the springs' force. It is symmetric, so it
+// only dissipates, and it vanishes at rest, so it does not change equilibria.
+//
+// Energy budget. Changing weights may add energy to the motion. Velocities are scaled down where it exceeds the budget: curb() in
+// blended_step.cpp.
 //
 // Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
 #pragma once
@@ -72,6 +76,7 @@ class Blended : public Participant {
         Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // from 0 to 1 while a new model comes in
+        double trust = 1;         // factor of its weight (before the power) under the applied loads; negative: not yet known
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
         Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
@@ -92,6 +97,7 @@ class Blended : public Participant {
     double fading = 1;    // s, until a new model has come in
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
+    bool loads_known = true;  // weights depend on the applied loads too
     bool published = false;  // the scheme of the paper (functions published_*, blend(), asked(), solve(), step())
     Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
@@ -113,7 +119,9 @@ class Blended : public Participant {
 
     double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
-    void touch() { stale_ = renew_ = true; }  // to be called when poses or samples were changed from outside
+    void touch() { stale_ = renew_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    // to be called when applied wrenches have changed
+    void loads_changed() { stale_ = loads_changed_ = true; }
     bool kept() const { return !renew_; }
     void allow(double energy) { allowed = energy, renew_ = false; }
     double allowed = 0;              // J, that it may have: what it had, and what loads have done, less what dampers took
@@ -132,6 +140,9 @@ class Blended : public Participant {
    private:
     static constexpr double agreement = 0.5;  // blended eigenvectors shorter than this are not made longer than twice
     void weigh();
+    void forget_trust();
+    double trust_under_load(const Sample& sample);
+    double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
@@ -144,9 +155,6 @@ class Blended : public Participant {
     void slope(const Vector& held);
     template <int n>
     void turn_frame(int use, const Vector& by, Vector& result);
-    template <int n>
-    double still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
-                 const Eigen::Matrix<double, n, n>& KJ) const;
     template <int n>
     bool solve();
     template <int n>
@@ -164,7 +172,8 @@ class Blended : public Participant {
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
     int n_ = 0;
-    bool stale_ = true, renew_ = true;
+    bool stale_ = true, renew_ = true, loads_changed_ = true;
+    double extent_ = 0;               // largest distance of a model from the first one
     Vector outer_;                    // (r,) impulses of loads and handles,
     Matrix lost_;                     // (r, r) and what dampers and handles take
     double reach_ = 0;                // 1/R of the weights

@@ -134,6 +134,7 @@ void bind_blended(nb::module_& module) {
                      c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
                  c.model.touch();
              })
+        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights of poses alone
         .def("allow", [](BlendedCore& c, double energy) { c.model.allow(energy); })
         // J, that it may have; none before the first step
         .def_prop_ro("allowed", [](const BlendedCore& c) {

@@ -1,4 +1,4 @@
-// A blended model in motion: how the strain changes, a step, what may be had of energy, and what a World asks.
+// Time steps of a blended model: derivative of the strain, linear solve, energy budget, contacts and limits in a World.
 #include <algorithm>
 #include <cmath>
 
@@ -124,22 +124,10 @@ void Blended::slope(const Vector& held) {
         strain.noalias() += (basis.transpose() * change_) * (climb_.transpose() * basis);
 }
 
-// Weights that change make the stiffness K J of the blended springs unsymmetric. Two modes of equal frequency omega then grow
-// at most at the rate s omega / 2, where s is the norm of the skew part over that of K. Damping of s / omega (s) over stiffness
-// takes out as much. Both are taken along the present velocity.
-template <int n>
-double Blended::still(const Eigen::Matrix<double, n, n>& mass, const Eigen::Matrix<double, n, n>& stiffness,
-                      const Eigen::Matrix<double, n, n>& KJ) const {
-    using Column = Eigen::Matrix<double, n, 1>;
-    if (used.size() < 2) return 0;
-    const Column v = v_, skew = 0.5 * (KJ * v - KJ.transpose() * v);
-    const double elastic = v.dot(stiffness * v), kinetic = v.dot(mass * v);
-    if (!(elastic > 0)) return 0;
-    return std::sqrt(std::min(skew.dot(soft * skew) / elastic, 1.0) * kinetic / elastic);
-}
-
-// (M + h D + h max(h, calm, still) J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips
-// at the end of the step.
+// (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of
+// the step. tau = max(h, calm, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
+// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. Damping of
+// s / omega over stiffness takes out as much.
 template <int n>
 bool Blended::solve() {
     using Square = Eigen::Matrix<double, n, n>;
@@ -153,10 +141,18 @@ bool Blended::solve() {
         climb_.setZero(n_, used.size());
         system += h * h * stiffness;
     } else {
-        curb(0.5 * v_.dot(mass * v_), stored<n>());
+        const Column v = v_, springs = stiffness * v;
+        const double kinetic = v.dot(mass * v), elastic = v.dot(springs);
+        curb(0.5 * kinetic, stored<n>());
         slope<n>(hold_);
-        const Square J = strain, KJ = stiffness * J;
-        system += h * std::max({h, calm, still<n>(mass, stiffness, KJ)}) * (J.transpose() * KJ);
+        const Square J = strain, bent = stiffness * J;
+        double damping = std::max(h, calm);
+        if (used.size() > 1 && elastic > 0) {
+            const Column skew = 0.5 * (bent * v - J.transpose() * springs);
+            const double share = std::min(1.0, skew.dot(Square(soft) * skew) / elastic);
+            damping = std::max(damping, std::sqrt(share * kinetic / elastic));
+        }
+        system += (h * damping) * (J.transpose() * bent);
     }
     outer_ = h * push_;
     lost_.setZero(r, r);
@@ -195,9 +191,9 @@ double Blended::stored() {
     return sum;
 }
 
-// No energy stands behind the blended force, and weights that change can pump. So the books are kept: what the
-// mechanism may have is what it had, and what loads have done to it since, less what its dampers took. Of motion beyond that,
-// and a share of doubt about the energy stored, the speed is taken down.
+// The blended force has no potential, and changing weights can add energy. The budget is the initial energy plus the work of loads
+// less that of dampers. Velocities are scaled down where the kinetic energy exceeds the budget less the stored energy, plus a margin
+// (`unsure`) for the error of the estimate of the stored energy.
 void Blended::curb(double kinetic, double stored) {
     double least = stored;
     for (const auto& use : used) least = std::min(least, samples[use.model].energy);
@@ -208,7 +204,7 @@ void Blended::curb(double kinetic, double stored) {
     } else if (kinetic > std::max(most, 0.0)) {
         v_ *= std::sqrt(std::max(most, 0.0) / kinetic);
     }
-    // neither debts nor savings beyond the doubt
+    // debts and savings stay within the margin
     allowed = std::clamp(allowed, stored - doubt, kinetic + stored + doubt);
 }
 

@@ -6,30 +6,33 @@
 namespace supple {
 
 namespace {
-constexpr int newton_limit = 20;      // iterations of a time step before it is divided
-constexpr int eager_steps = 5;        // after which stops that let go and are met again in turns are come to by halves
-constexpr double small_motion = 1e-4; // below which the tangent of before still serves
+constexpr int newton_limit = 20;      // Newton iterations of a time step before it is divided
+constexpr int torque_steps_limit = 5; // iterations in which the torque of a stop is the unknown; after that its coordinate,
+                                      // because contact with a stop may be lost and regained in turns
+constexpr double small_motion = 1e-4; // corrections below it may reuse the previous tangent, rad or radii
 constexpr int static_limit = 40, relax_limit = 400;
-constexpr int line_search = 6;        // halvings of a motion that does not lead down
+constexpr int line_search = 6;        // most halvings of a step that does not reduce the energy
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-7;  // a last correction this small leaves far less, rad or radii
-constexpr double not_needed = 1e-8;   // a correction as small as this need not be made
-constexpr double surely = 0.1;        // of that, where the rate of convergence is that of steps before,
-constexpr int trusted = 8;            // which it is for so many
+constexpr double last_motion = 1e-7;  // converged if the last correction is below it, rad or radii
+constexpr double negligible_correction = 1e-8;  // converged if the next correction would be below it
+constexpr double extrapolation_safety = 0.1;    // factor on that bound when the rate is from an earlier time step
+constexpr int rate_lifetime = 8;                // time steps for which a measured convergence rate is reused
 constexpr double rounding = 1e-10;
 constexpr double closed = 1e-10;
-constexpr double apart = 1e-4;        // a step that leaves loops or motors as far from closed as this had no solution
-constexpr double largest_turn = 0.5;  // of a coordinate in one Newton step, rad or radii
-constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // over the anchors
-constexpr double close_by = 0.1;        // rad or radii from where tips are to be held
+constexpr double largest_open_gap = 1e-4;  // a step that leaves a larger gap of a loop or motor has failed
+constexpr double largest_turn = 0.5;  // largest motion of a coordinate in one Newton step, rad or radii
+constexpr double softest_pull = 1e-2, stiffest_pull = 1e4;  // springs that pull the tips to given poses, over the anchors
+constexpr double near_pose = 0.1;  // tips closer than this to given poses are moved there directly, rad or radii
 constexpr double smallest_fraction = 1e-4;
 // along a branch of equilibria, as in engine/newton.py and engine/path.py
 constexpr int branch_limit = 12;
 constexpr double passing = 1e-4, last_static = 1e-9, largest_branch_turn = 2.0, kink_turn = 0.1;
 constexpr double first_rate = 0.5, later_rate = 0.25, wanted_rate = 0.6, largest_growth = 3.0, smallest_share = 1e-6;
-constexpr double least_soft = 1e-9;   // compliance over that of the anchors below which a direction is hard
-constexpr int polish = 2;             // more corrections of statics: stiff directions make wrenches of small errors
-constexpr double hard = 1e-6;        // compliance over that of the anchor below which a direction is a hard constraint
+constexpr double smallest_compliance = 1e-9;  // over that of the anchors; directions with less compliance count as rigid in `aim_at`
+constexpr int extra_corrections = 2;   // corrections of statics after convergence: in stiff directions, small errors of poses
+                                       // are large errors of wrenches
+constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
+                                         // leave a regular matrix
 }  // namespace
 
 void Condensed::prepare() {
@@ -41,7 +44,7 @@ void Condensed::prepare() {
         each->setZero(n);
 }
 
-// Anchors about as stiff as the mechanism is to the tips at its present state.
+// Makes the anchors about as stiff as the mechanism is at the tips in its present state.
 void Condensed::drop_anchors(double linear, double angular) {
     const Eigen::Index n = lambda().size();
     interior->anchor.resize(n);
@@ -51,12 +54,12 @@ void Condensed::drop_anchors(double linear, double angular) {
         const double mean = response_.compliance.diagonal().segment<3>(i).mean();
         if (mean > 0 && std::isfinite(mean)) interior->anchor.segment<3>(i).setConstant(1 / mean);
     }
-    soft_ = hard * interior->anchor.cwiseInverse();
+    soft_ = regularisation * interior->anchor.cwiseInverse();
 }
 
-// A fraction of the wrenches from outside in the tips' own axes, and their derivatives along the tips' twists; `rate`
-// is how a handle's speed answers to its place.
-void Condensed::outside(double fraction, double rate) {
+// Applied wrenches times `fraction`, in the tips' own axes, and their derivatives with respect to the tips' twists. `rate`
+// is the derivative of a handle's velocity with respect to its position.
+void Condensed::evaluate_wrenches(double fraction, double rate) {
     derivative_.setZero();
     for (std::size_t e = 0; e < interior->tips.size(); ++e) {
         const EndEffector& tip = interior->tips[e];
@@ -88,7 +91,7 @@ void Condensed::outside(double fraction, double rate) {
     derivative_ *= fraction;
 }
 
-// Moves along `mu_`, no coordinate by more than `largest`; returns the size of the whole motion.
+// Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
 double Condensed::apply(double largest) {
     double alpha = 1;
     moved_.noalias() = response_.compliance * mu_;
@@ -102,25 +105,25 @@ double Condensed::apply(double largest) {
 bool Condensed::step() {
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
-    Found found = solve(whole, false);
-    bool done = taken(found) && accept(whole);
+    Outcome found = solve(whole, false);
+    bool done = is_acceptable(found) && accept(whole);
     if (!done) {
         interior->back();
-        remember();
-        found = again(whole, found);
-        done = found != Found::nothing && accept(fresh ? euler(h) : whole);  // after a fall it looks back one step only
+        save_start();
+        found = retry_from_start(whole, found);
+        done = found != Outcome::failed && accept(fresh ? euler(h) : whole);  // after a snap-through: backward Euler
     }
     if (done) {
-        look_after(found);
+        recover_stability(found);
         return true;
     }
-    done = in_parts(h);
+    done = step_in_parts(h);
     if (!done) abandon();
     return done;
 }
 
-// The start of a step, from which it may be abandoned.
-void Condensed::remember() {
+// Saves the state at the start of a step, for `abandon`.
+void Condensed::save_start() {
     start_.lambda = lambda();
     start_.lambda_before = lambda_before;
     start_.time = time;
@@ -143,26 +146,27 @@ void Condensed::abandon() {
     interior->restore(Interior::begun);
 }
 
-// A step, or a part of one, that is not found as a whole. Motors that jump take their way in parts too.
-bool Condensed::in_parts(double whole) {
+// A time step, or a part of one, in smaller steps. Motors whose position has jumped also move in parts.
+bool Condensed::step_in_parts(double whole) {
     const double end = time + whole, before = time;
-    parted_ = time;
-    whole_ = whole;
-    interior->set_out();
+    parts_start_ = time;
+    parts_length_ = whole;
+    interior->start_motor_travel();
     bool done = divide(whole, 1);
-    for (int k = 0; !done && k < 10 && fall(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
-    interior->drive(1);
-    if (time != before) fresh = true;  // substeps leave no even history
+    for (int k = 0; !done && k < 10 && snap_through(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
+    interior->move_motors(1);
+    if (time != before) fresh = true;  // the history is not equidistant after substeps
     return done;
 }
 
-// The branch of stable states ended: here, or ahead of a state that still stands. False: the state is put back.
-bool Condensed::fall(double ahead) {
-    if (!stands()) return relax();
+// Moves to another branch when the stable one has ended: at the present state, or just ahead of it. False if there is no other
+// stable state; the state is then unchanged.
+bool Condensed::snap_through(double ahead) {
+    if (!is_stable_equilibrium()) return descend_to_stable_state();
     const Vector held = lambda();
     interior->save(Interior::ahead);
     interior->predict(ahead, 0);
-    if (relax()) return true;
+    if (descend_to_stable_state()) return true;
     interior->restore(Interior::ahead);
     interior->lambda = held;
     interior->finish(nullptr);
@@ -170,31 +174,33 @@ bool Condensed::fall(double ahead) {
     return false;
 }
 
-bool Condensed::taken(Found found) const {
-    return found == Found::stable || (found == Found::unstable && patience > 0);
+bool Condensed::is_acceptable(Outcome found) const {
+    return found == Outcome::stable || (found == Outcome::unstable && patience > 0);
 }
 
-Condensed::Found Condensed::attempt(const Step& step) {
-    const Found found = solve(step, false);
-    return taken(found) ? found : again(step, found);
+Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
+    const Outcome found = solve(step, false);
+    return is_acceptable(found) ? found : retry_from_start(step, found);
 }
 
-// Once more to the end of a step, from its start, after `found` was not taken.
-Condensed::Found Condensed::again(const Step& step, Found found) {
+// Solves a step again from its start, after the outcome `found` was not acceptable.
+Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome found) {
     interior->back();
-    const bool fell = !stands() && relax();  // set-points that moved, say, had left it unbalanced
-    return found == Found::nothing && !fell ? found : solve(fell ? euler(step.h) : step, false);
+    const bool snapped = !is_stable_equilibrium() && descend_to_stable_state();  // for example because a set-point has changed
+    return found == Outcome::failed && !snapped ? found : solve(snapped ? euler(step.h) : step, false);
 }
 
-// The branch of stable states ended within the step: the interior falls to another.
-void Condensed::look_after(Found found) {
+// If the stable branch ended within the step, the interior moves to another one. If there is none, the unstable state is
+// accepted for `patience_limit` steps.
+void Condensed::recover_stability(Outcome found) {
     if (patience > 0)
         --patience;
-    else if (found == Found::unstable && !relax())
+    else if (found == Outcome::unstable && !descend_to_stable_state())
         patience = patience_limit;
 }
 
-// With the tips held: K + J^T A J then has as many negative pivots as J (K + J^T A J)^-1 J^T has negative eigenvalues.
+// Stability with the tips fixed: K + J^T A J then has as many negative pivots as J (K + J^T A J)^-1 J^T has negative
+// eigenvalues.
 bool Condensed::stable() {
     if (response_.negative == 0) return true;
     const Vector scale = interior->anchor.cwiseSqrt();
@@ -206,8 +212,8 @@ Eigen::Index Condensed::negative(const Matrix& of) {
     return (spectrum_.eigenvalues().array() < -rounding).count();
 }
 
-// With the tips free under their wrenches, after `settle`: K - J^T dw/dx J has as many negative pivots as K + J^T A J, less
-// those of S = A + dw/dx, and those of S - S C S more.
+// Stability with the tips free under their wrenches, after `aim_under`: the number of negative pivots of K - J^T dw/dx J is that of
+// K + J^T A J, minus the negative eigenvalues of S = A + dw/dx, plus those of S - S C S.
 bool Condensed::stable_under_load() {
     const Vector scale = interior->anchor.cwiseSqrt(), over = scale.cwiseInverse();
     const Matrix S = 0.5 * over.asDiagonal() * (derivative_ + derivative_.transpose()) * over.asDiagonal();
@@ -215,16 +221,16 @@ bool Condensed::stable_under_load() {
     return response_.negative + negative(S - S * C * S) <= negative(S);
 }
 
-// Energy of the interior and of the springs that draw the tips to their goals; these springs' wrenches into lambda.
-double Condensed::drawn(const std::vector<Pose>& goals) {
+// Energy of the interior and of springs that pull the tips to their goals; sets lambda to the wrenches of these springs.
+double Condensed::energy_with_tip_springs(const std::vector<Pose>& goals) {
     interior->finish(nullptr);
     errors(goals);
-    interior->lambda = stiffer * interior->anchor.cwiseProduct(right_);
+    interior->lambda = anchor_boost * interior->anchor.cwiseProduct(right_);
     return interior->energy() + 0.5 * lambda().dot(right_);
 }
 
-// In balance and stable, with the tips held.
-bool Condensed::stands() {
+// Whether the present state is in balance and stable with the tips fixed.
+bool Condensed::is_stable_equilibrium() {
     if (!interior->respond(Tangent::first, nullptr, response_)) return false;
     ++iterations, ++tangents;
     if (!stable()) return false;
@@ -235,9 +241,10 @@ bool Condensed::stands() {
     return interior->move(mu_, 0, none) < small_motion;
 }
 
-// Lets the interior fall to where it is stable, with the tips held: Newton's method on its energy, made definite, downhill
-// all the way and off saddles; then the tips exactly. Links keep their velocities. False: there is no such place.
-bool Condensed::relax() {
+// Moves the interior to a stable state with the tips fixed: Newton's method on the energy, with the tangent made positive
+// definite, a line search and a small step off saddle points. Springs hold the tips meanwhile; then they are moved to their
+// poses exactly. Links keep their velocities. False if no stable state was found.
+bool Condensed::descend_to_stable_state() {
     ++snaps;
     interior->keep();
     interior->finish(nullptr);
@@ -246,7 +253,7 @@ bool Condensed::relax() {
     interior->back();
     interior->downhill = true;
     bool found = false;
-    double energy = drawn(here);
+    double energy = energy_with_tip_springs(here);
     mu_.setZero();
     for (int k = 0; k < relax_limit && !found; ++k) {
         double alpha = 1;
@@ -254,22 +261,22 @@ bool Condensed::relax() {
         ++iterations, ++tangents;
         const double size = interior->move(mu_, largest_turn, alpha);
         if (!std::isfinite(size)) break;
-        double next = drawn(here);
+        double next = energy_with_tip_springs(here);
         for (int half = 0; half < line_search && size > small_motion && !(next <= energy); ++half) {
             interior->move_on(-alpha / 2);
             alpha /= 2;
-            next = drawn(here);
+            next = energy_with_tip_springs(here);
         }
         energy = next;
         found = size < rounding && response_.negative == 0 && interior->gap() < closed;
     }
     interior->downhill = false;
     if (!found) {
-        put_back();
+        restore_kept_state();
         return false;
     }
     interior->keep();
-    if (!settle([&] { return aim_at(here); }, static_limit) || !stable()) {
+    if (!solve_balance([&] { return aim_at(here); }, static_limit) || !stable()) {
         interior->back();
         interior->finish(nullptr);
     }
@@ -289,15 +296,15 @@ bool Condensed::divide(double whole, int depth) {
 }
 
 bool Condensed::advance(double h_now) {
-    interior->drive((time + h_now - parted_) / whole_);
-    return solve(euler(h_now), false) != Found::nothing && accept(euler(h_now));
+    interior->move_motors((time + h_now - parts_start_) / parts_length_);
+    return solve(euler(h_now), false) != Outcome::failed && accept(euler(h_now));
 }
 
-// False: motors that fight each other leave loops open; the state is put back.
+// Completes a step. False if gaps remain, because motors contradict each other; the state is then unchanged.
 bool Condensed::accept(const Step& step) {
     interior->finish(&step);
-    if (interior->gap() > apart) {
-        put_back();
+    if (interior->gap() > largest_open_gap) {
+        restore_kept_state();
         return false;
     }
     interior->accept(step.h);
@@ -307,14 +314,15 @@ bool Condensed::accept(const Step& step) {
     return true;
 }
 
-void Condensed::put_back() {
+void Condensed::restore_kept_state() {
     interior->back();
     interior->finish(nullptr);
     interior->back();
 }
 
-// To the end of a step, from where the rates lead or from here. If nothing is found, the state is put back.
-Condensed::Found Condensed::solve(const Step& step, bool from_here) {
+// Newton's method for the end of a step, from the predictor or, if `from_here`, from the present state. If it fails, the state
+// is that before the step.
+Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
     const double rate = step.c0 / step.h;
     const Eigen::Index n = mu_.size();
     if (!from_here) {
@@ -325,15 +333,15 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         if (even) interior->lambda += lambda() - lambda_before;
     }
     double last = INFINITY;
-    bool turned = false, usual = !from_here && step.h == h;
+    bool tangent_renewed = false, usual = !from_here && step.h == h;
     Tangent tangent = from_here ? Tangent::again : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
         if (!interior->respond(tangent, &step, response_)) break;
         tangents += tangent != Tangent::kept;
-        outside(1, rate);
+        evaluate_wrenches(1, rate);
         // [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift), S = A + dw/dx, L = B^T E
         derivative_ += response_.anchor;
-        for (Eigen::Index i = 0; i < n; i += 6)  // what pulls more than balance needs turns with the tip
+        for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
             derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
         right_.noalias() = derivative_ * response_.drift;
         small_.noalias() = -derivative_ * response_.compliance;
@@ -349,44 +357,45 @@ Condensed::Found Condensed::solve(const Step& step, bool from_here) {
         }
         factors_.compute(projected_);
         mu_ = factors_.solve(mu_).eval();
-        interior->eager = k < eager_steps;
+        interior->step_in_torque = k < torque_steps_limit;
         const double size = apply(INFINITY);
-        interior->eager = false;
+        interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
-        // the next correction would be as small as this, with a rate of size / last, or that of a step before
-        const double next = k > 0 ? size * size / last : usual ? pace.of(size) / surely : INFINITY;
-        const bool done = size < last_motion || next < not_needed;
+        // estimate of the next correction, with the convergence rate size / last or that of an earlier time step
+        const double next = k > 0 ? size * size / last : usual ? pace.of(size) / extrapolation_safety : INFINITY;
+        const bool done = size < last_motion || next < negligible_correction;
         if (k == 1 && usual)
-            pace = {size / last, last, trusted};
+            pace = {size / last, last, rate_lifetime};
         else if (k == 0 && done && pace.left > 0)
             --pace.left;
         last = size;
         if (!done) continue;
-        if (stable()) return Found::stable;
-        if (turned) return Found::unstable;
-        // where a branch ends the manifold has turned: along where it led at first, motion could gain energy from nothing
-        turned = true;
+        if (stable()) return Outcome::stable;
+        if (tangent_renewed) return Outcome::unstable;
+        // The branch has ended: the manifold's tangent at the start of the step differs from that at its end, and with the old
+        // one the step could gain energy. Iterate again with the present tangent.
+        tangent_renewed = true;
         usual = false;
         tangent = Tangent::first;
         last = INFINITY;
         k = -1;
     }
-    put_back();
-    return Found::nothing;
+    restore_kept_state();
+    return Outcome::failed;
 }
 
-// Newton's method on balance alone; `aim` sets `mu_` from the response and returns what else is amiss.
-bool Condensed::settle(const std::function<double()>& aim, int limit) {
+// Newton's method for static balance. `aim` sets `mu_` from the response and returns any other error that must vanish.
+bool Condensed::solve_balance(const std::function<double()>& aim, int limit) {
     int good = 0;
     for (int k = 0; k < limit; ++k) {
         if (!interior->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
-        const double amiss = aim();
+        const double error = aim();
         const double size = apply(largest_turn);
         if (!std::isfinite(size)) return false;
-        good = std::max(size, amiss) < rounding && !(k > 0 && interior->changed()) ? good + 1 : 0;
-        if (good > polish) {
+        good = std::max(size, error) < rounding && !(k > 0 && interior->changed()) ? good + 1 : 0;
+        if (good > extra_corrections) {
             interior->finish(nullptr);
             return interior->gap() < closed;
         }
@@ -415,10 +424,10 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
     return reached;
 }
 
-// Newton's step to balance under a share of the outside wrenches and the rest of `begin`, into `mu_`:
+// Newton's step to balance under `share` of the applied wrenches and 1 - `share` of `begin`, into `mu_`:
 // lambda + mu - A x = w + dw/dx x with x = drift + C mu. Leaves S = A + dw/dx in `derivative_`.
 double Condensed::aim_under(double share, const Vector& begin) {
-    outside(share, 0);
+    evaluate_wrenches(share, 0);
     wrench_ += (1 - share) * begin;
     derivative_ += response_.anchor;
     small_.noalias() = -derivative_ * response_.compliance;
@@ -430,8 +439,8 @@ double Condensed::aim_under(double share, const Vector& begin) {
     return 0;
 }
 
-// One step along the branch of equilibria, accepted only if Newton's steps contract fast and the tangent stays regular
-// (as engine/newton.py). Returns the largest contraction rate over the largest accepted: above 1, the step failed.
+// One step along the branch of equilibria. It is accepted only if Newton's corrections contract fast and the tangent stays
+// regular (as in engine/newton.py). Returns the largest contraction rate over the largest accepted: above 1 the step failed.
 double Condensed::continue_branch(double share, const Vector& begin) {
     double rate = 0, first = 0, last = 0;
     bool kinked = false;
@@ -453,7 +462,7 @@ double Condensed::continue_branch(double share, const Vector& begin) {
         last = size;
         if (size < passing && !(k > 0 && interior->changed())) {
             if (share < 1) return rate;
-            return settle([&] { return aim_under(share, begin); }, static_limit) && (size < last_static || stable_under_load())
+            return solve_balance([&] { return aim_under(share, begin); }, static_limit) && (size < last_static || stable_under_load())
                        ? rate : 2;
         }
     }
@@ -484,12 +493,12 @@ double Condensed::follow_branch() {
     return reached;
 }
 
-// Any balanced state, a stable one if Newton's method leads to one.
+// Finds a state in balance, first among stable ones only; it need not be on the present branch.
 double Condensed::balance() {
     bool stable_only = true;
     const Vector none = Vector::Zero(mu_.size());
     auto reach = [&](double fraction) {
-        return settle([&] { return aim_under(fraction, none); }, static_limit) && (!stable_only || stable_under_load());
+        return solve_balance([&] { return aim_under(fraction, none); }, static_limit) && (!stable_only || stable_under_load());
     };
     const double reached = follow(reach);
     if (reached == 1) return 1;
@@ -497,12 +506,12 @@ double Condensed::balance() {
     return std::max(reached, follow(reach));
 }
 
-// Springs draw the tips towards their poses, ever stiffer, so that a way leads there; then they are held.
+// Pulls the tips to given poses by springs of increasing stiffness (continuation), then fixes them there.
 double Condensed::hold(const std::vector<Pose>& poses) {
-    if (errors(poses) < close_by) {  // on the present branch, if it leads there
+    if (errors(poses) < near_pose) {  // stays on the present branch if possible
         interior->keep();
-        if (settle([&] { return aim_at(poses); }, static_limit)) {
-            if (!stable()) relax();
+        if (solve_balance([&] { return aim_at(poses); }, static_limit)) {
+            if (!stable()) descend_to_stable_state();
             return 1;
         }
         interior->back();
@@ -510,11 +519,11 @@ double Condensed::hold(const std::vector<Pose>& poses) {
     }
     const double reached = follow([&](double fraction) {
         const double stiff = softest_pull * std::pow(stiffest_pull / softest_pull, fraction);
-        return settle([&] { return draw(poses, stiff); }, static_limit);
+        return solve_balance([&] { return aim_by_springs(poses, stiff); }, static_limit);
     });
     interior->keep();
-    if (reached == 1 && settle([&] { return aim_at(poses); }, static_limit)) {
-        if (!stable()) relax();
+    if (reached == 1 && solve_balance([&] { return aim_at(poses); }, static_limit)) {
+        if (!stable()) descend_to_stable_state();
         return 1;
     }
     interior->back();
@@ -522,8 +531,8 @@ double Condensed::hold(const std::vector<Pose>& poses) {
     return std::min(reached, 0.99);
 }
 
-// lambda + mu - A x = k (error - x) with x = drift + C mu, and k `stiff` times the anchors
-double Condensed::draw(const std::vector<Pose>& goals, double stiff) {
+// Newton's step with springs k = `stiff` A on the tips: lambda + mu - A x = k (error - x) with x = drift + C mu
+double Condensed::aim_by_springs(const std::vector<Pose>& goals, double stiff) {
     errors(goals);
     const Vector k = stiff * interior->anchor;
     derivative_ = response_.anchor;
@@ -537,7 +546,7 @@ double Condensed::draw(const std::vector<Pose>& goals, double stiff) {
     return 0;
 }
 
-// The tips' twists to their goals, into `right_`; returns the largest, lengths over the radius.
+// Twists from the tips to their goals, into `right_`; returns the largest, lengths over the radius.
 double Condensed::errors(const std::vector<Pose>& goals) {
     double worst = 0;
     for (std::size_t e = 0; e < goals.size(); ++e) {
@@ -548,7 +557,8 @@ double Condensed::errors(const std::vector<Pose>& goals) {
     return worst;
 }
 
-// C mu = error - drift, where C allows it, with lengths scaled by the anchors; returns the largest error.
+// Newton's step to the goals, C mu = error - drift, by a regularised inverse of C scaled with the anchors. Returns the largest
+// error.
 double Condensed::aim_at(const std::vector<Pose>& goals) {
     const double worst = errors(goals);
     right_ -= response_.drift;
@@ -559,13 +569,13 @@ double Condensed::aim_at(const std::vector<Pose>& goals) {
     Vector along = ways.transpose() * scale.cwiseProduct(right_);
     for (Eigen::Index i = 0; i < along.size(); ++i) {
         const double soft = spectrum_.eigenvalues()[i];
-        along[i] *= soft / (soft * soft + least_soft * least_soft);
+        along[i] *= soft / (soft * soft + smallest_compliance * smallest_compliance);
     }
     mu_ = scale.cwiseProduct(ways * along);
     return worst;
 }
 
-// C with wrenches fixed in the tips' own axes: C_a (1 - A C_a)^-1
+// Compliance for wrenches fixed in the tips' own axes, from that with anchors: C_a (1 - A C_a)^-1
 Matrix Condensed::compliance() {
     interior->respond(Tangent::first, nullptr, response_);
     const Eigen::Index n = mu_.size();

@@ -1,13 +1,13 @@
-// Exact condensation: end effectors that move, with everything between them and the world in static balance.
+// Condensed models: end effectors (tips) that move, with all links between them and the world in static equilibrium.
 //
-// The interior's balanced states under wrenches lambda on the tips form a manifold of at most 6e dimensions, whose
-// tangent is B = K^-1 J^T: what moves per unit of wrench. A time step asks two things of the state at its end:
-//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and touched limits, exactly
-//     motion     B^T (f - M a - D v - g) = 0        all that acts, and the inertia of every link, along the manifold
-// so a tip carries its own mass and the interior's, Phi^T M Phi of the present pose, and is held by the compliance
-// C = J K^-1 J^T. Nothing is ever divided by C: a direction that it does not allow is a hard constraint. Newton's
-// method solves both at once; the tips are anchored by stiffnesses A meanwhile (wrench lambda - A x), which only
-// changes the numbers that the manifold is described by and keeps K + J^T A J regular where K itself is not.
+// The interior's states of balance under wrenches lambda on the tips form a manifold of at most 6e dimensions. Its tangent
+// is B = K^-1 J^T, the motion per unit wrench. The state at the end of a time step satisfies two equations:
+//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and touched limits
+//     motion     B^T (f - M a - D v - g) = 0        applied forces and the inertia of every link, projected onto the manifold
+// So the mass of a tip includes the interior's, Phi^T M Phi at the present pose, and its compliance is C = J K^-1 J^T. C is never
+// inverted: a direction in which it is zero is a rigid constraint. Newton's method solves both equations together. During
+// the iteration, springs of stiffness A (anchors) hold the tips, with wrench lambda - A x. They change the parametrisation of
+// the manifold only, and keep K + J^T A J regular where K itself is singular.
 #pragma once
 
 #include <algorithm>
@@ -34,32 +34,32 @@ struct EndEffector : Pulled {
     std::vector<Contact> contacts;   // in a World
 };
 
-struct Response {  // of an interior to numbers mu that describe the manifold: the tips' wrenches, anchored
-    Matrix compliance;  // (6e, 6e): tips' twists
-    Matrix left;        // (6e, 6e): the same as the manifold's tangent has it, transposed
-    Matrix inertia;     // (6e, 6e + 1): mass, damping and armature along the manifold, over the step; last, with `drift`
-    Vector drift;       // (6e,): tips' twists of the step back to balance
-    Vector force;       // (6e,): all that acts, less momentum's rate, along the manifold
-    Vector unbalance;   // (6e,): what balance lacks, along the manifold
+struct Response {  // of an interior to the parameters mu of the manifold: wrenches on the anchored tips
+    Matrix compliance;  // (6e, 6e): twists of the tips
+    Matrix left;        // (6e, 6e): J times the basis B of the manifold's tangent, transposed
+    Matrix inertia;     // (6e, 6e + 1): inertia, damping and armature of a step, projected; last column: for `drift`
+    Vector drift;       // (6e,): twists of the tips by the correction to balance
+    Vector force;       // (6e,): applied forces minus the rate of momentum, projected
+    Vector unbalance;   // (6e,): residual of balance, projected
     Matrix anchor;      // (6e, 6e): stiffness A that the tips were anchored with
     int negative = 0;   // negative pivots of the anchored tangent
-    bool whole = false; // `inertia` has all that motion answers with
+    bool whole = false; // `inertia` is the complete tangent of motion
 };
 
-// A wrench that turns with its tip changes by -ad(x)^T w as the world sees it; with this added to the anchor the tangent
-// has half of that, and is symmetric.
+// A wrench w that turns with its tip changes by -ad(x)^T w in world axes. Adding this matrix to the anchor leaves half of that
+// change in the tangent, which is then symmetric.
 SUPPLE_INLINE Mat6 turning(const Vec6& w) {
     const Mat3 f = skew(w.head<3>());
     return -0.5 * blocks(Mat3::Zero(), f, f, skew(w.tail<3>()));
 }
 
-// Which tangent a response is taken with: a new one that also is the manifold's for the rest of the step, so that what
-// motion lacks is measured along the same directions throughout; a new one; or the one of before.
+// Tangent of a response. first: a new one, whose B is the projection basis for the rest of the step, so that residuals are
+// projected onto the same directions throughout. again: a new one. kept: the previous one.
 enum class Tangent { first, again, kept };
 
-constexpr double stiffer = 100;  // anchors, where the mechanism is not stable without
-constexpr double kick = 1e-3;    // off a saddle, rad or radii
-constexpr int patience_limit = 20;  // steps
+constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
+constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
+constexpr int patience_limit = 20;    // time steps for which an unstable state is accepted
 
 class Interior {
    public:
@@ -68,48 +68,49 @@ class Interior {
     std::vector<EndEffector> tips;
     Vector lambda;   // (6e,) wrenches that hold the tips, in their own axes
     Vector anchor;   // (6e,) stiffness A
-    bool eager = false;     // at touched stops, Newton's step is taken in the torque
-    bool downhill = false;  // the tips are anchored `stiffer`, and the step back to balance leads down, off saddles too
+    bool step_in_torque = false;  // the unknown at touched stops is their torque, not their coordinate
+    bool downhill = false;  // boosted anchors; the correction goes downhill in energy and leaves saddle points
 
-    virtual void start() = 0;  // at rest in the system's state
-    virtual void restart() = 0;  // in the present state, with the links' velocities of before
+    virtual void start() = 0;  // starts at rest in the system's state
+    virtual void restart() = 0;  // starts in the present state, and keeps the velocities of the links
     virtual Pose tip_pose(int e) const = 0;
-    // At the present state. Without a step, balance only. False: not finite.
+    // Response at the present state; without a step, of balance only. False if it is not finite.
     virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
-    virtual void move_on(double alpha) = 0;   // by more of the same motion, or back
-    virtual double energy() const = 0;        // of springs and weight, and of gaps as if springs closed them, J
+    virtual void move_on(double alpha) = 0;   // repeats the last move times alpha
+    virtual double energy() const = 0;        // of springs, weight and penalty springs across gaps, J
     virtual bool changed() const = 0;         // limits met or left between the last two responses
     virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
-    virtual void predict(double h, double trend) = 0;  // moves on with the present rates and `trend` of their change
+    virtual void predict(double h, double trend) = 0;  // extrapolates the rates and `trend` times their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
-    virtual void accept(double h) = 0;        // the present state as the end of a step
-    virtual void set_out() {}                 // motors and rigid couplings that have been set elsewhere go there
-    virtual void drive(double) {}             // from where they stand: by such a part of the way
-    virtual void keep() = 0;                  // remembers the state,
-    virtual void back() = 0;                  // and goes back to it
+    virtual void accept(double h) = 0;        // makes the present state the end of a step
+    virtual void start_motor_travel() {}      // records motors and rigid couplings whose position has changed
+    virtual void move_motors(double) {}       // moves them by a fraction of the way
+    virtual void keep() = 0;                  // stores the state
+    virtual void back() = 0;                  // returns to the stored state
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
-    virtual double kinetic() const = 0;       // energy after a step, J
-    enum Moment { begun, ahead };             // of a step
-    virtual void save(Moment) = 0;            // everything the next step depends on but `lambda`,
-    virtual void restore(Moment) = 0;         // and back
+    virtual double kinetic() const = 0;       // kinetic energy after a step, J
+    enum Moment { begun, ahead };             // two places to save to: the start of a step, and before a prediction
+    virtual void save(Moment) = 0;            // saves all that the next step depends on, except `lambda`
+    virtual void restore(Moment) = 0;
 };
 
 inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
 
-// By the joint coordinates of a tree, in one pass out and one back (condensed_tree.cpp): mechanisms without loops,
-// couplings, motors, rotation vectors and limits that are no stops, with at most five end effectors; null for others.
+// The interior of a tree, in joint coordinates, by one pass to the root and one to the leaves (condensed_tree.cpp).
+// `tree_interior` returns null for mechanisms with loops, couplings, motors, rotation vectors or exact limits, and for more
+// than five end effectors.
 class TreeInterior : public Interior {
    public:
-    virtual void tell(System& system) const = 0;  // hands over coordinates, rates and velocities
-    virtual std::vector<double> flat() const = 0;  // everything the next step depends on but `lambda`,
-    virtual void set_flat(const double* values) = 0;  // and back
+    virtual void tell(System& system) const = 0;  // copies coordinates, rates and velocities to the system
+    virtual std::vector<double> flat() const = 0;  // all that the next step depends on, except `lambda`
+    virtual void set_flat(const double* values) = 0;
 };
 std::unique_ptr<TreeInterior> tree_interior(const System& system, int tips);
 
-// By the engine's equations and their sparse tangent: any mechanism.
+// The interior of any mechanism, by the engine's equations and their sparse tangent.
 class SparseInterior : public Interior {
    public:
     SparseInterior(System& system, Stepper& stepper);
@@ -125,8 +126,8 @@ class SparseInterior : public Interior {
     void predict(double h, double trend) override;
     void finish(const Step* step) override;
     void accept(double h) override { stepper_.accept(h); }
-    void set_out() override;
-    void drive(double part) override;
+    void start_motor_travel() override;
+    void move_motors(double part) override;
     void keep() override;
     void back() override;
     void write_poses(double* rows) const override;
@@ -146,19 +147,19 @@ class SparseInterior : public Interior {
     Stepper& stepper_;
     std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
-    std::vector<double> rows_;              // their values before a motion
-    Matrix columns_;       // (unknowns, 6e + 2): B, the step back to balance, and what relieves redundant loops
+    std::vector<double> rows_;              // values of the rows before a motion
+    Matrix columns_;       // (unknowns, 6e + 2): B, the correction to balance, the null-space part of multipliers
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
-    Matrix weighted_;      // (6, 6e + 1): a body's twists among them, times its mass
-    Matrix along_;         // (unknowns, 2): one of them, and what motion answers
+    Matrix weighted_;      // (6, 6e + 1): a body's rows of them times its inertia
+    Matrix along_;         // (unknowns, 2): one of them, and the tangent of motion times it
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
-    bool exact_ = false;   // elements hold the tangent of motion
+    bool exact_ = false;   // the elements hold the tangent of motion
     struct Way {
         int row;
         double from, to;
     };
-    std::vector<Way> ways_;  // of motors
+    std::vector<Way> ways_;  // travel of motors
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
@@ -168,13 +169,13 @@ class SparseInterior : public Interior {
         std::vector<Vec6> velocity, momentum;
         std::vector<double> rate;
         History history;
-    } saved_[2];           // by their moments
+    } saved_[2];           // by `Moment`
 };
 
-// How fast corrections shrank in a step not long ago: the second was `rate` times the first, of size `first`.
+// Convergence rate measured in an earlier step: the second correction was `rate` times the first, whose size was `first`.
 struct Pace {
     double rate = 0, first = 1;
-    int left = 0;  // steps that it still holds for
+    int left = 0;  // time steps for which it is still used
     double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
 };
 
@@ -183,21 +184,21 @@ class Condensed : public Participant {
     std::unique_ptr<Interior> interior;
     double h = 0, time = 0;
     int order = 1;
-    bool fresh = true;                // the next step looks back one step only
-    int patience = 0;                 // steps to go until an interior that is not stable is left again
+    bool fresh = true;                // no equidistant history: the next step is backward Euler
+    int patience = 0;                 // time steps for which an unstable interior is still accepted
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
     Pace pace;
 
     double length = 1;                // the mechanism's radius
 
-    void prepare();                   // once the tips are known
-    void drop_anchors(double linear, double angular);  // once the interior stands in balance; N/m and N m/rad to try
-    bool step();                      // false: failed at every size; the state is as it was
-    // Statics: balance under the tips' wrenches and handles, or with the tips held at poses; from the present state, in
-    // steps that adapt. Returns the fraction reached, 1 if all is well.
+    void prepare();                   // to be called when the tips are known
+    void drop_anchors(double linear, double angular);  // in a state of balance; initial guesses, N/m and N m/rad
+    bool step();                      // false if it fails even with substeps; the state is then unchanged
+    // Statics: balance under the tips' wrenches and handles, or with the tips fixed at poses; from the present state, with
+    // adaptive load steps. Returns the fraction of the load (or of the way) that was reached.
     double balance();
-    double follow_branch();           // the same, only along the continuous branch of stable states from the present one
+    double follow_branch();           // the same along the continuous branch of stable equilibria from the present state
     double hold(const std::vector<Pose>& poses);
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
@@ -216,34 +217,34 @@ class Condensed : public Participant {
     double energy() const override { return interior->kinetic() + interior->energy(); }
 
    private:
-    enum class Found { nothing, unstable, stable };
-    Found solve(const Step& step, bool from_here);
-    bool taken(Found found) const;
-    Found again(const Step& step, Found found);
-    Found attempt(const Step& step);
-    bool push(const std::vector<Touch>& touches, const double* impulses);
-    void remember();
+    enum class Outcome { failed, unstable, stable };
+    Outcome solve(const Step& step, bool from_here);
+    bool is_acceptable(Outcome found) const;
+    Outcome retry_from_start(const Step& step, Outcome found);
+    Outcome solve_with_retry(const Step& step);
+    bool set_contact_forces(const std::vector<Touch>& touches, const double* impulses);
+    void save_start();
     bool advance(double h);
     bool accept(const Step& step);
-    void put_back();
-    bool in_parts(double whole);
+    void restore_kept_state();
+    bool step_in_parts(double whole);
     bool divide(double h, int depth);
-    void look_after(Found found);
+    void recover_stability(Outcome found);
     bool stable();
     bool stable_under_load();
     Eigen::Index negative(const Matrix& of);
-    bool stands();
-    bool relax();
-    bool fall(double ahead);
-    double drawn(const std::vector<Pose>& goals);
-    bool settle(const std::function<double()>& aim, int limit);
+    bool is_stable_equilibrium();
+    bool descend_to_stable_state();
+    bool snap_through(double ahead);
+    double energy_with_tip_springs(const std::vector<Pose>& goals);
+    bool solve_balance(const std::function<double()>& aim, int limit);
     double aim_at(const std::vector<Pose>& goals);
-    double draw(const std::vector<Pose>& goals, double stiff);
+    double aim_by_springs(const std::vector<Pose>& goals, double stiff);
     double errors(const std::vector<Pose>& goals);
     double aim_under(double share, const Vector& begin);
     double continue_branch(double share, const Vector& begin);
     double follow(const std::function<bool(double)>& reach);
-    void outside(double fraction, double rate);
+    void evaluate_wrenches(double fraction, double rate);
     double apply(double largest);
 
     Response response_;
@@ -258,13 +259,13 @@ class Condensed : public Participant {
         bool fresh = true;
         int patience = 0;
         Pace pace;
-    } start_;                         // of a step
+    } start_;                         // state at the start of a step
     bool begun_ = false;
-    double last_ = 0;                 // part of it, s: h, or less where it had to be divided
-    Found found_ = Found::nothing;
-    bool leans_ = false;              // on what it touched in the step before
-    double parted_ = 0, whole_ = 1;   // when a step in parts began and how long it is, s
-    Matrix forces_, pulls_;           // unit forces at the touches as wrenches on the tips (6e, rows), and what they do
+    double last_ = 0;                 // duration of the last part of the step, s; h if it is not divided
+    Outcome outcome_ = Outcome::failed;
+    bool contact_predicted_ = false;              // the step was predicted with the previous contact impulses
+    double parts_start_ = 0, parts_length_ = 1;   // start and duration of a divided step, s
+    Matrix forces_, pulls_;           // unit contact forces as wrenches on the tips (6e, rows), and the twists that they cause
 };
 
 }  // namespace supple

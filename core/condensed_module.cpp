@@ -19,11 +19,11 @@ class CondensedCore {
    public:
     Engine& engine;
     Condensed model;
-    TreeInterior* tree = nullptr;  // the interior, if it is one
+    TreeInterior* tree = nullptr;  // the interior if it is a tree, else null
     std::vector<double> poses;  // (bodies, 4, 4)
 
-    // The engine holds the state to start from; tips by their bodies and poses (e, 4, 4) on them. `stops`: limits
-    // give way a little (for motion; statics has them exact). `sparse`: by the engine's tangent also where a tree would do.
+    // Starts from the engine's state. Tips are given by their bodies and their poses (e, 4, 4) on them. `stops`: limits are
+    // stiff springs (in dynamics; in statics they are exact). `sparse`: use the engine's tangent for trees, too.
     CondensedCore(Engine& of, const std::vector<int>& bodies, const Doubles& on_body, double h, int order, bool stops,
                   bool sparse)
         : engine(of) {
@@ -64,7 +64,7 @@ class CondensedCore {
 
     Pulled& tip(int i) { return model.interior->tips.at(i); }
 
-    // At rest in a state of balance, with the wrenches that hold it.
+    // Sets a state of balance at rest, with the wrenches that hold the tips.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
         expect(wrenches, model.lambda().size());
         engine.set_state(q, lambda, mu);
@@ -76,7 +76,7 @@ class CondensedCore {
         update();
     }
 
-    // Brings the engine's coordinates, rates, poses and velocities up to date.
+    // Copies the present coordinates, rates, poses and velocities to the engine.
     void tell() {
         if (!tree) return;
         engine.system.loads.clear();
@@ -85,7 +85,7 @@ class CondensedCore {
         engine.system.evaluate(false);
     }
 
-    // Everything the next step depends on, as one flat array, and back.
+    // Everything that the next step depends on as one flat array, and its inverse.
     NumpyArray state() const {
         const Pace& pace = model.pace;
         std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.rate, pace.first,
@@ -138,9 +138,9 @@ class CondensedCore {
         return reached;
     }
 
-    // From the equilibrium that it was made at: limits give way a little to what they carry (mu). Should that lead off one of
-    // them (a lid that leans on it, beyond upright, is pushed by its weight as if by a negative spring), it starts as deep in
-    // its stop as that takes.
+    // Starts dynamics from an equilibrium in which limits are exact. Stops, which are springs, must yield until they carry the
+    // same torques mu. If the balance leaves a touched stop (an inverted pendulum on its limit: its weight acts as a negative
+    // spring), the balance is repeated from coordinates at which the stops already carry mu.
     void give_way(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
         balance();
         tell();

@@ -1,4 +1,4 @@
-// The passes over a tree (condensed_tree.hpp), from the leaves to the root and out again.
+// The passes over a tree (condensed_tree.hpp): from the leaves to the root, and from the root to the leaves.
 #include <algorithm>
 #include <cmath>
 
@@ -6,15 +6,15 @@
 
 namespace supple {
 
-// What each coordinate's joint carries, and from that what its balance and its motion lack; if all is asked for, also what
-// motion answers with. Sums step by step, the rest eight steps at a time.
+// Wrenches that each coordinate's joint carries, and the residuals of balance and motion that follow; with `all`, also the
+// inertia terms Gc. The sums run joint by joint, the rest is computed for eight joints at a time.
 template <bool all>
-void TreeState::weigh(const Step* step) {
+void TreeState::sum_carried(const Step* step) {
     constexpr int groups = all ? 3 : 0;
     const double rate = step ? step->c0 / step->h : 0, square = rate * rate;
     for (int i : joined_) carried_[i] = Sums{};
     const Node* const nodes = nodes_.data();
-    Share* const shares = shares_.data();
+    CoordinateTerms* const terms = terms_.data();
     const unsigned char* const kinds = kind_.data();
     Sums sums{};
     for (int block = own_.stride() - width; block >= 0; block -= width) {
@@ -58,7 +58,7 @@ void TreeState::weigh(const Step* step) {
         Eight half[8] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z, 0.5 * n.angular.x,
                          0.5 * n.angular.y, 0.5 * n.angular.z, spring - dot(s, holds),
                          spring + load(&drag_[block]) - dot(s, drives)};
-        spread(half, [&](int l) { return shares[block + l].half; });
+        spread(half, [&](int l) { return terms[block + l].geometric; });
         if (!all) continue;
         for (int k = 0; k < 3; ++k) transpose(weighs + 8 * k);
         const Eight mass = square * weighs[0];
@@ -76,22 +76,22 @@ void TreeState::weigh(const Step* step) {
         const Three a = push + cross(w, p) + bent.linear, b = turn - down + bent.angular;
         const Three c = turn + cross(p, v) - across;
         Eight left[8] = {a.x, a.y, a.z, b.x, b.y, b.z}, right[8] = {push.x, push.y, push.z, c.x, c.y, c.z};
-        spread(left, [&](int l) { return shares[block + l].left; });
-        spread(right, [&](int l) { return shares[block + l].right; });
+        spread(left, [&](int l) { return terms[block + l].left; });
+        spread(right, [&](int l) { return terms[block + l].right; });
     }
 }
 
-// The sum of rows, each times its number, as pairs: none waits long for another.
+// The sum of rows times their factors, added in pairs to shorten the chain of dependent operations.
 template <int K>
 SUPPLE_INLINE Eight combined(const double* by, const Eight (*rows)[K], int k) {
     return (by[0] * rows[0][k] + by[1] * rows[1][k]) + (by[2] * rows[2][k] + by[3] * rows[3][k]) +
            (by[4] * rows[4][k] + by[5] * rows[5][k]);
 }
 
-// From the leaves to the root, with anchors `boost` times as stiff. False: the tangent is not definite and that is
-// refused; turned to its opposite where it is negative, the search goes downhill.
+// From the leaves to the root, with anchors `boost` times as stiff. A pivot that is not positive is handled as `what` says:
+// reject (returns false), accept (keeps it negative) or flip (makes it positive, so that the step goes downhill in energy).
 template <int E>
-bool Passes<E>::pass_back(double boost, indefinite what) {
+bool Passes<E>::pass_back(double boost, Indefinite what) {
     const Inward nothing{};
     for (int i : joined_) inward_[i] = nothing;
     for (int e = 0; e < E; ++e) {
@@ -106,19 +106,19 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             }
     }
     Inward now = nothing;
-    // What the step before takes off, u u^T / d and u g^T / d, is taken off P and the right-hand sides only here: the next
-    // d = k + s^T P s - (u.s)^2 / d_before then need not wait for that.
+    // The previous joint's update, u u^T / d and u g^T / d, is subtracted from P and the right-hand sides one joint later, so that
+    // the next pivot, d = k + s^T P s - (u.s)^2 / d_before, does not depend on it.
     const Eight none = {};
     Eight u = none, part = none, g[K] = {};
     double over = 0;
     negative_ = 0;
     const double smallest = 1e-12 * system_.stiffness_scale;
     const Node* const nodes = nodes_.data();
-    Share* const shares = shares_.data();
+    CoordinateTerms* const terms = terms_.data();
     Answer* const answers = answers_.data();
     const double* const slopes = slope_.data();
     const unsigned char* const kinds = kind_.data();
-    double* const held = u_;  // in memory, to be taken one by one
+    double* const held = u_;  // a copy of u in memory, for scalar access
     const bool heavy = heavy_;
     for (int i = n_ - 1; i >= 0; --i) {
         const unsigned char kind = kinds[i];
@@ -136,7 +136,7 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
                 for (int k = 0; k < K; ++k) now.right.row[r][k] += in.right.row[r][k];
             }
         }
-        if (heavy) {  // a dead force f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]] per twist
+        if (heavy) {  // geometric stiffness of the weight f at c: [[0, [f]/2], [-[f]/2, (c f^T + f c^T)/2 - f.c]]
             const double *c = nodes[i].weighs + 1, m = nodes[i].weighs[0];
             const Vec3 a = system_.gravity;
             const double x = 0.5 * m * a[0], y = 0.5 * m * a[1], z = 0.5 * m * a[2];
@@ -149,10 +149,10 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
             now.P[4] -= Eight{-z, 0, x, xy, c[1] * a[1] - all, yz, 0, 0};
             now.P[5] -= Eight{y, -x, 0, xz, yz, c[2] * a[2] - all, 0, 0};
         }
-        Share& share = shares[i];
+        CoordinateTerms& term = terms[i];
         Answer& answer = answers[i];
-        const double* s = share.screw;
-        const Eight screw = load(s), half = load(share.half);
+        const double* s = term.screw;
+        const Eight screw = load(s), half = load(term.geometric);
         const Eight Ps = (s[0] * now.P[0] + s[1] * now.P[1]) + (s[2] * now.P[2] + s[3] * now.P[3]) +
                          (s[4] * now.P[4] + s[5] * now.P[5]);
         const double along = sum(screw * u), taken = along * over;
@@ -164,11 +164,11 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         g[K - 1] += picked<8, 8, 8, 8, 8, 8, 6, 8>(half, none);
         double d = (slopes[i] + sum(screw * Ps)) - along * taken;
         if (!(d > smallest)) {
-            if (what == indefinite::refused) return false;
+            if (what == Indefinite::reject) return false;
             const double size = std::max(std::abs(d), smallest + 1e-6 * std::abs(slopes[i]));
-            d = what == indefinite::turned ? size : -size;
-            if (what == indefinite::turned) {  // off a saddle, where nothing pushes
-                const double kicked = kick * size / scale_[i];
+            d = what == Indefinite::flip ? size : -size;
+            if (what == Indefinite::flip) {  // leave a saddle point, where the residual is zero
+                const double kicked = saddle_kick * size / scale_[i];
                 g[K - 1][6] += g[K - 1][6] < 0 ? -kicked : kicked;
             }
             ++negative_;
@@ -177,8 +177,8 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
         over = 1 / d;
         part = over * u;
         store(held, u);
-        store(share.part, part);
-        share.part[over_d] = over;
+        store(term.part, part);
+        term.part[over_d] = over;
         for (int k = 0; k < K; ++k) answer.g[k] = g[k] = over * g[k];
         if (kind & branches) {
             Inward& in = inward_[before_[i]];
@@ -191,14 +191,14 @@ bool Passes<E>::pass_back(double boost, indefinite what) {
     return true;
 }
 
-// From the root to the leaves: every coordinate's answer to each right-hand side; what acts along the first tangent's
-// motions; and, with a step, what motion answers along them.
+// From the root to the leaves: every coordinate's increment for each right-hand side, the residuals projected onto the first
+// tangent's basis and, with a step, the inertia projected onto it.
 template <int E>
 void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) {
     const bool again = tangent == Tangent::again;
     Right now{}, first{};
     Eight inertia[rows][K] = {}, force[K] = {}, unbalance[K] = {};
-    Share* const shares = shares_.data();
+    CoordinateTerms* const terms = terms_.data();
     Answer* const answers = answers_.data();
     const double* const resists = resists_.data();
     const unsigned char* const kinds = kind_.data();
@@ -210,19 +210,19 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
             now = outward_[before_[i]];
             if (again) first = outward_first_[before_[i]];
         }
-        Share& share = shares[i];
+        CoordinateTerms& term = terms[i];
         Answer& answer = answers[i];
-        const double* s = share.screw;
+        const double* s = term.screw;
         alignas(64) Eight turn[K], behind[K];
         for (int k = 0; k < K; ++k) {
-            answer.turns[k] = turn[k] = -(answer.g[k] + combined<K>(share.part, now.row, k));
-            behind[k] = combined<K>(share.right, again ? first.row : now.row, k);
+            answer.turns[k] = turn[k] = -(answer.g[k] + combined<K>(term.part, now.row, k));
+            behind[k] = combined<K>(term.right, again ? first.row : now.row, k);
             for (int r = 0; r < 6; ++r) now.row[r][k] += s[r] * turn[k];
         }
         const Eight* onto = again ? first_[i].of : answer.turns;
         for (int k = 0; k < K; ++k) {
-            force[k] -= share.half[lacks_motion] * onto[k];
-            unbalance[k] -= share.half[lacks_balance] * onto[k];
+            force[k] -= term.geometric[lacks_motion] * onto[k];
+            unbalance[k] -= term.geometric[lacks_balance] * onto[k];
             for (int r = 0; again && r < 6; ++r) first.row[r][k] += s[r] * onto[k];
         }
         if (kind & joins) {
@@ -232,7 +232,7 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
         if (!step) continue;
         const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
         for (int k = 0; k < K; ++k) {
-            const Eight ahead = combined<K>(share.left, now.row, k) + resists[i] * turn[k];
+            const Eight ahead = combined<K>(term.left, now.row, k) + resists[i] * turn[k];
             for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
         }
     }
@@ -244,24 +244,24 @@ void Passes<E>::pass_out(const Step* step, Tangent tangent, Response& response) 
     }
 }
 
-// The same passes with the tangent of before, for the present residuals: what balance lacks and what motion lacks.
+// The same passes with the previous tangent, for the present residuals of balance and motion.
 template <int E>
 void Passes<E>::pass_back_again(Response& response) {
     for (int i : joined_) inward_[i].P[0] = Eight{};
     Eight right = {};
     Eight drift[K] = {}, unbalance[K] = {}, force[K] = {};
     for (int i = n_ - 1; i >= 0; --i) {
-        const Share& share = shares_[i];
+        const CoordinateTerms& term = terms_[i];
         const Answer& answer = answers_[i];
         if (kind_[i] & ends) right = Eight{};
         if (kind_[i] & joins) right += inward_[i].P[0];
-        const double arrived = share.half[lacks_balance] + sum(load(share.screw) * right);
-        right -= arrived * load(share.part);
-        answer_[i] = share.part[over_d] * arrived;
+        const double arrived = term.geometric[lacks_balance] + sum(load(term.screw) * right);
+        right -= arrived * load(term.part);
+        answer_[i] = term.part[over_d] * arrived;
         for (int k = 0; k < K; ++k) {
             drift[k] += arrived * answer.g[k];
-            unbalance[k] -= share.half[lacks_balance] * first_[i].of[k];
-            force[k] -= share.half[lacks_motion] * first_[i].of[k];
+            unbalance[k] -= term.geometric[lacks_balance] * first_[i].of[k];
+            force[k] -= term.geometric[lacks_motion] * first_[i].of[k];
         }
         if (kind_[i] & branches) inward_[before_[i]].P[0] += right;
     }
@@ -284,15 +284,15 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
             twist = outward_[before_[i]].row[0][0];
             first = outward_first_[before_[i]];
         }
-        Share& share = shares_[i];
+        CoordinateTerms& term = terms_[i];
         Answer& answer = answers_[i];
-        const double* s = share.screw;
-        const double turn = -(answer_[i] + sum(load(share.part) * twist));
+        const double* s = term.screw;
+        const double turn = -(answer_[i] + sum(load(term.part) * twist));
         answer.turns[K - 1][6] = turn;
         twist += turn * load(s);
-        const double ahead = sum(load(share.left) * twist) + resists_[i] * turn;
+        const double ahead = sum(load(term.left) * twist) + resists_[i] * turn;
         for (int k = 0; k < K; ++k) {
-            inertia[k] += ahead * first_[i].of[k] + turn * combined<K>(share.right, first.row, k);
+            inertia[k] += ahead * first_[i].of[k] + turn * combined<K>(term.right, first.row, k);
             for (int r = 0; r < 6; ++r) first.row[r][k] += s[r] * first_[i].of[k];
         }
         if (kind_[i] & joins) {
@@ -303,10 +303,10 @@ void Passes<E>::pass_out_again(const Step* step, Response& response) {
     for (int r = 0; step && r < rows; ++r) response.inertia(r, rows) = inertia[r / 8][r % 8];
 }
 
-template void TreeState::weigh<true>(const Step*);
-template void TreeState::weigh<false>(const Step*);
+template void TreeState::sum_carried<true>(const Step*);
+template void TreeState::sum_carried<false>(const Step*);
 #define SUPPLE_PASSES(E)                                       \
-    template bool Passes<E>::pass_back(double, indefinite);    \
+    template bool Passes<E>::pass_back(double, Indefinite);    \
     template void Passes<E>::pass_out(const Step*, Tangent, Response&); \
     template void Passes<E>::pass_back_again(Response&);       \
     template void Passes<E>::pass_out_again(const Step*, Response&);

@@ -1,4 +1,4 @@
-// Interiors by the engine's equations and their sparse tangent: any mechanism.
+// The interior of any mechanism, by the engine's equations and their sparse tangent.
 #include <algorithm>
 #include <cmath>
 
@@ -8,8 +8,8 @@
 namespace supple {
 
 namespace {
-constexpr double unseen = 1e-7;  // motion, rad or radii: as a step's last correction
-constexpr double set_elsewhere = 1e-6;  // rad or m from where a motor stands
+constexpr double negligible_motion = 1e-7;  // largest motion by `remove_null_space`, rad or radii; as a step's last correction
+constexpr double motor_moved = 1e-6;  // rad or m between a motor's position and its coordinate
 }
 
 SparseInterior::SparseInterior(System& system, Stepper& stepper) : system_(system), stepper_(stepper) {
@@ -28,7 +28,7 @@ void SparseInterior::start() {
     along_.setZero(system_.unknowns(), 2);
 }
 
-// Loads of the engine: what acts from outside, or what holds the tips.
+// Sets the loads of the engine: the applied wrenches, or those that hold the tips.
 void SparseInterior::act(bool outside) {
     system_.loads.clear();
     system_.handles.clear();
@@ -47,12 +47,12 @@ void SparseInterior::act(bool outside) {
     }
 }
 
-// The tangent with the tips anchored, more so where that is needed for one solution; then B.
+// Factorises the tangent with anchored tips, with stiffer anchors if it has negative pivots; then sets the right-hand sides of B.
 void SparseInterior::factorise(Response& response) {
     const int e6 = static_cast<int>(lambda.size());
     response.anchor.setZero();
     double added = 0;
-    for (double boost : {1.0, stiffer}) {
+    for (double boost : {1.0, anchor_boost}) {
         if (downhill && boost == 1) continue;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
@@ -76,7 +76,7 @@ void SparseInterior::factorise(Response& response) {
     scales_ = system_.scales();
 }
 
-// Adds a little of the direction that is least stable, by inverse iteration with the shifted tangent.
+// Adds a small step along the least stable direction (by inverse iteration with the shifted tangent) to the correction.
 void SparseInterior::leave_saddle() {
     const int n = system_.unknowns();
     const Eigen::Index last = lambda.size();
@@ -94,10 +94,10 @@ void SparseInterior::leave_saddle() {
         for (int axis = 0; axis < system_.axes(); ++axis) only[system_.axis_row(axis)] = push[system_.axis_row(axis)];
         push = only;
     }
-    double down = 0;  // along what balance lacks
+    double down = 0;  // work of the residual along the direction
     for (int axis = 0; axis < system_.axes(); ++axis)
         down += system_.residual()[system_.axis_row(axis)] * push[system_.axis_row(axis)];
-    columns_.col(last) += (down < 0 ? -kick : kick) * push;
+    columns_.col(last) += (down < 0 ? -saddle_kick : saddle_kick) * push;
 }
 
 double SparseInterior::energy() const {
@@ -105,7 +105,8 @@ double SparseInterior::energy() const {
     return system_.strain_energy() + system_.gravity_energy() + 0.5 * stiff * gap * gap;
 }
 
-// B^T of the residual, with the first tangent's B: virtual work, where bodies balance and loops do none.
+// Virtual work of the residual along the first tangent's basis B. Only coordinates contribute: bodies are balanced, and
+// constraint forces of loops do no work.
 void SparseInterior::project(Vector& onto) const {
     onto.setZero();
     for (int axis = 0; axis < system_.axes(); ++axis) {
@@ -121,14 +122,14 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     system_.evaluate(fresh);
     changed_ = system_.active() != touching_;
     touching_ = system_.active();
-    if (changed_ && !fresh) {  // the tangent of before held other limits
+    if (changed_ && !fresh) {  // the previous tangent has other touched limits
         fresh = true;
         system_.evaluate(true);
     }
     if (fresh) factorise(response);
     const Eigen::Map<const Vector> scales(scales_.data(), n);
     columns_.col(e6) = Eigen::Map<const Vector>(system_.residual().data(), n);
-    if (fresh) system_.in_vain(columns_.col(e6 + 1).data());
+    if (fresh) system_.null_space_rhs(columns_.col(e6 + 1).data());
     columns_.middleCols(e6, fresh ? 2 : 1).array().colwise() *= scales.array();
     system_.fronts().solve(fresh ? columns_.data() : columns_.col(e6).data(), fresh ? e6 + 2 : 1);
     if (fresh) columns_.array().colwise() *= scales.array();
@@ -188,14 +189,14 @@ void SparseInterior::fill_inertia(const Step& step, bool fresh, Response& respon
     }
 }
 
-// All that motion answers with, by the engine's tangent of a time step: for steps that take more than one.
+// The complete tangent of motion, by the engine's tangent of a time step; used from the second iteration of a step on.
 void SparseInterior::fill_motion(bool fresh, Response& response) {
     const Eigen::Index e6 = lambda.size();
-    for (Eigen::Index c = 0; fresh && c < e6; ++c) system_.carry(basis_.col(c).data());  // as the joints stand now
+    for (Eigen::Index c = 0; fresh && c < e6; ++c) system_.carry(basis_.col(c).data());  // twists at the present pose
     for (std::size_t e = 0; e < tips.size(); ++e)
         response.left.middleCols<6>(6 * e) =
             (adjoint(tips[e].on_body.inverse()) * basis_.middleRows<6>(6 * tips[e].body)).transpose();
-    const std::vector<double> elements = system_.scales();  // those of balance, which was factorised, are others
+    const std::vector<double> elements = system_.scales();  // not those of the factorised matrix of balance
     const Eigen::Map<const Vector> scales(elements.data(), elements.size());
     for (Eigen::Index c = fresh ? 0 : e6; c <= e6; ++c) {
         along_.col(0) = columns_.col(c).cwiseQuotient(scales);
@@ -220,7 +221,7 @@ double SparseInterior::move(const Vector& mu, double largest, double& alpha) {
     std::vector<double>& q = system_.state.q;
     for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r] = system_.rows[r].of.value(q);
     system_.retract(system_.state, x_.data(), alpha);
-    for (std::size_t r = 0; r < rows_.size() && eager; ++r) {
+    for (std::size_t r = 0; r < rows_.size() && step_in_torque; ++r) {
         const Row& row = system_.rows[r];
         if (row.stop == 0) continue;
         const double value = row.of.value(q), more = row.pushed_to(rows_[r], value) - value;
@@ -240,16 +241,16 @@ void SparseInterior::predict(double h, double trend) {
     system_.retract(system_.state, x_.data(), 1.0);
 }
 
-void SparseInterior::set_out() {
+void SparseInterior::start_motor_travel() {
     ways_.clear();
     for (std::size_t r = 0; r < system_.rows.size(); ++r) {
         const Row& row = system_.rows[r];
         const double stands = row.of.value(system_.state.q);
-        if (row.equality && std::abs(row.lower - stands) > set_elsewhere) ways_.push_back({static_cast<int>(r), stands, row.lower});
+        if (row.equality && std::abs(row.lower - stands) > motor_moved) ways_.push_back({static_cast<int>(r), stands, row.lower});
     }
 }
 
-void SparseInterior::drive(double part) {
+void SparseInterior::move_motors(double part) {
     for (const Way& way : ways_) {
         Row& row = system_.rows[way.row];
         row.lower = row.upper = part < 1 ? way.from + part * (way.to - way.from) : way.to;
@@ -258,7 +259,7 @@ void SparseInterior::drive(double part) {
 
 void SparseInterior::finish(const Step* step) {
     if (step) {
-        system_.relieve(columns_.rightCols(1).data(), unseen);
+        system_.remove_null_space(columns_.rightCols(1).data(), negligible_motion);
         columns_.rightCols(1).setZero();
     }
     act(step != nullptr);

@@ -1,4 +1,4 @@
-// What a tree's passes work on: frames, momenta, wrenches and torques of a state, and the state itself.
+// The state of a tree, and the frames, momenta, wrenches and torques that the passes need.
 #include "condensed_tree.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TreeState::TreeState(const System& system) : system_(system) {
     for (Columns* each : {&frame_, &past_frame_}) each->resize(n_, frame_count);
     for (Columns* each : {&now_, &past_, &old_}) each->resize(n_, at_count);
     nodes_.assign(own_.stride(), Node{});
-    shares_.resize(own_.stride());
+    terms_.resize(own_.stride());
     carried_.resize(n_);
     for (int i = 0; i < n_; ++i) {
         own_[own_slide][i] = tree_.steps[i].twist[0][2];
@@ -57,7 +57,7 @@ TreeState::TreeState(const System& system) : system_(system) {
                        &resists_})
         each->assign(n_, 0.0);
     for (auto* each : {&spring_, &drag_, &answer_}) each->assign(own_.stride(), 0.0);
-    for (int i = 0; i < n_; ++i)  // a slide's motion is measured in radii
+    for (int i = 0; i < n_; ++i)  // motion of a slide is divided by the radius
         scale_.push_back(own_[own_turn][i] == 0 ? 1 / system.length_scale : 1.0);
     heavy_ = !system.gravity.isZero(0);
     for (int axis : axis_) {
@@ -68,7 +68,7 @@ TreeState::TreeState(const System& system) : system_(system) {
     }
 }
 
-// Bodies that move as one: masses add up, inertias about the common centre.
+// Adds a body that is fixed to others: sums masses, and inertias about the common centre of mass.
 void TreeState::add_inertia(int i, double mass, const Vec3& centre, const Mat3& inertia) {
     const double had = own_[own_mass][i], sum = had + mass;
     const Vec3 old = own_.vector(own_centre, i), middle = sum > 0 ? Vec3((had * old + mass * centre) / sum) : centre;
@@ -101,13 +101,13 @@ void TreeState::start() {
 }
 
 void TreeState::restart() {
-    look<true>(nullptr);
+    update_frames<true>(nullptr);
     for (int i = 0; i < n_; ++i) {
         const Mat3 R = tree_.frame({i, Pose{}}).R;
         const Vec3 at = centre(i), diagonal = own_.vector(own_inertia, i), off = own_.vector(own_inertia + 3, i);
         Mat3 I;
         I << diagonal[0], off[0], off[1], off[0], diagonal[1], off[2], off[1], off[2], diagonal[2];
-        const Vec3 turning = R * (I * past_.vector(at_spin, i));  // angular momentum of the same spin
+        const Vec3 turning = R * (I * past_.vector(at_spin, i));  // angular momentum of the same angular velocity at the new pose
         for (int k = 0; k < 3; ++k) {
             past_[at_turn + k][i] = 0;
             past_[at_centre + k][i] = at[k];
@@ -122,7 +122,8 @@ void TreeState::restart() {
     spin_past_ = spin_old_ = spin_;
 }
 
-// Eight links on their way to frames R and centres of mass, M = R I, as the engine has them (System::apply).
+// Velocities and rates of momentum of eight links with rotations R and centres of mass, M = R I, as in the engine
+// (System::apply).
 SUPPLE_INLINE TreeState::Motion TreeState::motion(const Step& step, int i, const Turn& R, const Three& centre,
                                                            const Eight& mass, const Turn& M) const {
     const double over = 1 / step.h, c0 = step.c0, c2 = step.c2;
@@ -139,7 +140,7 @@ SUPPLE_INLINE TreeState::Motion TreeState::motion(const Step& step, int i, const
         spin = spin + (-c2) * (turned + (-b) * once + c * twice);
     }
     spin = over * spin;
-    if (!(-largest(-near) > 2.98))  // far turns one by one
+    if (!(-largest(-near) > 2.98))  // large rotations: one by one
         for (int l = 0; l < width && i + l < n_; ++l) {
             if (near[l] > 2.98) continue;
             Mat3 now, then;
@@ -153,14 +154,14 @@ SUPPLE_INLINE TreeState::Motion TreeState::motion(const Step& step, int i, const
     return {x, flight, spin, angular, mass * rate(step, flight, at_flight, i), rate(step, angular, at_angular, i)};
 }
 
-// Frames, screws, wrenches that act on links and, with a step, their motion.
+// Updates frames, screws, the wrenches on links and, with a step, their motion.
 template <bool nodes>
-void TreeState::look(const Step* step) {
+void TreeState::update_frames(const Step* step) {
     tree_.move(q_.data());
     const bool held = std::any_of(tips.begin(), tips.end(), [](const EndEffector& tip) { return tip.held; });
     const Three gravity = every(system_.gravity);
     for (int i = 0; i < n_; i += width) {
-        Eight front[8], rear[8];  // eight frames, their numbers side by side
+        Eight front[8], rear[8];  // eight frames, transposed to lanes
         const double* frames = reinterpret_cast<const double*>(tree_.frames() + i);
         for (int l = 0; l < width; ++l) {
             front[l] = load(frames + 16 * l);
@@ -170,7 +171,7 @@ void TreeState::look(const Step* step) {
         transpose(rear);
         const Turn R = {three(front), three(front + 4), three(rear)};
         const Three place = three(rear + 4);
-        const bool last = !nodes || !step;  // nothing is kept of states on the way
+        const bool last = !nodes || !step;  // intermediate states are not stored
         if (last) {
             frame_.set(frame_turn, i, R.x);
             frame_.set(frame_turn + 3, i, R.y);
@@ -207,7 +208,7 @@ void TreeState::look(const Step* step) {
         Eight moving[8] = {force.x, force.y, force.z, moment.x, moment.y, moment.z};
         const Three first = mass * centre;
         Eight weighs[8] = {mass, first.x, first.y, first.z, p.x, p.y, p.z};
-        spread(screw, [&](int l) { return shares_[i + l].screw; });
+        spread(screw, [&](int l) { return terms_[i + l].screw; });
         spread(moving, [&](int l) { return nodes_[i + l].moving; });
         spread(weighs, [&](int l) { return nodes_[i + l].weighs; });
         if (heavy_) {
@@ -229,7 +230,7 @@ void TreeState::look(const Step* step) {
     }
 }
 
-static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own axes, to the world's at its origin
+static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // from own axes to world axes at the world's origin
     const Vec3 f = at.R * own.head<3>(), m = at.R * own.tail<3>() + at.p.cross(f);
     for (int k = 0; k < 3; ++k) {
         to[k] += f[k];
@@ -237,7 +238,7 @@ static void add_wrench(double* to, const Pose& at, const Vec6& own) {  // own ax
     }
 }
 
-// What acts on the tips: in balance lambda, in motion what comes from outside.
+// Adds the wrenches on the tips: lambda for balance, the applied ones for motion.
 void TreeState::act(const Step* step) {
     for (int i : joined_)
         if (!heavy_) std::fill_n(nodes_[i].still, 8, 0.0);
@@ -261,8 +262,8 @@ void TreeState::act(const Step* step) {
     }
 }
 
-// Torques of springs, dampers and armatures.
-void TreeState::pull(const Step* step) {
+// Updates the torques of springs, dampers and armatures.
+void TreeState::update_torques(const Step* step) {
     auto all = [&](Numbers& v) { return Eigen::Map<Eigen::ArrayXd>(v.data(), n_); };
     for (int i = 0; i < n_; ++i) spring_[i] = system_.rest[axis_[i]];
     all(slope_) = all(stiffness_);
@@ -303,31 +304,31 @@ Passes<E>::Passes(const System& system) : TreeState(system) {
 
 template <int E>
 bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
-    look<true>(step);
+    update_frames<true>(step);
     act(step);
-    pull(step);
-    step && tangent != Tangent::kept ? weigh<true>(step) : weigh<false>(step);
+    update_torques(step);
+    step && tangent != Tangent::kept ? sum_carried<true>(step) : sum_carried<false>(step);
     if (tangent == Tangent::first) {
-        first_there_ = false;
-    } else if (!first_there_) {
+        has_first_ = false;
+    } else if (!has_first_) {
         for (int i = 0; i < n_; ++i) std::copy_n(answers_[i].turns, K, first_[i].of);
-        first_there_ = true;
+        has_first_ = true;
     }
     if (tangent == Tangent::kept) {
         pass_back_again(response);
         pass_out_again(step, response);
         return response.drift.allFinite() && response.force.allFinite();
     }
-    double boost = 1;  // anchors stiffer where that makes the tangent definite; where it does not, as it is
-    if (downhill || !pass_back(boost, indefinite::refused)) {
-        boost = stiffer;
-        if (downhill || !pass_back(boost, indefinite::refused))
-            pass_back(boost, downhill ? indefinite::turned : indefinite::taken);
+    double boost = 1;  // stiffer anchors if that makes the tangent definite; otherwise it stays indefinite
+    if (downhill || !pass_back(boost, Indefinite::reject)) {
+        boost = anchor_boost;
+        if (downhill || !pass_back(boost, Indefinite::reject))
+            pass_back(boost, downhill ? Indefinite::flip : Indefinite::accept);
     }
     response.negative = negative_;
     pass_out(step, tangent, response);
     response.anchor.setZero();
-    for (int e = 0; e < E; ++e) {  // the tips' twists per wrench, and of the step back to balance
+    for (int e = 0; e < E; ++e) {  // twists of the tips per wrench, and of the correction to balance
         auto own = response.anchor.template block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.template segment<6>(6 * e));
         own.diagonal() += boost * anchor.template segment<6>(6 * e);
@@ -336,7 +337,7 @@ bool Passes<E>::respond(Tangent tangent, const Step* step, Response& response) {
         const Twists now = Ad * twists(outward_[shown.step]);
         response.compliance.template middleRows<6>(6 * e) = now.template leftCols<rows>();
         response.drift.template segment<6>(6 * e) = now.col(balance);
-        if (tangent == Tangent::again)  // of the first tangent's motions, as the joints stand now
+        if (tangent == Tangent::again)  // the first tangent's basis at the present pose
             response.left.template middleCols<6>(6 * e) =
                 (Ad * twists(outward_first_[shown.step])).template leftCols<rows>().transpose();
     }
@@ -359,11 +360,11 @@ double Passes<E>::move(const Vector& mu, double largest, double& alpha) {
         store(&answer_[block], ((turns[0] + turns[1]) + (turns[2] + turns[3])) + ((turns[4] + turns[5]) + (turns[6] + turns[7])));
     }
     const auto answer = Eigen::Map<const Eigen::ArrayXd>(answer_.data(), n_);
-    if (!std::isfinite(answer.sum())) return INFINITY;  // of numbers that are not finite, a maximum knows nothing
+    if (!std::isfinite(answer.sum())) return INFINITY;  // maxCoeff does not report NaN
     const double size = (Eigen::Map<const Eigen::ArrayXd>(scale_.data(), n_) * answer.abs()).maxCoeff();
     alpha = std::min(1.0, largest / size);
     move_on(alpha);
-    for (std::size_t r = 0; r < system_.rows.size() && eager; ++r) {
+    for (std::size_t r = 0; r < system_.rows.size() && step_in_torque; ++r) {
         const int i = step_of_[system_.rows[r].of.axes[0]];
         q_[i] = system_.rows[r].pushed_to(q_[i] - alpha * answer_[i], q_[i]);
     }
@@ -406,10 +407,10 @@ void TreeState::predict(double h, double trend) {
 
 void TreeState::finish(const Step* step) {
     if (step) {
-        look<false>(step);
-        pull(step);
+        update_frames<false>(step);
+        update_torques(step);
     } else {
-        look<true>(step);
+        update_frames<true>(step);
     }
 }
 

@@ -1,15 +1,15 @@
-// Interiors that are trees of single coordinates. All is written in world axes at the world's origin, where a body's
-// twist is its parent's plus s dq and nothing needs transforming on the way.
+// The interior of a tree of single-axis joints. All quantities are in world axes at the world's origin, where a body's
+// twist is its parent's plus s dq and needs no transformation.
 //
 // Second variation of the energy, with W the wrench that a joint carries:
 //     sum 1/2 k dq^2 - 1/2 W^T [xi_parent, s] dq + sum over bodies 1/2 xi^T P xi
-// so from the leaves to the root each coordinate can be minimised away (dynamic programming):
+// From the leaves to the root each coordinate is eliminated by minimisation (dynamic programming):
 //     u = P s + n,  n = 1/2 ad(s)^T W,  d = k + s^T P s,  P <- P - u u^T / d
-// and likewise the right-hand sides: the tips' wrenches and what balance lacks, side by side in the lanes of
-// vectors. A pass back, then one out, give every coordinate's answers t and every link's twists xi.
+// and likewise the right-hand sides (the tips' wrenches and the residual of balance) side by side in the lanes of
+// vectors. A pass to the root and one to the leaves give every coordinate's increments t and every link's twists xi.
 //
-// What motion answers with, sum over bodies xi^T G xi with G = M (c0/h)^2 and the stiffness of inertial forces, comes from
-// the same pass out. With Gc the sum of G over a body and all that it carries, xi = xi_before + s t, it is
+// The tangent of motion, sum over bodies xi^T G xi with G = M (c0/h)^2 plus the geometric stiffness of inertial forces, comes
+// from the same pass to the leaves. With Gc the sum of G over a body and all that it carries, and xi = xi_before + s t, it is
 //     sum over coordinates  t (s^T Gc xi) + (xi_before^T Gc s) t
 #pragma once
 
@@ -21,16 +21,16 @@
 
 namespace supple {
 
-// What the passes need of one step, world axes
+// Data of one joint for the passes, world axes. ("Step" in this file: one AxisTransform of the kinematic tree.)
 struct alignas(64) Node {
-    double moving[8];  // wrench that acts on it in motion, less the rate of momentum,
-    double still[8];   // and in balance
+    double moving[8];  // wrench in the equation of motion: applied wrenches minus the rate of momentum
+    double still[8];   // wrench in the equation of balance
     double weighs[24]; // m, m c, inertial force p; inertia about the origin (xx, yy, zz, xy, xz, yz), c p^T - p.c
 };
 
 using Numbers = std::vector<double, Eigen::aligned_allocator<double>>;
 
-// Columns of structure-of-arrays data: steps next to each other.
+// Columns of structure-of-arrays data, contiguous over the steps.
 class Columns {
    public:
     void resize(int steps, int columns) {
@@ -55,14 +55,14 @@ class Columns {
     int stride_ = 0;
 };
 
-// columns of the description (inertia as in Node), of frames, and of what a state's inertia needs
+// columns of the description (inertia as in Node), of frames, and of momenta and velocities
 enum { own_slide = 0, own_turn = 1, own_centre = 2, own_mass = 5, own_inertia = 6, own_count = 12 };
 enum { frame_turn = 0, frame_count = 9 };
 enum { at_turn = 0, at_centre = 3, at_angular = 6, at_flight = 9, at_spin = 12, at_count = 15 };
 
-enum class indefinite { refused, taken, turned };
+enum class Indefinite { reject, accept, flip };
 
-// The state of a tree and what the passes need of it, whatever the number of end effectors.
+// The state of a tree and the data of the passes that do not depend on the number of end effectors.
 class TreeState : public TreeInterior {
    public:
     explicit TreeState(const System& system);
@@ -89,10 +89,10 @@ class TreeState : public TreeInterior {
     void set_flat(const double* values) override;
 
    protected:
-    struct alignas(64) Share {     // of one coordinate
+    struct alignas(64) CoordinateTerms {     // of one coordinate
         double screw[8];           // s
-        double half[8];            // n; then what its balance lacks, and its motion
-        double left[8], right[8];  // s^T Gc + ad(s)^T W, W what motion carries more than balance; Gc s
+        double geometric[8];       // n; then the residuals of balance and of motion
+        double left[8], right[8];  // s^T Gc + ad(s)^T W with the difference W of the wrenches in motion and balance; Gc s
         double part[8];            // u / d; then 1 / d
     };
     enum { lacks_balance = 6, lacks_motion = 7, over_d = 6 };
@@ -110,8 +110,8 @@ class TreeState : public TreeInterior {
     };
     Motion motion(const Step& step, int i, const Turn& R, const Three& centre, const Eight& mass, const Turn& M) const;
     template <bool nodes>
-    void look(const Step* step);
-    template <class To>  // eight steps' columns of eight numbers, each to its own place
+    void update_frames(const Step* step);
+    template <class To>  // stores eight columns of eight numbers, one row for each of eight steps
     SUPPLE_INLINE static void spread(Eight* columns, To to) {
         transpose(columns);
         for (int l = 0; l < width; ++l) store(to(l), columns[l]);
@@ -121,9 +121,9 @@ class TreeState : public TreeInterior {
         return at.act(own_.vector(own_centre, i));
     }
     void act(const Step* step);
-    void pull(const Step* step);
+    void update_torques(const Step* step);
     template <bool all>
-    void weigh(const Step* step);
+    void sum_carried(const Step* step);
 
     const System& system_;
     Tree tree_;
@@ -131,20 +131,21 @@ class TreeState : public TreeInterior {
     std::vector<Tree::Rows> shown_;    // their fixed poses
     std::vector<int> axis_, before_, step_of_;  // axis of a step, step before it, step of an axis
     enum : unsigned char { ends = 1, joins = 2, branches = 4, roots = 8 };
-    // the next step does not stand on it; others do, or a tip; it stands on another than the one before; on the world
+    // ends: the next step does not start from this one. joins: other steps, or a tip, are attached to it. branches: it starts from
+    // another step than the previous one. roots: it starts from the world.
     std::vector<unsigned char> kind_;
     std::vector<int> joined_;          // steps that are `joins`
-    std::vector<char> plain_;          // eight steps that all carry the same wrench in balance
+    std::vector<char> plain_;          // per eight steps: whether all carry the same wrench in balance
     int n_ = 0;
     bool heavy_ = false;
     int negative_ = 0;
     Columns own_, screws_, frame_, past_frame_, now_, past_, old_;
     std::vector<Node> nodes_;
-    std::vector<Share> shares_;
-    struct Sums {                  // over a body and all that it carries: wrenches, and what weighs
+    std::vector<CoordinateTerms> terms_;
+    struct Sums {                  // sums over a body and all that it carries: wrenches and inertias
         Eight still, moving, weighs[3];
     };
-    std::vector<Sums> carried_;    // what others than the next bring to a step
+    std::vector<Sums> carried_;    // sums from branches other than the next step
     // per step: coordinates and rates; momenta of armatures; torques of springs, dampers and armatures
     Numbers q_, q_past_, q_old_, rate_, rate_old_, spin_, spin_past_, spin_old_;
     Numbers stiffness_, damping_, armature_;
@@ -158,11 +159,11 @@ class TreeState : public TreeInterior {
 // The passes for E end effectors.
 template <int E>
 class Passes : public TreeState {
-    static constexpr int rows = 6 * E, K = (rows + 1 + 7) / 8;  // vectors for the right-hand sides:
-    static constexpr int balance = 8 * K - 2;                   // tips' wrenches first, that lane last
+    static constexpr int rows = 6 * E, K = (rows + 1 + 7) / 8;  // K: vectors for the right-hand sides,
+    static constexpr int balance = 8 * K - 2;                   // the tips' wrenches first, the residual of balance in this lane
 
-    struct Answer {            // of one coordinate to all right-hand sides
-        Eight g[K], turns[K];  // right-hand sides that arrive, over d; the coordinate's answers
+    struct Answer {            // solution of one coordinate for all right-hand sides
+        Eight g[K], turns[K];  // accumulated right-hand sides over d; the coordinate's increments
     };
     struct Right {
         Eight row[6][K];
@@ -171,7 +172,7 @@ class Passes : public TreeState {
     static Eigen::Map<const Twists> twists(const Right& of) {
         return Eigen::Map<const Twists>(reinterpret_cast<const double*>(of.row));
     }
-    struct Inward {                // what is handed towards the root
+    struct Inward {                // passed towards the root
         Eight P[6];
         Right right;
     };
@@ -182,17 +183,17 @@ class Passes : public TreeState {
     double move(const Vector& mu, double largest, double& alpha) override;
 
    private:
-    bool pass_back(double boost, indefinite what);
+    bool pass_back(double boost, Indefinite what);
     void pass_out(const Step* step, Tangent tangent, Response& response);
     void pass_back_again(Response& response);
     void pass_out_again(const Step* step, Response& response);
 
     std::vector<Answer> answers_;
-    struct Each {
+    struct Increments {
         Eight of[K];
     };
-    std::vector<Each> first_;      // the coordinates' answers by the first tangent of a step, once another is taken
-    bool first_there_ = false;
+    std::vector<Increments> first_;      // increments by the first tangent of a step, stored when another tangent is computed
+    bool has_first_ = false;
     std::vector<Inward> inward_;
     std::vector<Right> outward_, outward_first_;
 };

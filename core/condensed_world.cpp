@@ -4,20 +4,20 @@
 namespace supple {
 
 namespace {
-constexpr double shortest = 1e-3;  // last part of a step, over h
+constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
 }  // namespace
 
-// Where a step must be divided, contacts push in its last part only, which is as long as it can be.
+// If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
 bool Condensed::begin() {
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
-    remember();
+    save_start();
     ++steps;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
         const Step step = euler(last_);
-        found_ = Found::nothing;
-        if (last_ == h || in_parts(h - last_)) found_ = attempt(step);
-        begun_ = found_ != Found::nothing;
+        outcome_ = Outcome::failed;
+        if (last_ == h || step_in_parts(h - last_)) outcome_ = solve_with_retry(step);
+        begun_ = outcome_ != Outcome::failed;
         if (begun_) {
             interior->finish(&step);
             return true;
@@ -32,8 +32,8 @@ Vec6 Condensed::free_velocity(int i) const {
     return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
 }
 
-// Forces of impulses over the last part of the step, in place of those of before; false: all nothing.
-bool Condensed::push(const std::vector<Touch>& touches, const double* impulses) {
+// Replaces the contact forces on the tips by those of impulses during the last part of the step. False if all are zero.
+bool Condensed::set_contact_forces(const std::vector<Touch>& touches, const double* impulses) {
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     bool touched = false;
     for (std::size_t i = 0; i < touches.size(); ++i) {
@@ -47,16 +47,16 @@ bool Condensed::push(const std::vector<Touch>& touches, const double* impulses) 
 }
 
 void Condensed::predict(const std::vector<Touch>& touches, const double* impulses) {
-    leans_ = push(touches, impulses);
-    if (!leans_) return;
-    found_ = solve(euler(last_), true);
-    if (found_ != Found::nothing) return;
-    leans_ = push({}, nullptr);
-    found_ = attempt(euler(last_));  // as begin() did
+    contact_predicted_ = set_contact_forces(touches, impulses);
+    if (!contact_predicted_) return;
+    outcome_ = solve(euler(last_), true);
+    if (outcome_ != Outcome::failed) return;
+    contact_predicted_ = set_contact_forces({}, nullptr);
+    outcome_ = solve_with_retry(euler(last_));  // as begin() did
 }
 
-// A wrench w on the tips moves them by C P^-1 (L + soft) w, with P that of the step's last Newton iteration: as velocities
-// per impulse, over the square of its time.
+// A wrench w on the tips moves them by C P^-1 (L + soft) w, with the matrix P of the step's last Newton iteration. Divided by the
+// square of the last part's duration this is the velocity per unit impulse.
 void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
     const Eigen::Index n = 3 * static_cast<Eigen::Index>(touches.size());
     forces_.setZero(lambda().size(), n);
@@ -74,7 +74,7 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
         pulls_ += soft_.asDiagonal() * by;
         pulls_ = response_.compliance * factors_.solve(pulls_);
     };
-    if (leans_) {  // not free yet
+    if (contact_predicted_) {  // subtract the effect of the predicted contact forces
         wrench_.setZero();
         for (int e = 0; e < frames(); ++e)
             for (const auto& [point, force] : interior->tips[e].contacts) {
@@ -91,16 +91,16 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
 }
 
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    if (push(touches, impulses) || leans_) found_ = solve(euler(last_), true);
-    if (found_ != Found::nothing && !accept(euler(last_))) found_ = Found::nothing;
+    if (set_contact_forces(touches, impulses) || contact_predicted_) outcome_ = solve(euler(last_), true);
+    if (outcome_ != Outcome::failed && !accept(euler(last_))) outcome_ = Outcome::failed;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
-    if (found_ == Found::nothing) {
+    if (outcome_ == Outcome::failed) {
         abandon();
         return false;
     }
     begun_ = false;
-    if (last_ != h) fresh = true;  // parts leave no even history
-    look_after(found_);
+    if (last_ != h) fresh = true;  // the history is not equidistant after substeps
+    recover_stability(outcome_);
     return true;
 }
 

@@ -107,6 +107,7 @@ class Engine {
 
     void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
                    const std::vector<bool>& world) {
+        refresh();
         const auto at = vectors<3>(points);
         const auto values = vectors<6>(wrenches);
         system.loads.clear();
@@ -115,6 +116,7 @@ class Engine {
 
     void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
                      const std::vector<double>& stiffness, const std::vector<double>& damping) {
+        refresh();
         const auto at = vectors<3>(points), to = vectors<3>(targets);
         system.handles.clear();
         for (std::size_t i = 0; i < body.size(); ++i)
@@ -122,17 +124,23 @@ class Engine {
     }
 
     void set_gravity(const Doubles& gravity) {
+        refresh();
         expect(gravity, 3);
         system.gravity = Vec3(gravity.data());
     }
 
     void set_rest(const Doubles& rest) {
+        refresh();
         expect(rest, system.axes());
         system.rest = doubles(rest);
     }
 
-    void set_spring_rest(int spring, double rest) { system.springs.at(spring).rest = rest; }
+    void set_spring_rest(int spring, double rest) {
+        refresh();
+        system.springs.at(spring).rest = rest;
+    }
     void set_row(int row, double lower, double upper) {
+        refresh();
         system.rows.at(row).lower = lower;
         system.rows.at(row).upper = upper;
     }
@@ -230,6 +238,9 @@ class Engine {
         stepper->start(vectors<6>(velocities), doubles(rates));
     }
 
+    void refresh() {  // what a step takes from the description has changed
+        if (stepper) stepper->refresh();
+    }
     // The system as it is after the last step, for whoever looks at it or changes it.
     const System& settled() const {
         if (stepper) stepper->sync();

@@ -1,4 +1,4 @@
-// What acts on bodies and coordinates, with its derivatives: the elements of the tangent, and the energies.
+// Forces on bodies and coordinates with their derivatives (the elements of the tangent), and energies.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ SUPPLE_INLINE Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& 
 }  // namespace
 
 void Curve::evaluate(double x, double& torque, double& slope, double& energy) const {
-    // piece 0 and piece 1 start at the same break: what lies left of it belongs to piece 0
+    // piece 0 and piece 1 start at the same break: everything to the left of it belongs to piece 0
     const auto piece = std::upper_bound(start.begin() + 1, start.end(), x) - start.begin() - 1;
     const auto& c = coefficients[piece];
     const double t = x - start[piece];
@@ -47,7 +47,7 @@ double Combination::value(const std::vector<double>& q) const {
     return sum;
 }
 
-// k p^2 / (2 onset) over the onset of a penetration p, then k (p - onset / 2)
+// Torque of a stop at penetration p: k p^2 / (2 onset) up to p = onset, then k (p - onset / 2).
 void Row::push(double value, double& torque, double& slope, double& energy) const {
     torque = slope = energy = 0;
     const double sign = value > upper ? 1 : -1, deep = value > upper ? value - upper : lower - value;
@@ -58,9 +58,10 @@ void Row::push(double value, double& torque, double& slope, double& energy) cons
     energy = stop * (within * within * within / (6 * onset) + over * (onset + over) / 2);
 }
 
-// A torque that grows with the square has its root where a light touch is, and Newton's method only halves its way there;
-// a step that takes the torque to where its tangent leads is there at once. Below zero it lets go, from the onset only:
-// deeper, the tangent says little about so light a touch.
+// The torque of a stop grows quadratically, so Newton's method in the coordinate converges only linearly to a light touch. The
+// step is therefore taken in the torque: the coordinate goes to where the stop has the linearly predicted torque. A
+// negative prediction means that the stop is left. It is trusted only within the onset; at a deeper penetration the tangent
+// is not accurate enough for such a small torque, and the Newton step in the coordinate is used.
 double Row::pushed_to(double from, double to) const {
     double torque, slope, energy;
     push(from, torque, slope, energy);
@@ -78,8 +79,8 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));
 }
 
-// Minus the rate of momentum, as a wrench at the body's origin. Positions of the centre of mass and the momenta are
-// differenced in world axes, so that what nothing acts on flies straight and keeps its momentum exactly.
+// Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta are taken in
+// world axes, so that a body without loads moves in a straight line and keeps its momentum exactly.
 void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();
@@ -109,7 +110,7 @@ void System::apply_inertia(int b, const Step& step, const History& history, Mat6
     derivative->bottomRightCorner<3, 3>() -= c * (inertia[b] * spin_derivative_[b]);
 }
 
-// What acts on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
+// Wrenches on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
 // -dw/dxi - N(w)/2, the second term from the exponential chart.
 void System::apply(const Step* step, const History* history, bool tangent) {
     const int nb = bodies();
@@ -349,7 +350,7 @@ void System::fill_row(int r, bool tangent) {
     const int n = static_cast<int>(rows_of.size()), last = n - 1;
     Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);
     element.setZero();
-    if (!active_[r]) element(last, last) = -regular_scale_;  // the multiplier goes to zero, taking its torque along
+    if (!active_[r]) element(last, last) = -regular_scale_;  // inactive: the multiplier and its torque become zero
     auto place = [&](int axis) {
         return static_cast<int>(std::find(rows_of.begin(), rows_of.end(), axis_row_[axis]) - rows_of.begin());
     };

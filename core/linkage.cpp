@@ -1,4 +1,4 @@
-// What moves and pushes a linkage, and the passes over its assembly tree.
+// Forces on a linkage, its motion, and the passes over its assembly tree.
 #include "linkage.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double rounding_error(double magnification) { return rounding * std::pow(2000 + 
 
 }  // namespace
 
-// --- positions and what acts ----------------------------------------------------------------------------------------
+// --- positions and forces -------------------------------------------------------------------------------------------
 
 // From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame.
 void Linkage::place_joint(int body) {
@@ -99,7 +99,7 @@ void Linkage::set_load(int index, const Load& load) {
         load_active_.resize(index + 1, 0);
     }
     loads_[index] = load;
-    load_active_[index] = (load.wrench.array() != 0).any() ? 1 : 2;  // 2: to be taken off
+    load_active_[index] = (load.wrench.array() != 0).any() ? 1 : 2;  // 2: to be removed
 }
 
 void Linkage::set_force(int axis, double force) {
@@ -135,7 +135,7 @@ void Linkage::set_coordinates(const double* values) {
     all_dirty_ = true;
 }
 
-// Loads in their bodies' frames; world poses only along the ways from the root to those fixed in world axes (5.2).
+// Loads in their bodies' frames; world poses only along the paths from the root to loads in world axes (section 5.2).
 void Linkage::take_loads() {
     ++now_;
     for (std::size_t l = 0; l < loads_.size(); ++l) {

@@ -1,14 +1,14 @@
 // Adaptive quasi-statics of huge trees of rigid bodies (Redon and Lin 2006; "eq." below means theirs).
 //
 // The bodies are joined pairwise by their joints into ever larger sub-assemblies, as a balanced binary tree whose
-// leaves are bodies. A sub-assembly is known by its handles, the bodies at which the rest holds it: their accelerations
+// leaves are bodies. The rest of the linkage acts on a sub-assembly only at its handles (boundary bodies): their accelerations
 // are a = Phi f + b in the forces f on them (eq. 1), and the sum of squared joint accelerations inside is
-// |R f + r|^2 + rho^2 (eq. 8, kept as an orthogonal factor: no cancellation). Both come from those of the two parts, so
-// what does not move need not be looked at again, and a traversal from the root stops where little is left below.
+// |R f + r|^2 + rho^2 (eq. 8, stored as an orthogonal factor: no cancellation). Both follow from those of the two parts. So
+// parts that do not move need no update, and a traversal from the root stops where the remaining accelerations are small.
 //
-// How the tree is split (heavy paths) leaves one or two handles everywhere: the top, by which a sub-assembly hangs on
-// the rest, and a bottom. The one that the next joint takes hold of is the first, the other the second; everything
-// about a handle is in the axes of its body and about its origin, so it holds wherever the assembly goes (5.1).
+// The tree is split along heavy paths, so that every sub-assembly has one or two handles: the top, towards the root of the
+// linkage, and a bottom. The handle of the next joint is the first, the other one the second. All quantities of a
+// handle are in the axes of its body and about its origin, so they stay valid when the assembly moves (section 5.1).
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Linkage {
     void set_gravity(const Vec3& acceleration);
     void set_coordinates(const double* values);
 
-    // Accelerations of those joints that matter (algorithm of 4.3), then if dt > 0 a step from rest,
+    // Computes the largest joint accelerations (algorithm of section 4.3), then if dt > 0 makes a step from rest,
     // q += 1/2 qdd dt^2. Stops when the bound is at most `error`, or after `seconds`, or after `most` joints.
     // `complete`: a full pass over all joints, without total accelerations (the divide-and-conquer algorithm alone). A
     // full pass also replaces an adaptive one that would take more operations, unless seconds or joints are limited.
@@ -69,11 +69,11 @@ class Linkage {
                     double seconds = std::numeric_limits<double>::infinity(), int most = -1);
     // The joint accelerations for given joint forces alone, without loads and gravity: M^-1 tau.
     bool respond(const double* forces, double* accelerations);
-    int failure() const { return singular_; }  // joint that has no inverse, -2: not finite, -1: none; nothing has moved then
+    int failure() const { return singular_; }  // joint with a singular inertia; -2: not finite; -1: none
 
     Pose pose(int body) const;              // in O(depth)
     void write_poses(std::vector<Pose>& poses) const;
-    bool rebuild(bool totals);              // all coefficients anew
+    bool rebuild(bool totals);              // computes all coefficients again
 
     // Operations (multiplications, roughly) of the last pass and of a full pass, estimated from the sizes of the blocks.
     double operations() const { return operations_; }
@@ -96,7 +96,7 @@ class Linkage {
         Kind kind = joined;
         std::int8_t handles = 0;
         std::int8_t left_handles = 1;
-        std::int8_t right_keeps = 0;  // 0: its handle is used up; 1: it stays; 2: another one stays
+        std::int8_t right_keeps = 0;  // 0: its handle is no handle of the whole; 1: it is; 2: its other handle is
         bool top_first = false;
         int columns = 0;  // of the elimination: joint axes, and the rank of the left part's compliance
         int rank = 0;     // of the compliance of its bottom

@@ -8,11 +8,12 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr double last_motion = 1e-9;  // a last correction this small, and shrinking fast, leaves far less
+constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
+constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
 constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
-constexpr double closed = 1e-11;      // gaps of loops and errors of rows
-constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
+constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
+constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
+constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
 
 Step difference(double h, int order) { return order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0}; }
 
@@ -45,16 +46,24 @@ void Stepper::restore(const double* flat) {
     passes_->restore(flat + 3);
 }
 
-// False: the step is left to the fronts.
-bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+bool Stepper::prepare_passes(bool new_targets) {
     if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
     if (!current_) passes_->read(system_, history, h_, fresh);
     current_ = true;
-    set_targets(driven, targets);
-    if (!refreshed_ || !driven.empty()) passes_->refresh(system_);
+    if (!refreshed_ || new_targets) passes_->refresh(system_);
     refreshed_ = true;
+    return true;
+}
+
+// The next attempts are further and further apart.
+void Stepper::passes_refused() { pause_ = std::min(1 << std::min(refusals_++, 10), 1000); }
+
+// False: the step is left to the fronts.
+bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+    set_targets(driven, targets);
+    if (!prepare_passes(!driven.empty())) return false;
     if (!passes_->step(h_, fresh ? 1 : order_)) {
-        pause_ = std::min(1 << std::min(refusals_++, 10), 1000);
+        passes_refused();
         return false;
     }
     refusals_ = 0;
@@ -111,14 +120,14 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
         changed();
-        fresh = hit_;  // a second difference across an impact would make energy
+        fresh = hit_;  // a second-order difference across an impact would add energy
         return true;
     }
     const double before = time;
     const bool done = divide(h_, driven, from.data(), targets, 1);
     if (time != before) {
         changed();
-        fresh = true;  // substeps leave no even history
+        fresh = true;  // the history is not equidistant after substeps
     } else {  // the passes are where they were, too
         refusals_ = refusals;
         pause_ = pause;
@@ -130,7 +139,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     return done;
 }
 
-// Both halves of a step that failed, each divided further if need be.
+// Both halves of a step that failed, each divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
     if (depth > halvings) {
         set_targets(driven, from);
@@ -167,7 +176,7 @@ void Stepper::record(double h, int order, bool impact) {
 
 bool Stepper::advance(double h, int order) {
     keep();
-    if (solve(h, order, false)) {
+    if (solve(h, order)) {
         accept(h);
         if (tape) record(h, order, hit_);
         return true;
@@ -192,18 +201,16 @@ void Stepper::put_back() {
     system_.rate = kept_.rate;
 }
 
-bool Stepper::solve(double h, int order, bool from_here) {
+bool Stepper::solve(double h, int order) {
     hit_ = false;
     shrinking_ = true;
     const Step step = difference(h, order);
     x_.assign(system_.unknowns(), 0.0);
-    if (!from_here) {
-        // start where the rates' own trend leads; after uneven steps, where constant rates lead
-        const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
-        for (int axis = 0; axis < system_.axes(); ++axis)
-            x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
-        system_.retract(kept_.state, x_.data(), 1.0);
-    }
+    // predictor: extrapolated rates; constant rates if the history is not equidistant
+    const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
+    for (int axis = 0; axis < system_.axes(); ++axis)
+        x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
+    system_.retract(kept_.state, x_.data(), 1.0);
 
     double last = INFINITY;
     unsettled = {};
@@ -213,7 +220,7 @@ bool Stepper::solve(double h, int order, bool from_here) {
         if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
-            if (system_.fronts().negative()) break;  // so long a step has more than one solution
+            if (system_.fronts().negative()) break;  // such a long step may have several solutions
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);
@@ -224,19 +231,19 @@ bool Stepper::solve(double h, int order, bool from_here) {
         ++iterations;
         shrinking_ = size < 0.05 * last;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (size < last_motion && size < 0.01 * last);
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
-        if (system_.in_vain(right_.data())) {
+        if (system_.null_space_rhs(right_.data())) {
             system_.solve(right_.data(), x_.data(), false, false);
-            system_.relieve(x_.data(), last_motion);
+            system_.remove_null_space(x_.data(), last_motion);
         }
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
-        if (turned() > largest_turn) break;  // whole turns would go unnoticed
+        if (turned() > largest_turn) break;  // full turns could not be detected
         hit_ = system_.active() != kept_.active;
-        if (hit_ && order > 1) break;  // an impact: with one difference
+        if (hit_ && order > 1) break;  // an impact: repeat with backward Euler
         return true;
     }
     find_unsettled(last);
@@ -245,7 +252,7 @@ bool Stepper::solve(double h, int order, bool from_here) {
 }
 
 void Stepper::find_unsettled(double motion) {
-    if (motion < last_motion) {  // coordinates settled, but an error stays
+    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
         unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
         return;
     }
@@ -302,30 +309,62 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 
 bool Stepper::begin() {
     tape.reset();  // contact forces are not recorded
-    sync();
-    changed();
-    keep();
     kept_.finished = false;
+    kept_.ahead = ahead_;
     kept_.targets.clear();
     for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
     fresh = true;
-    if (solve(h_, 1, false)) return true;
+    begun_by_passes_ = prepare_passes(!driven_.empty());
+    if (begun_by_passes_) {
+        if (passes_->begin(h_)) return true;
+        begun_by_passes_ = false;
+        passes_refused();
+    }
+    if (begin_sparse()) return true;
     set_targets(driven_, kept_.targets.data());
     return false;
 }
 
-Pose Stepper::frame(int i) const {
-    if (ahead_) const_cast<Stepper*>(this)->sync();
-    return history.H[i];
+// The step by the fronts, linearised at the predicted state: without contact, and without limits, which are rows of the contact
+// problem.
+bool Stepper::begin_sparse() {
+    sync();
+    changed();
+    refresh();
+    keep();
+    const Step step{h_, 1.0, -1.0, 0.0};
+    x_.assign(system_.unknowns(), 0.0);
+    for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * kept_.rate[axis];
+    system_.retract(kept_.state, x_.data(), 1.0);
+    system_.released = true;
+    system_.evaluate(true, &step, &history);
+    system_.factorise();
+    ++factorisations;
+    ++iterations;
+    predicted_ = system_.state;
+    free_.resize(x_.size());
+    system_.solve(system_.residual().data(), free_.data(), false, false);
+    const bool solved = !system_.fronts().negative() && std::isfinite(system_.motion_size(free_.data()));
+    if (solved) {
+        system_.retract(predicted_, free_.data(), 1.0);
+        system_.evaluate(false, &step, &history);
+    }
+    system_.released = false;
+    if (!solved) put_back();
+    return solved;
 }
 
+Pose Stepper::frame(int i) const { return ahead_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+
 Vec6 Stepper::free_velocity(int b) const {
+    if (begun_by_passes_) return passes_->free_velocity(b);
     const Pose &from = history.H[b], &to = system_.state.H[b];
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
 
 void Stepper::limits(std::vector<Limit>& out) const {
+    if (begun_by_passes_) return passes_->limits(out);
     for (std::size_t r = 0; r < system_.rows.size(); ++r) {
         const Row& row = system_.rows[r];
         if (row.equality) continue;
@@ -334,46 +373,41 @@ void Stepper::limits(std::vector<Limit>& out) const {
     }
 }
 
-// A force f moves the points by J K^-1 J^T f with the step's factorised tangent K; as velocities per impulse, over h^2.
-// With limits near, K is that of the step without any, and what they pushed in it is taken off the free velocities.
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by h^2
+// this is velocity per impulse.
 void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                       double* response) {
+    if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
-    if (touches.empty()) {  // begin() has kept the limits
+    if (touches.empty()) {  // the step itself enforces the limits
         all.setIdentity();
         std::fill_n(free, n, 0.0);
         return;
     }
-    const Step step{h_, 1.0, -1.0, 0.0};
-    if (!limits.empty()) {
-        system_.released = true;
-        system_.evaluate(true, &step, &history);
-        system_.factorise();
-        system_.released = false;
-    }
     auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
+    auto moved = [&](const Touch& touch, const std::vector<double>& x) -> Vec3 {
+        const Eigen::Map<const Vec6> twist(x.data() + 6 * touch.frame);
+        return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
+    };
+    auto turned = [&](const Limit& limit, const std::vector<double>& x) {
+        const Combination& of = system_.rows[limit.row].of;
+        double sum = 0;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) sum += of.coefficients[a] * x[system_.axis_row(of.axes[a])];
+        return limit.sign * sum;
+    };
     right_.assign(system_.unknowns(), 0.0);
     auto answer = [&](int column) {
         system_.solve(right_.data(), x_.data(), false, false);
-        for (int i = 0; i < k; ++i) {
-            const Eigen::Map<const Vec6> twist(x_.data() + 6 * touches[i].frame);
-            const Vec3 moved = twist.head<3>() + twist.tail<3>().cross(local(touches[i]));
-            const Vec3 seen = system_.state.H[touches[i].frame].R * moved / (h_ * h_);
-            all.block<3, 1>(3 * i, column) = touches[i].axes.transpose() * seen;
-        }
-        for (int i = 3 * k; i < n; ++i) {
-            const Combination& of = system_.rows[limits[i - 3 * k].row].of;
-            double turned = 0;
-            for (std::size_t a = 0; a < of.axes.size(); ++a) turned += of.coefficients[a] * x_[system_.axis_row(of.axes[a])];
-            all(i, column) = limits[i - 3 * k].sign * turned / (h_ * h_);
-        }
+        for (int i = 0; i < k; ++i)
+            all.block<3, 1>(3 * i, column) = touches[i].axes.transpose() * moved(touches[i], x_) / (h_ * h_);
+        for (int i = 3 * k; i < n; ++i) all(i, column) = turned(limits[i - 3 * k], x_) / (h_ * h_);
     };
     for (int j = 0; j < 3 * k; ++j) {
         const Touch& touch = touches[j / 3];
-        const Pose& H = system_.state.H[touch.frame];
+        const Pose& H = predicted_.H[touch.frame];
         const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
-        free[j] = along.dot(H.act(at) - touch.point) / h_;
+        free[j] = along.dot(H.act(at) - touch.point + moved(touch, free_)) / h_;
         Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
         load = stack(f, at.cross(f));
         answer(j);
@@ -382,21 +416,32 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
     for (int j = 3 * k; j < n; ++j) {
         const Limit& limit = limits[j - 3 * k];
         const Combination& of = system_.rows[limit.row].of;
-        free[j] = limit.sign * (of.value(system_.state.q) - of.value(history.q)) / h_;
+        free[j] = (limit.sign * (of.value(predicted_.q) - of.value(history.q)) + turned(limit, free_)) / h_;
         for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
         answer(j);
         for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
     }
-    if (limits.empty()) return;
-    for (int j = 3 * k; j < n; ++j) {
-        const Limit& limit = limits[j - 3 * k];
-        const double pushed = -limit.sign * system_.state.mu[limit.row] * h_;
-        if (pushed > 0) Eigen::Map<Eigen::VectorXd>(free, n) -= pushed * all.col(j);
-    }
-    system_.evaluate(false, &step, &history);
 }
 
 bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (begun_by_passes_) {
+        begun_by_passes_ = false;
+        if (passes_->finish(touches, impulses)) {
+            refusals_ = 0;
+            kept_.time = time;
+            kept_.finished = true;
+            finished_by_passes_ = ahead_ = true;
+            time += h_;
+            next_ += driven_.size();
+            return true;
+        }
+        passes_refused();
+        if (!begin_sparse()) {
+            set_targets(driven_, kept_.targets.data());
+            return false;
+        }
+    }
+    finished_by_passes_ = false;
     const std::size_t before = system_.loads.size();
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h_;
@@ -404,7 +449,9 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
         system_.loads.push_back({touches[i].frame, at, stack(force, Vec3::Zero()), true});
     }
-    const bool solved = system_.loads.size() == before || solve(h_, 1, true);
+    put_back();
+    system_.set_active(kept_.active);
+    const bool solved = solve(h_, 1);
     system_.loads.resize(before);
     if (!solved) {
         set_targets(driven_, kept_.targets.data());
@@ -419,13 +466,21 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
 }
 
 void Stepper::abandon() {
+    const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
     if (kept_.finished) {
-        history = kept_.history;
+        if (!by_passes) history = kept_.history;
         time = kept_.time;
         next_ -= driven_.size();
     }
     set_targets(driven_, kept_.targets.data());
-    put_back();
+    if (by_passes) {
+        passes_->abandon();
+        ahead_ = kept_.ahead;
+        refresh();
+    } else {
+        put_back();
+    }
+    begun_by_passes_ = kept_.finished = false;
 }
 
 double Stepper::energy() const {

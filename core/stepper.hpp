@@ -15,8 +15,8 @@ class Stepper : public Participant {
     // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
     void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
 
-    // One step of h to `targets`, the values of the equality rows `driven` at its end. A step that does not converge
-    // is done again in halves; false: it failed at every size, and the state is that of the last good one.
+    // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge is
+    // repeated in halves. False if it fails at every size; the state is then that after the last step that converged.
     bool step(const std::vector<int>& driven, const double* targets);
 
     void accept(double h);  // the system's state as the end of a step of h
@@ -35,8 +35,8 @@ class Stepper : public Participant {
     const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
     const char* uncovered() const { return uncovered_; }  // why there are no passes
 
-    // What kept the last failed step from converging: the coordinate that Newton's method moved most, or, where coordinates
-    // settled, the loop joint or the row with the largest error. -1: none.
+    // Why the last failed step did not converge: the coordinate that Newton's method moved most or, if coordinates
+    // converged, the loop joint or row with the largest error. -1: none.
     struct Unsettled {
         int axis = -1, joint = -1, row = -1;
         double size = 0;  // rad or m; of a loop, lengths over the length scale
@@ -46,14 +46,14 @@ class Stepper : public Participant {
     std::shared_ptr<Tape> tape;  // records accepted steps where there is one
 
     double time = 0;
-    bool fresh = true;  // the next step looks back one step only
+    bool fresh = true;  // no equidistant history: the next step is backward Euler
     History history;
     long long iterations = 0, factorisations = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
     long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
-    // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, since what
-    // touches may press a coordinate onto one or off it; the step itself keeps them by the system's own rows.
+    // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, because contact
+    // forces may press a coordinate onto a limit or off it. In the step without contact the system's own rows enforce them.
     int frames() const override { return system_.bodies(); }
     Pose frame(int i) const override;
     Vec6 free_velocity(int i) const override;
@@ -71,13 +71,16 @@ class Stepper : public Participant {
     void record(double h, int order, bool impact);
     bool first_order_taken() const;
     bool step_by_passes(const std::vector<int>& driven, const double* targets);
+    bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
+    void passes_refused();
+    bool begin_sparse();
     bool advance(double h, int order);
-    // Newton's iteration from the present state, or from where the rates lead; false: the state is put back.
-    bool solve(double h, int order, bool from_here);
+    // Newton's iteration from the predictor. If it returns false, the state is unchanged.
+    bool solve(double h, int order);
     void keep();
     void put_back();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
-    double turned() const;  // most that a coordinate turned in this step, rad; infinite if a body turned too far
+    double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
     void find_unsettled(double motion);
 
@@ -94,20 +97,24 @@ class Stepper : public Participant {
         std::vector<int> active;
         History history;
         double time = 0;
-        bool finished = false;
-    } kept_;                               // what a step started from
+        bool finished = false, ahead = false;
+    } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;
     std::size_t next_ = 0;                 // of the scheduled steps
     std::vector<double> right_;
-    std::vector<int> assumed_;             // rows taken as active by the step that is being solved
+    std::vector<int> assumed_;             // rows that are active in the present iteration
     std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
     const char* uncovered_ = "";
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     bool ahead_ = false;                   // the system does not have the passes' state yet
+    bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
+    bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
-    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent still serves
+    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    State predicted_;                      // in a World: the state at which the step is linearised
+    std::vector<double> free_;             // and its solution without contact
 };
 
 }  // namespace supple

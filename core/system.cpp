@@ -7,7 +7,7 @@ namespace supple {
 
 namespace {
 
-// Ad(h^-1)^T w, without forming the matrix: a wrench in the frame h, seen in the frame that h stands in
+// Ad(h^-1)^T w, without forming the matrix: a wrench from the frame h to the frame in which h is given
 SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {
     const Vec3 f = h.R * w.head<3>();
     return stack(f, h.R * w.tail<3>() + h.p.cross(f));
@@ -49,8 +49,8 @@ void System::prepare() {
     row_start_ = 6 * nb + 6 * nj + axes();
     sizes.insert(sizes.end(), nr, 1);
 
-    // loops and rows first: with their regularisation they are regular by themselves, and bodies that only a loop
-    // holds get their stiffness from them
+    // loops and rows first: their regularisation makes them regular, and bodies that are connected only by a loop get their
+    // stiffness from them
     std::vector<std::vector<int>> nodes, elements;
     holder_.assign(nb, -1);
     for (int j = 0; j < nj; ++j) {
@@ -184,7 +184,7 @@ void System::move() {
 
 // Multipliers of the tree's joints from the bodies' balance, outermost first.
 void System::react() {
-    std::vector<Vec6>& left = carried_;  // what the joint towards the world must carry
+    std::vector<Vec6>& left = carried_;  // wrench that the joint towards the world must carry
     left = wrench_;
     for (std::size_t j = 0; j < joints.size(); ++j) {
         if (joints[j].outer >= 0) continue;
@@ -250,7 +250,7 @@ double System::largest_error(int& joint, int& row) const {
 double System::imbalance() const {
     double worst = 0, largest = 0;
     for (const Vec6& lambda : state.lambda) largest = std::max(largest, lambda.cwiseAbs().maxCoeff());
-    const double floor = 1e-3 * largest + 1e-12 * stiffness_scale;  // rounding where nothing is carried
+    const double floor = 1e-3 * largest + 1e-12 * stiffness_scale;  // for torques that are only rounding errors
     for (std::size_t j = 0; j < joints.size(); ++j)
         for (int axis = joints[j].first; axis < joints[j].first + joints[j].count; ++axis) {
             const double carried = screw_[axis].cwiseAbs().dot(state.lambda[j].cwiseAbs());
@@ -323,7 +323,7 @@ double System::solve(const double* rhs, double* x, bool transposed, bool refine,
             }
             if (largest > 0) error = std::max(error, largest / size[c]);
         }
-        if (!(error < 0.5 * last)) {  // stalled: redundant constraints off their manifold
+        if (!(error < 0.5 * last)) {  // no progress: redundant constraints that contradict each other
             std::copy(best.begin(), best.end(), x);
             error = last;
             break;
@@ -356,7 +356,7 @@ void System::carry(double* x) const {
 }
 
 // c' x - s (mu + dmu) = 0 in place of c' x - s dmu = 0, with the softness s of the regularisation
-bool System::in_vain(double* rhs) const {
+bool System::null_space_rhs(double* rhs) const {
     bool any = false;
     std::fill_n(rhs, unknowns(), 0.0);
     auto put = [&](int at, double multiplier, double scale) {
@@ -369,7 +369,7 @@ bool System::in_vain(double* rhs) const {
     return any;
 }
 
-void System::relieve(const double* x, double most) {
+void System::remove_null_space(const double* x, double most) {
     const double size = motion_size(x);
     if (!std::isfinite(size)) return;
     const double alpha = size > most ? most / size : 1.0;

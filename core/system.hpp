@@ -3,7 +3,7 @@
 // Unknowns are a twist xi per body, and per joint six multipliers lambda (the wrench through the joint, in its frame
 // on the child) and increments of its coordinates q; each rigid row (motor, limit, rigid coupling) adds a multiplier
 // mu. The equations are those of a stationary  energy + lambda^T c + mu g:
-//     bodies        sum_j A_j^T lambda_j = w        w: everything applied, less the rate of momentum
+//     bodies        sum_j A_j^T lambda_j = w        w: applied wrenches minus the rate of momentum
 //     coordinates   spring + damper + armature - S^T lambda + C^T mu = 0
 //     joints        c = log(X(q)^-1 X_bodies) = 0,  c' = A_b xi_b - B_a xi_a - S dq (where it is closed)
 //     rows          g = C q - target = 0 (or one-sided)
@@ -21,7 +21,7 @@
 
 namespace supple {
 
-struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 serves all to its left
+struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 also covers everything to its left
     std::vector<double> start;
     std::vector<std::array<double, 4>> coefficients;
     void evaluate(double x, double& torque, double& slope, double& energy) const;
@@ -53,12 +53,12 @@ struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     Combination of;
     double lower = 0, upper = 0;
     bool equality = true;
-    double stop = 0;       // if not zero, limits are stops: springs this stiff, whose slope grows over the first `onset`,
-    double onset = 1e-3;   // and there is no multiplier
+    double stop = 0;       // if not zero, limits are stops without multipliers: springs of this stiffness,
+    double onset = 1e-3;   // which rises from zero over a penetration of `onset`
     void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
-    // Where a Newton step from one value to another ends if the stop's torque, not its value, is taken to be linear.
+    // Value at which a Newton step ends if the torque of the stop, not its coordinate, is the unknown.
     double pushed_to(double from, double to) const;
-    double deep(double push) const;  // how far a stop gives way to a torque, over its stiffness
+    double deep(double push) const;  // penetration at which a stop has a torque; `push` is the torque over its stiffness
 };
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
@@ -86,13 +86,13 @@ struct Step {
     double h = 0, c0 = 0, c1 = 0, c2 = 0;
 };
 
-struct History {  // what the differences look back on
+struct History {  // previous states that the differences use
     std::vector<Pose> H;                          // poses at t_n
     std::vector<Vec3> turn;                       // log(R_{n-1}^T R_n)
     std::vector<Vec3> centre, centre_before;      // centres of mass, world
     std::vector<Vec6> momentum, momentum_before;  // linear, and angular about the centre of mass; world axes
     std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
-    std::vector<double> rate, rate_before;        // coordinates' rates, for the first guess
+    std::vector<double> rate, rate_before;        // rates of coordinates, for the predictor
     std::vector<double> length, length_before;    // of the coupling springs
 };
 
@@ -103,7 +103,7 @@ class System {
     std::vector<Vec3> centre;
     std::vector<Mat3> inertia;
     std::vector<Joint> joints;
-    std::vector<int> order;  // bodies, each after the one that holds it
+    std::vector<int> order;  // bodies, each after its parent in the spanning tree
     std::vector<Vec6> twists;
     std::vector<double> stiffness, damping, armature;
     std::vector<int> curve;  // per axis, -1 for none
@@ -117,16 +117,16 @@ class System {
     std::vector<double> rest;
     std::vector<Load> loads;
     std::vector<Handle> handles;
-    bool released = false;      // limits neither push nor hold
-    bool active_fixed = false;  // rows stay as active as they are
+    bool released = false;      // limits are ignored
+    bool active_fixed = false;  // the active set of limits does not change
 
     State state;
 
     void prepare();  // after the description is complete: analyses the pattern
 
-    // Moves the frames of loop joints that gape by less than `below` (lengths over the length scale) at the present
-    // coordinates, so that they are closed there. Files round their numbers, and redundant loops (the two points that
-    // hold a planar linkage in its plane) cannot both be closed then, wherever the mechanism moves.
+    // Moves the frames of loop joints with a gap of less than `below` (lengths over the length scale) at the present
+    // coordinates, so that they are closed there. Such gaps come from rounded numbers in files. Redundant loops (for example
+    // two points that hold a planar linkage in its plane) could not all be closed otherwise.
     void absorb_gaps(double below);
 
     int bodies() const { return static_cast<int>(mass.size()); }
@@ -153,25 +153,26 @@ class System {
     }
     // The same, and which loop joint or row has it; the other is -1.
     double largest_error(int& joint, int& row) const;
-    // Largest unbalanced torque of a coordinate, over what its joint carries.
+    // Largest unbalanced torque of a coordinate, over the torque that its joint carries.
     double imbalance() const;
-    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale: independent of how stiff
-    // or heavy anything is, so that this is what convergence is judged by.
+    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by it, because
+    // it does not depend on stiffnesses and masses.
     double motion_size(const double* x) const;
     const std::vector<int>& active() const { return active_; }  // per row: 1 upper or equality, -1 lower, 0 not
     void set_active(const std::vector<int>& active) { active_ = active; }
 
     // Factorises with the regularisation of loops and rows, `shift` times the stiffness scale on coordinates.
     int factorise(double shift = 0);
-    // Newton's step: solves tangent x = rhs. With `refine` the regularisation is refined away, and the relative
-    // residual left is returned; without, it leaves a part in a billion, which the next Newton step takes care of.
+    // Newton's step: solves tangent x = rhs. With `refine`, iterations remove the effect of the regularisation, and the
+    // relative residual is returned. Without it an error of 1e-9 remains, which the next Newton step corrects.
     // For `columns` right-hand sides, one after the other.
     double solve(const double* rhs, double* x, bool transposed, bool refine, int columns = 1) const;
-    // Loops and rows that repeat one another may carry anything in vain, and Newton's steps only ever add to it. The
-    // right-hand side, for the last factors, whose solution takes away all that is not needed (false: there is nothing);
-    // and the multipliers so relieved, without undoing more of balance than a motion of `most`, rad or radii, would.
-    bool in_vain(double* rhs) const;
-    void relieve(const double* x, double most);
+    // Redundant constraints have non-unique multipliers, and Newton's steps let their null-space part grow. `null_space_rhs`
+    // gives the right-hand side, for the last factors, of the correction that removes this part (false if there are no
+    // multipliers). `remove_null_space` applies the solution x, scaled so that the imbalance moves no coordinate by more than
+    // `most`, rad or radii.
+    bool null_space_rhs(double* rhs) const;
+    void remove_null_space(const double* x, double most);
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
     // state <- base moved by alpha x
@@ -217,16 +218,16 @@ class System {
     std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child
     std::vector<Mat6> B_parent_;              // Ad(X^-1 pose_parent^-1)
     std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
-    std::vector<Vec6> carried_;               // w and what outer joints hand down, per body
+    std::vector<Vec6> carried_;               // per body: w and the wrenches from the joints beyond it
     std::vector<Mat6> wrench_derivative_;
-    std::vector<Mat3> spin_derivative_;       // of a step's angular velocity, by the body's own rotation
-    // of a loop joint that gapes by c, c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
+    std::vector<Mat3> spin_derivative_;       // of the angular velocity of a step, by the rotation of the body
+    // of a loop joint with the gap c: c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
     std::vector<Mat6> loop_child_, loop_parent_;
     std::vector<double> residual_, regular_;
     std::vector<int> active_;                 // per row: 1 upper (or equality), -1 lower, 0 inactive
     std::vector<double> row_error_;           // g of the active side
-    double regular_scale_ = 1;                // stiffness that loops and rows are regularised with
-    Vec6 scale_;                              // of multipliers in the factorised matrix, so that it has one unit
+    double regular_scale_ = 1;                // stiffness in the regularisation of loops and rows
+    Vec6 scale_;                              // scale of multipliers in the factorised matrix, which has a single unit then
 };
 
 }  // namespace supple

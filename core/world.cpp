@@ -196,7 +196,7 @@ void World::assemble() {
     }
 }
 
-// Adds to every W_nn: the contact's own_limits compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
+// Adds to every W_nn: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
 // that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most.
 void World::regularise() {
     double least = INFINITY, most = 0;

@@ -19,7 +19,7 @@ recording = scene.record(6.0, 60)
 took = perf_counter() - start
 hull = scene.mechanism.body_index("hull")
 path = recording.robot[:, hull, :3, 3]
-print(f"walked {path[-1, 0]:.2f} m in 6 s of its time and {took:.1f} s of ours, set-points every 10 ms")
+print(f"walked {path[-1, 0]:.2f} m in 6 s, computed in {took:.1f} s; set-points every 10 ms")
 print(
     f"the hull stayed {path[:, 2].min():.3f} to {path[:, 2].max():.3f} m high; it swayed by {np.ptp(path[:, 1]):.3f} m"
 )

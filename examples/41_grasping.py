@@ -20,7 +20,7 @@ for level in ("reduced", "full"):
     recording = scene.record(2.0, 20)
     contacts = [c for c in scene.world.contacts if np.linalg.norm(c.force) > 0]
     pressed[level] = np.array([abs(c.force @ c.normal) for c in contacts])
-    print(f"{level}: the block stands at {scene.world.pose('block')[2, 3]:.4f} m, the fingertips press with", end=" ")
+    print(f"{level}: the block is at {scene.world.pose('block')[2, 3]:.4f} m, the fingertips press with", end=" ")
     print(", ".join(f"{force:.2f}" for force in pressed[level]), "N")
     if level == "reduced":
         kept, forces = recording, [(c.point, c.force * (1 if c.first == "block" else -1)) for c in contacts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Stands still until a test advances it; with `tick`, every reading advances it by so many seconds."""
+    """A clock that only a test advances. With `tick`, every reading advances it by so many seconds."""
 
     def __init__(self, tick: float = 0.0) -> None:
         self.now, self.tick = 0.0, tick

@@ -32,8 +32,8 @@ def robot(robots, name):
 
 
 def wrenches_reaching(model, rng, reach, torques=True, times=np.inf):
-    """Random wrenches on all end effectors whose linear displacement is `reach`, lengths over the radius, but at most
-    so many times as large as those that reach it along the softest way (others may be hard altogether)."""
+    """Random wrenches on all end effectors whose linear displacement is `reach`, lengths over the radius. They are at
+    most `times` as large as those that reach it in the softest direction (other directions may be rigid)."""
     radius = model.mechanism.radius
     lengths = np.tile([radius] * 3 + [1.0] * 3, len(model.end_effectors))
     push = rng.normal(size=len(lengths)) / lengths
@@ -46,7 +46,8 @@ def wrenches_reaching(model, rng, reach, torques=True, times=np.inf):
 
 
 def displacement(model, eq):
-    """Relative displacement of an equilibrium: norm of the tips' twists from rest, lengths over the radius."""
+    """Relative displacement of an equilibrium: norm of the tips' twists from the reference pose, lengths over the
+    radius."""
     far = []
     for name, rest in zip(model.end_effectors, model.end_effector_poses, strict=True):
         twist = supple.spatial.log(np.linalg.inv(rest) @ eq.poses[name])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any speed")  # what an example takes, and what drawing one takes, is up to the machine
+settings.load_profile("any speed")  # no limits on the time of an example: it depends on the machine
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: the tests already run on every core
 sys.path.insert(0, str(Path(__file__).parent))  # helper modules that several tests share
 ROBOTS = Path(__file__).parents[2] / "shared" / "robots"

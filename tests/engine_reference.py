@@ -82,7 +82,7 @@ def load_wrench(load: Load, pose: np.ndarray) -> np.ndarray:
 def statics_residual(
     eqs: Equations, acting: list[Load], q: np.ndarray, reactions: np.ndarray, mu: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is left at coordinates q (axes,) with the loops' multipliers (joints, 6) and the rows' mu:
+    """Residual at coordinates q (axes,) with the loops' multipliers (joints, 6) and the rows' mu:
     generalised forces on the coordinates' increments (axes,), minus the loops' gaps (loops, 6), minus the rows'
     errors.
 
@@ -104,7 +104,7 @@ def statics_residual(
         gaps.append(spatial.log(spatial.inverse(displacement) @ displacement_across(state.poses, joint.name)))
         on_child = state.poses[joint.child] @ joint.pose_child
         on_parent = state.poses[joint.parent] @ joint.pose_parent @ displacement
-        # the gradient of wrench . c where the joint gapes by c: one frame is exp(c) away from the other
+        # the gradient of wrench . c for a joint with the gap c: one frame is exp(c) away from the other
         by_child = spatial.right_jacobian_inverse(gaps[-1]).T @ wrench
         by_parent = spatial.adjoint(spatial.exp(-gaps[-1])).T @ by_child
         for name, frame, carried in ((joint.child, on_child, -by_child), (joint.parent, on_parent, by_parent)):

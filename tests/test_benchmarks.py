@@ -22,13 +22,13 @@ def run(warm_python, tmp_path):
 
 
 @each
-def test_starts(benchmark, run):
+def test_help_of_every_benchmark(benchmark, run):
     assert "--quick" in run(benchmark, "--help", timeout=600)
 
 
 @each
 @pytest.mark.long
-def test_runs(benchmark, run, tmp_path):
+def test_quick_run_of_a_benchmark(benchmark, run, tmp_path):
     run(benchmark, "--quick", "--json", tmp_path / "report.json", timeout=3600)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["rows"]

@@ -30,7 +30,7 @@ def test_there_are_examples():
     ],
     ids=["exit", "warning", "error", "timeout"],
 )
-def test_what_a_script_does_wrong_is_seen(code, status, told, tmp_path, warm_python):
+def test_a_failing_script_fails_the_test(code, status, told, tmp_path, warm_python):
     script = tmp_path / "script.py"
     script.write_text(code)
     done = warm_python.run(script, 1, "two", folder=tmp_path, timeout=1 if status < 0 else 600)

@@ -23,6 +23,8 @@ window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 
 window.cancelAnimationFrame = (id) => window.clearTimeout(id);
 """
 """Limits the page to 10 frames a second: without a graphics card every frame costs processor time."""
+RESOLUTION = 0.5
+"""Pixels drawn per pixel of the page, in each direction: fewer cost less processor time."""
 PATIENCE = 600.0
 """s after which a test gives up. Nothing is asserted about speed: software rendering on a busy machine is slow."""
 
@@ -63,7 +65,8 @@ class Visit:
 
     def __init__(self, running: Any, server: Any, width: int = 900, height: int = 540) -> None:
         self.server = server
-        self.page = running.new_page(viewport={"width": width, "height": height})
+        size = {"width": width, "height": height}
+        self.page = running.new_page(viewport=size, device_scale_factor=RESOLUTION)
         self.page.add_init_script(FEWER_FRAMES)
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []

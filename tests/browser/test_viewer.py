@@ -76,13 +76,13 @@ def test_ghost_level_of_detail_and_exploring(running):
         visit.press("Add or remove")
         visit.until(lambda: set(session.frame.pulls) == {"tip"}, "the handle to be gone")
         visit.press("Explore")
-        visit.page.get_by_text("fresh points are within an error of").wait_for()
+        visit.page.get_by_text("test points are within an error of").wait_for()
         visit.until(lambda: session.method == "blended", "the models that were found")
         assert visit.errors == []
         visit.close()
 
 
-def test_a_client_that_leaves_in_mid_drag_leaves_the_simulation_sane(running):
+def test_a_client_that_disconnects_during_a_drag_does_not_disturb_the_simulation(running):
     with viewing(supple.library.robot_arm(), port=free_port()) as page:
         visit = Visit(running, page.server)
         visit.until(lambda: visit.painted() > 0.002, "the arm to be drawn")
@@ -117,7 +117,7 @@ def test_a_recording_is_replayed(running):
         visit.close()
 
 
-def test_a_browser_without_webgl_is_told_about(running):
+def test_a_browser_without_webgl_is_reported(running):
     """The page says it, and so does the terminal."""
     said = []
     blind = running.browser_type.launch(executable_path=chromium(), args=list(BLIND))

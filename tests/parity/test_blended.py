@@ -15,6 +15,7 @@ from supple.reduced.eigenframes import Eigenframe, eigenframe
 
 # The constants of docs/theory/blended.md.
 NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this neighbour
+RANGE = 0.5  # of a model under loads, over the extent of the collection
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
 UNDAMPED = 1e-9  # s, damping over stiffness that stands for none
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
@@ -75,6 +76,7 @@ class Twin:
         self.energies = np.array([sample.energy for sample in supple.blend(models)._samples])
         self.allowed: float | None = None
         self.handles: dict[int, tuple[np.ndarray, np.ndarray, float, float]] = {}
+        self.loads_count = True  # weights depend on the applied loads; not in BlendedModel.at
         self.ground = max(0.0, *(self.smallest(models[0]) - 2 * self.smallest(model) for model in models), 0.0)
         self.frames: list[list[Eigenframe]] = []
         for i, model in enumerate(models):  # each is matched with those before it, the nearest first
@@ -113,9 +115,24 @@ class Twin:
             return np.eye(len(d))[np.argmin(d)]
         more = self.presence.sum() - self.neighbours
         reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
-        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None)
+        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * self.trust()
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()
+
+    def trust(self) -> np.ndarray:
+        """(k,) factors of the weights: they fall as each model by itself would leave its range under the loads."""
+        if not self.loads_count or len(self.models) < 2:
+            return np.ones(len(self.models))
+        moved = np.zeros(len(self.models))
+        for k, (model, home) in enumerate(zip(self.models, self.homes, strict=True)):
+            gap = -model.wrenches.copy()
+            for i, (wrench, frame) in self.loads.items():
+                gap[6 * i : 6 * i + 6] += turned(home[i, :3, :3].T, wrench) if frame == "world" else wrench
+            soft = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
+            twists = (soft @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
+            moved[k] = np.linalg.norm(twists, axis=1).sum()
+        over: np.ndarray = moved / (RANGE * self.distances(self.homes[0]).max())
+        return (1 + over**4) ** -0.25
 
     def mixed(self, kind: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frame and core of the blend (algorithm 3). Each column is the mean of the models that have it, made unit
@@ -247,8 +264,10 @@ class Twin:
         most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
-    def still(self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray) -> float:
-        """s of damping over stiffness against the skew part of stiffness @ slope, along the velocity."""
+    def damping_over_stiffness(
+        self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray
+    ) -> float:
+        """s: against the unsymmetric stiffness of changing weights."""
         if np.count_nonzero(self.weights()) < 2 or not v.any():
             return 0.0
         skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
@@ -273,9 +292,10 @@ class Twin:
         rates = np.linalg.solve(spatial.right_jacobian(xi), self.velocity[..., None]).ravel() / self.lengths
         z, v = basis.T @ (xi.ravel() / self.lengths), basis.T @ rates
         mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
-        v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
         slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
-        system = mass + h * max(h, LEAST_DAMPING, self.still(v, mass, stiffness, slope)) * slope.T @ stiffness @ slope
+        damping = max(h, LEAST_DAMPING, self.damping_over_stiffness(v, mass, stiffness, slope))
+        v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
+        system = mass + h * damping * slope.T @ stiffness @ slope
         system += h * np.linalg.inv(slack) if self.damped else 0
         right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled) + self.ground * z)
         for i, (held, point, k, d) in self.handles.items():
@@ -321,6 +341,7 @@ def test_weights_means_matrices_and_links(name, options):
     models = COLLECTIONS[name]()
     many = supple.blend(models, **options)
     twin = Twin(models, 1.0, options.get("power", 4), 0 if "support" in options else 4)
+    twin.loads_count = False
     rng, share = np.random.default_rng(3), 1e-6 if name == "two tips" else 1e-9
     for i in range(20):
         twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
@@ -348,7 +369,7 @@ def close(found: np.ndarray, wanted: np.ndarray, share: float = 1e-9) -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_how_the_strain_changes(name):
+def test_derivative_of_the_strain(name):
     models = COLLECTIONS[name]()
     motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
     for i in range(10):
@@ -399,7 +420,7 @@ def test_steps(name, dt):
 
 
 @pytest.mark.parametrize("name", ["helix", "ranks", "few"])
-def test_rest_under_load(name):
+def test_equilibrium_under_load(name):
     models = COLLECTIONS[name]()
     twin, motion = Twin(models, 1.0), BlendedMotion(supple.blend(models), 1.0, 1)
     for share in (0.4, 0.8):
@@ -411,7 +432,7 @@ def test_rest_under_load(name):
         np.testing.assert_allclose(motion.tips[0], twin.pose, rtol=0, atol=1e-8)
 
 
-def test_a_model_that_comes_in():
+def test_a_new_model_fades_in():
     """A new model's presence rises from 0 to 1 in `fade` seconds; meanwhile it counts as further away, and less."""
     models = COLLECTIONS["helix"]()
     many = supple.blend(models[:-1])

@@ -27,7 +27,7 @@ def core(mech, tips, sparse, dt=2e-3, order=1):
 
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("order", [1, 2])
-def test_trees_are_what_the_tangent_gives(name, order):
+def test_tree_solver_agrees_with_the_sparse_tangent(name, order):
     mech, tips = TREES[name]
     (tree, rest), (full, _) = (core(mech, tips, sparse, order=order) for sparse in (False, True))
     compliance = full.compliance()
@@ -48,7 +48,7 @@ def test_trees_are_what_the_tangent_gives(name, order):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_balance_by_numpy(name):
+def test_balance_agrees_with_numpy(name):
     """K (q - rest) = J^T lambda + gravity's torques, with the Jacobians of the description."""
     mech, tips = TREES[name]
     model = supple.condense(mech, tips)

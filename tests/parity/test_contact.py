@@ -156,7 +156,7 @@ def test_a_limit_row_is_one_sided():
     assert residual < 1e-12
 
 
-def test_nothing_to_push_against_is_left_alone():
+def test_a_zero_contact_matrix_gives_finite_impulses():
     p, residual = solve_friction(np.zeros((3, 3)), np.array([-1.0, 0, 0]), np.array([0.5]), np.zeros(3))
     assert np.isfinite(p).all()
     assert np.isfinite(residual)
@@ -200,7 +200,7 @@ def test_distances_agree_with_coal(first, second):
             apart += 1
             assert len(found)
             assert found["gap"].min() == pytest.approx(truth, abs=1e-5)
-        elif truth > 0.01:  # boxes by separating planes: what is apart does not overlap
+        elif truth > 0.01:  # boxes by separating planes: separate boxes do not overlap
             apart += 1
             assert (found["gap"] > 0).all()
         elif -0.02 < truth < -1e-4:
@@ -225,7 +225,7 @@ def test_depths_on_a_plane_are_those_of_the_lowest_point(kind):
 
 
 def _surface(kind: str, size: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Points on the surface: those that stand out furthest in each direction."""
+    """Points on the surface: the farthest ones in many directions."""
     unit = directions / np.linalg.norm(directions, axis=1)[:, None]
     match kind:
         case "sphere":
@@ -242,7 +242,7 @@ def _surface(kind: str, size: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("first", SIZES)
 @pytest.mark.parametrize("second", [*SIZES, "plane"])
-def test_swapping_the_shapes_turns_the_normals(first, second):
+def test_swapping_the_shapes_reverses_the_normals(first, second):
     rng = np.random.default_rng(2)
     for _ in range(10):
         a = shape(first, SIZES[first], random_pose(rng, 0.2))
@@ -273,7 +273,7 @@ def test_a_resting_face_has_several_points():
     np.testing.assert_allclose(stacked["normal"], [[0, 0, 1]] * 4)
 
 
-def test_general_shapes_touch_by_coal():
+def test_contact_points_of_general_shapes_by_coal():
     pytest.importorskip("coal")
     cube = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float) * 0.1
     mesh = Collider("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), 0.5, cube)

@@ -33,7 +33,7 @@ def picture(path: Path, values: np.ndarray) -> None:
 
 
 def written(folder: Path, form: str) -> Path:
-    """A model whose heights stand in its text, in a picture, or in a file of MuJoCo's."""
+    """A model with heights in its text, in a picture, or in a file of MuJoCo's format."""
     if form == "text":
         given = f'nrow="6" ncol="9" elevation="{" ".join(map(str, HEIGHTS.ravel()))}"'
     elif form == "picture":
@@ -69,7 +69,7 @@ def heights(field: HeightField, places: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", ["text", "picture", "file"])
-def test_height_fields_are_those_of_mujoco(form, tmp_path):
+def test_height_fields_agree_with_mujoco(form, tmp_path):
     path = written(tmp_path, form)
     mech = reference.load_quietly(path)
     assert [f.name for f in mech.height_fields] == ["ground"]
@@ -79,7 +79,7 @@ def test_height_fields_are_those_of_mujoco(form, tmp_path):
     np.testing.assert_allclose(heights(mech.height_fields[0], places), truth, atol=1e-6)
 
 
-def test_height_fields_go_into_files_and_come_back(tmp_path):
+def test_height_fields_round_trip(tmp_path):
     mech = reference.load_quietly(written(tmp_path, "text"))
     places = np.random.default_rng(2).uniform(-0.8, 0.8, (40, 2))
     truth = heights(mech.height_fields[0], places)
@@ -92,7 +92,7 @@ def test_height_fields_go_into_files_and_come_back(tmp_path):
     np.testing.assert_allclose(rays(written_again, places), truth, atol=1e-6)
 
 
-def test_what_falls_on_an_imported_field_comes_to_rest_on_it(tmp_path):
+def test_a_ball_comes_to_rest_on_an_imported_height_field(tmp_path):
     mech = reference.load_quietly(written(tmp_path, "text"))
     world = supple.World()
     sim = supple.Simulation(mech, 1e-3)
@@ -118,7 +118,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("given", "message"), BAD.values(), ids=BAD)
-def test_bad_height_fields_are_refused(given, message, tmp_path):
+def test_bad_height_fields_raise(given, message, tmp_path):
     (tmp_path / "notes.txt").write_text("no heights here")
     (tmp_path / "fake.png").write_bytes(b"GIF89a, not a picture of this kind")
     path = tmp_path / "model.xml"

@@ -31,7 +31,7 @@ class Assembly:
 
 @dataclass
 class Joining:
-    """How a joint answers the forces on the whole, and what they are on the two parts."""
+    """Acceleration of a joint under forces on the whole, and the resulting forces on the two parts."""
 
     acceleration: tuple[np.ndarray, np.ndarray]
     parts: list[tuple[np.ndarray, np.ndarray]]
@@ -174,7 +174,7 @@ def unit(handles, at):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_coefficients_totals_and_traversal_are_the_papers(seed):
+def test_coefficients_totals_and_traversal_agree_with_the_paper(seed):
     rng = np.random.default_rng(seed)
     mech, loads = random_linkage(rng, int(rng.integers(2, 45)))
     measure = MEASURES[seed % 4]

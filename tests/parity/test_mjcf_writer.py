@@ -115,7 +115,7 @@ def test_damping_of_a_ball():
     np.testing.assert_allclose(rates.T @ data.qfrc_passive, -0.3 * speed.T @ speed @ rate, atol=1e-10)
 
 
-def test_ball_followed_by_turns():
+def test_rotations_after_a_ball_get_helper_bodies():
     """MuJoCo takes neither a rotation after a ball nor more than six motions on one body."""
     b = supple.Builder("sequence")
     b.link("arm", (0, 0, 0), (0, 0, 0.5), mass=1.0)
@@ -362,7 +362,7 @@ def test_library(name):
 @pytest.mark.parametrize(
     "file", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml", "iit_softfoot/softfoot.xml"]
 )
-def test_robots_come_back(robots, file, tmp_path):
+def test_robots_round_trip(robots, file, tmp_path):
     """Read, written and read again: the same bodies, springs and motions."""
     mech = reference.load_quietly(robots / file)
     with warnings.catch_warnings():

@@ -86,7 +86,7 @@ def test_the_order_does_not_matter(seed, other):
 
 @QUICK
 @given(SEEDS, st.sampled_from(["local", "global"]), st.floats(0, 3))
-def test_weights_are_shares(seed, support, size):
+def test_weights_are_not_negative_and_add_up_to_one(seed, support, size):
     """None is negative, they add up to one, the nearest has the largest; far away too."""
     rng = np.random.default_rng(seed)
     models = pulls.random_models(supple.library.helix(3), ["tip"], int(rng.integers(1, 9)), 0.5, seed=seed)
@@ -112,7 +112,7 @@ def test_weights_are_shares(seed, support, size):
 @settings(max_examples=200, deadline=None)
 @given(SEEDS, st.integers(1, 12))
 def test_eigenframes_are_their_matrices(seed, n):
-    """Whatever they are matched with: repeated eigenvalues and missing directions included."""
+    """For any neighbours, with repeated eigenvalues and missing directions."""
     rng = np.random.default_rng(seed)
 
     def matrix() -> np.ndarray:

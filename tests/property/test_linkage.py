@@ -71,7 +71,7 @@ def test_the_order_of_the_bodies_does_not_matter(mech, seed):
 
 @few
 @given(trees, seeds)
-def test_the_whole_may_stand_anywhere(mech, seed):
+def test_a_rigid_motion_of_the_whole_changes_nothing(mech, seed):
     """Turned and shifted with its loads and gravity, joints accelerate as before."""
     rng = np.random.default_rng(seed)
     loads = pushes(rng, mech)
@@ -94,7 +94,7 @@ def test_the_whole_may_stand_anywhere(mech, seed):
 
 @few
 @given(trees, seeds)
-def test_a_body_driven_frame_load_turns_with_its_body(mech, seed):
+def test_a_load_in_body_axes_turns_with_its_body(mech, seed):
     """A wrench in body axes equals the same wrench in world axes, turned, at the present pose."""
     rng = np.random.default_rng(seed)
     body, wrench = int(rng.integers(len(mech.bodies))), rng.normal(size=6)

@@ -81,7 +81,7 @@ def test_mobility_does_not_depend_on_the_order_of_joints(mech, seed):
 
 @few
 @given(mechanisms.mechanisms(sprung=False))
-def test_with_springs_holds_everything(mech):
+def test_with_springs_leaves_nothing_unheld(mech):
     held = mech.with_springs(10.0, 1.0)
     assert all(mech.joint(name).kind == "free" for name in held.unheld)
     assert held.bodies == mech.bodies
@@ -89,7 +89,7 @@ def test_with_springs_holds_everything(mech):
 
 @few
 @given(mechanisms.mechanisms(sprung=False, couplings=2, motors=1), SEEDS)
-def test_unheld_is_what_all_springs_motors_and_constraints_leave(mech, seed):
+def test_unheld_lists_coordinates_without_spring_motor_or_constraint(mech, seed):
     """Coordinates with a spring of their own are left out of the search; searching with them finds the same."""
     rng = np.random.default_rng(seed)
     chosen = [name for name in (*mech.coordinates, *mech.loop_coordinates) if rng.random() < 0.4]

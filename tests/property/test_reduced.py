@@ -251,7 +251,7 @@ def test_reduced_model_is_the_derivative_of_statics(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_kinds_of_load_each_have_their_stiffness(seed):
+def test_stiffness_for_loads_in_body_and_world_axes(seed):
     """One equilibrium, its loads going on as fixed in the world or in the body: two compliances."""
     rng, mech, tips = random_case(3 * seed)
     loads = {tip: 3 * rng.normal(size=6) for tip in tips}
@@ -266,7 +266,7 @@ def test_both_kinds_of_load_each_have_their_stiffness(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_stable_equilibria_under_dead_forces_have_positive_stiffness(seed):
+def test_stiffness_at_stable_equilibria_under_forces_of_fixed_direction_is_positive(seed):
     rng, mech, tips = random_case(seed)
     eq = supple.equilibrium(mech, {tip: np.array([*(5 * rng.normal(size=3)), 0, 0, 0]) for tip in tips})
     model = supple.reduce(mech, tips, at=eq)
@@ -316,7 +316,7 @@ def test_moving_everything_rigidly_changes_nothing(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_wrench_map_balances_every_body(seed):
-    """What arrives at a body, its own load included, is what the joints that hold it take."""
+    """The wrench on a body, its own load included, equals the sum over the joints that support it."""
     _, mech, tips = random_case(seed)
     if redundant(mech):
         pytest.skip("statically indeterminate")
@@ -616,7 +616,7 @@ def amplification(sim: supple.ReducedSimulation) -> float:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_model_made_under_load_does_not_blow_up(seed):
+def test_steps_of_a_model_made_under_load_are_stable(seed):
     """Wherever the linear model is stable in continuous time, so is its time stepping, however long the step."""
     model, wrench = loaded_arm(seed, 6.0)
     rate = growth(*matrices_under_load(model, wrench))
@@ -627,7 +627,7 @@ def test_a_model_made_under_load_does_not_blow_up(seed):
             assert amplification(sim) < 1.0
 
 
-def test_the_arm_that_grew_by_43_percent_a_step():
+def test_a_loaded_arm_that_was_unstable_with_explicit_geometric_stiffness():
     model, _ = loaded_arm(29, 6.0)
     assert np.linalg.eigvalsh(model.basis.T @ model.stiffness @ model.basis)[0] < -10
     sim = supple.ReducedSimulation(model, 0.05)
@@ -638,7 +638,7 @@ def test_the_arm_that_grew_by_43_percent_a_step():
     assert np.abs(sim.poses["link6"] - eq.poses["link6"]).max() < 1e-3
 
 
-def test_a_handle_in_place_of_the_load_does_not_blow_up():
+def test_steps_with_a_handle_in_place_of_the_load_are_stable():
     model, wrench = loaded_arm(29, 6.0)
     sim = supple.ReducedSimulation(model, 0.05)
     sim.apply("link6", np.zeros(6))
@@ -649,7 +649,7 @@ def test_a_handle_in_place_of_the_load_does_not_blow_up():
     assert np.abs(sim.displacement).max() < 1e-6
 
 
-def test_an_unstable_linear_model_is_named():
+def test_an_unstable_linear_model_raises():
     model, _ = loaded_arm(29, 6.0)
     sim = supple.ReducedSimulation(model, 0.01)
     sim.apply("link6", np.zeros(6))  # its stiffness alone is not positive
@@ -658,11 +658,11 @@ def test_an_unstable_linear_model_is_named():
         sim.step(200_000)
 
 
-# what the model shows
+# links of the model
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_shown_links_follow_the_maps_and_joints_stay_closed(seed):
+def test_links_follow_the_maps_and_reconstructed_joints_are_closed(seed):
     rng, mech, tips = random_case(seed)
     model = supple.reduce(mech, tips)
     loads = {tip: 0.02 / step_for(model) * rng.normal(size=6) for tip in tips}

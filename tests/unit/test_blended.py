@@ -53,7 +53,7 @@ def test_names_shapes_and_repr():
     assert distances.shape == (3,)
 
 
-def test_what_was_looked_at_stays_as_it_was():
+def test_results_of_at_are_independent_of_later_calls():
     models = helix_models(3)
     many = supple.blend(models)
     first = many.at(models[1].end_effector_poses)
@@ -123,7 +123,7 @@ def test_starts_at_rest_with_the_loads_of_the_first_model():
 
 
 def test_several_end_effectors():
-    """A load on one tip of the Y moves the other as the engine says, far from rest."""
+    """A load on one tip of the Y moves the other as in the engine, far from the reference pose."""
     mech, tips = pulls.made("y")
     load = np.array([60.0, 20.0, -40.0, 0, 0, 0])
     truth = [supple.equilibrium(mech, {"left_tip": share * load}) for share in (0.5, 0.8, 1.0)]
@@ -139,7 +139,7 @@ def test_several_end_effectors():
     assert moved["right_tip"] > 0.01
 
 
-def test_velocities_are_those_of_the_shown_links():
+def test_velocities_are_the_rates_of_link_poses():
     sim = moving(supple.blend(helix_models()))
     small = 1e-5
     fine = supple.ReducedSimulation(sim.model, small)
@@ -150,11 +150,11 @@ def test_velocities_are_those_of_the_shown_links():
     moved = spatial.log(spatial.inverse(before) @ after) / small
     assert np.abs(velocities).max() > 0.1
     np.testing.assert_allclose(moved, (velocities + later) / 2, atol=2e-3 * np.abs(velocities).max())
-    np.testing.assert_array_equal(fine.poses.array, after)  # looking at velocities moves nothing
+    np.testing.assert_array_equal(fine.poses.array, after)  # reading velocities does not change poses
 
 
 def test_coordinates():
-    """At each sample they are that equilibrium's; between, joints shown by them stand about where the links are."""
+    """At each sample they are those of its equilibrium; between samples they agree approximately with the links."""
     mech = motorised()
     models = pulls.random_models(mech, ["tip"], 4, 0.3)
     sim = supple.ReducedSimulation(supple.blend(models), 1e-3)
@@ -250,9 +250,9 @@ def test_an_unstable_equilibrium_is_interpolated():
             np.testing.assert_allclose(each.basis.T @ (found.wrenches - each.wrenches), 0, atol=1e-9)
 
 
-def test_a_load_that_holds_the_arm_more_than_its_springs():
-    """Pulled hard, a nearly stretched arm is held by the load more than by its springs: added to a running simulation
-    it comes in, and the simulation comes to rest where the engine does."""
+def test_a_model_whose_load_is_stiffer_than_its_springs():
+    """A nearly stretched arm under a large force: the load's geometric stiffness exceeds that of the springs. The model
+    is added to a running simulation, which comes to rest where the engine does."""
     b = supple.Builder("two links", gravity=(0, 0, 0))
     elbow, hand = (0.25, 0, 0.433), (0.5, 0, 0)
     b.link("upper", (0, 0, 0), elbow, mass=1.0)
@@ -323,7 +323,7 @@ def test_add_while_running_without_a_jump():
 
 
 def test_adding_the_fifth_model_without_a_jump():
-    """From four models to five the reach of the weights becomes finite, bit by bit."""
+    """With the fifth model the support of the weights becomes local, gradually."""
     models = pulls.random_models(supple.library.helix(8), ["tip"], 5, 0.8, seed=28)
     many = supple.blend(models[:4])
     sim = supple.ReducedSimulation(many, 2e-3)
@@ -346,7 +346,7 @@ def test_simulations_of_one_collection_do_not_disturb_each_other():
 
 @pytest.mark.parametrize("linear", [True, False])
 def test_grow(linear):
-    """Far from rest the links come apart; grown there, they do not, and nothing has jumped on the way."""
+    """Far from the first model joints separate; after `grow` they do not, and poses are continuous meanwhile."""
     mech, tips = pulls.made("helix")
     rest = supple.reduce(mech, tips)
     sim = supple.ReducedSimulation(rest if linear else supple.blend([rest]), 2e-3)
@@ -360,14 +360,14 @@ def test_grow(linear):
     assert isinstance(sim.model, BlendedModel)
     assert sim.model.models == (rest, new)
     assert new.at is not None
-    np.testing.assert_allclose(sim.poses.array, shown, atol=1e-9)  # nothing has moved yet
+    np.testing.assert_allclose(sim.poses.array, shown, atol=1e-9)  # poses have not changed yet
     np.testing.assert_allclose(sim.end_effector_pose("tip"), pose, atol=1e-12)
     last, largest = shown, 0.0
     for _ in range(200):
         sim.step()
         now = sim.poses.array.copy()
         largest, last = max(largest, np.abs(now - last).max()), now
-    assert largest < 0.05 * mech.radius  # of the way that the whole fade makes, a small part
+    assert largest < 0.05 * mech.radius  # a small fraction of the motion during the whole fade
     sim.step(6000)
     assert sim.separation.total < 0.2 * before
     assert before > 0.01
@@ -384,7 +384,7 @@ def test_grow_keeps_loads_handles_targets_and_time():
     time, pose = sim.time, sim.end_effector_pose("tip")
     new = sim.grow(0.1)
     assert sim.time == time
-    assert new.rest_target("hinge3") == 0.2  # the engine settled with the present set-points
+    assert new.rest_target("hinge3") == 0.2  # the engine's equilibrium has the present set-points
     sim.step(100)
     assert np.linalg.norm(sim.end_effector_pose("tip")[:3, 3] - pose[:3, 3]) < 0.1
     saved = sim.save()
@@ -397,7 +397,7 @@ def test_grow_keeps_loads_handles_targets_and_time():
     assert np.isfinite(sim.poses.array).all()
 
 
-def test_growing_twice_in_one_place_is_told():
+def test_growing_twice_at_one_pose_raises():
     sim = supple.ReducedSimulation(helix_models(1)[0], 2e-3)
     with pytest.raises(supple.MechanismError, match=r"made where model 0 already is"):
         sim.grow()

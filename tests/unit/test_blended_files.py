@@ -41,8 +41,8 @@ def test_save_and_load_continue_to_the_same_bits(tmp_path, scheme):
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_models_that_were_used_are_copied(again):
-    """For other processes; what they keep of the core is made anew there."""
+def test_used_models_can_be_copied_and_pickled(again):
+    """Needed for other processes; objects of the core are built again there."""
     models = helix_models(3)
     many = supple.blend(models)
     moving(many)
@@ -69,8 +69,8 @@ def test_restore_continues_to_the_same_bits():
     np.testing.assert_allclose(sim.poses.array, sim.mechanism.poses.array, atol=1e-12)
 
 
-def test_restore_while_a_model_comes_in():
-    """The state holds how far it has come in."""
+def test_restore_while_a_model_fades_in():
+    """The state contains the progress of the fade."""
     models = helix_models(4)
     many = supple.blend(models[:3])
     sim = moving(many)
@@ -84,14 +84,14 @@ def test_restore_while_a_model_comes_in():
     np.testing.assert_array_equal(sim.poses.array, shown)
 
 
-def test_a_state_of_another_model_is_refused():
+def test_a_state_of_another_model_raises():
     each = helix_models(2), [supple.reduce(*pulls.made("y"))]
     sim, other = (supple.ReducedSimulation(supple.blend(models), 1e-3) for models in each)
     with pytest.raises(supple.MechanismError, match="another model"):
         sim.restore(other.save())
 
 
-def test_files_of_something_else(tmp_path):
+def test_files_of_other_content(tmp_path):
     models = helix_models(2)
     models[0].save(tmp_path / "one.npz")
     supple.blend(models).save(tmp_path / "many.npz")

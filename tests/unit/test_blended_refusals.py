@@ -1,4 +1,4 @@
-"""What bad input to blended models and their simulation is told."""
+"""Errors of blended models and their simulation for bad input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import supple
 from pulls import helix_models
 
 
-def test_nothing_and_other_things():
+def test_bad_arguments_of_blend():
     with pytest.raises(supple.MechanismError, match="nothing to blend: give at least one model"):
         supple.blend([])
     model = helix_models(1)[0]
@@ -55,7 +55,7 @@ def test_other_units_are_suspected():
         b.site("tip", "link", (0.4 * unit, 0, 0))
         return supple.reduce(b.build(), ["tip"])
 
-    with pytest.raises(supple.MechanismError, match=r"it is 1000 times as large: are its units others\?"):
+    with pytest.raises(supple.MechanismError, match=r"it is 1000 times as large: are its units different\?"):
         supple.blend([strut(1.0), strut(1000.0)])
 
 
@@ -91,7 +91,7 @@ def test_floating_mechanisms():
         supple.blend([supple.reduce(b.build(), ["arm"])])
 
 
-def test_poses_to_look_at():
+def test_poses_of_wrong_shape_or_size():
     many = supple.blend(helix_models(2))
     for wrong in (np.eye(4), np.full((1, 4, 4), np.nan), np.zeros((2, 4, 4)), "here"):
         with pytest.raises(supple.MechanismError, match="poses of the end effectors"):
@@ -101,13 +101,13 @@ def test_poses_to_look_at():
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((1, 4, 4)), np.diag([2.0, 2, 2, 1])[None], np.diag([1.0, 1, -1, 1])[None]])
-def test_poses_that_are_none(wrong):
+def test_poses_that_are_not_rigid(wrong):
     with pytest.raises(supple.MechanismError, match="poses of the end effectors"):
         supple.blend(helix_models(2)).at(wrong)
 
 
-def test_poses_and_set_points_beyond_all_measure():
-    """No neighbour was left to weigh, and the program ended."""
+def test_huge_poses_and_set_points():
+    """All weights vanished there once, and the process crashed."""
     many = supple.blend(helix_models(2))
     far = many.models[0].end_effector_poses.copy()
     far[0, 0, 3] = 1e200
@@ -119,12 +119,12 @@ def test_poses_and_set_points_beyond_all_measure():
     sim.step()
 
 
-def test_joints_are_not_followed():
+def test_reconstruction_by_joints_raises():
     with pytest.raises(supple.MechanismError, match=r'reconstruction="twist"'):
         supple.ReducedSimulation(supple.blend(helix_models(2)), 1e-3, reconstruction="joints")
 
 
-def test_names_of_the_simulation():
+def test_bad_names_and_wrenches_of_the_simulation():
     sim = supple.ReducedSimulation(supple.blend(helix_models(2)), 1e-3)
     with pytest.raises(supple.MechanismError, match="not an end effector of this model"):
         sim.apply("link_2", np.zeros(6))
@@ -137,8 +137,9 @@ def test_names_of_the_simulation():
 
 
 @pytest.mark.parametrize("size", [1e5, 1e10, 1e200])
-def test_a_load_beyond_all_measure_is_an_error(size):
-    """Or stands; but what is not finite is never shown. (1e5 N stretch a linear model to 40 m.)"""
+def test_a_huge_load_raises(size):
+    """Or the state stays finite; poses that are not finite are never returned. (1e5 N stretch a linear model to 40
+    m.)"""
     sim = supple.ReducedSimulation(supple.blend(helix_models(3)), 2e-3)
     sim.apply("tip", [size, 0, size, 0, 0, size])
     with warnings.catch_warnings(), contextlib.suppress(supple.ConvergenceError):
@@ -147,7 +148,7 @@ def test_a_load_beyond_all_measure_is_an_error(size):
     assert np.isfinite(sim.end_effector_pose("tip")).all()
 
 
-def test_pulled_beyond_the_range_is_warned_about():
+def test_displacement_beyond_the_range_gives_a_warning():
     mech, tips = pulls.made("helix")
     sim = supple.ReducedSimulation(supple.blend(pulls.random_models(mech, tips, 2, 0.1)), 0.01)
     sim.apply("tip", [0, 400.0, 0, 0, 0, 0])

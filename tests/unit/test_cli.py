@@ -173,7 +173,7 @@ def start(folder, *args, before=""):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
-def test_as_a_user_starts_it(tmp_path):
+def test_started_as_a_program(tmp_path):
     done = start(tmp_path, "info", "y", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["name"] == "y"

@@ -34,7 +34,7 @@ def test_explore_saves_a_blended_model(run, tmp_path):
     assert found["error_after"] <= 0.1
 
 
-def test_explore_says_what_it_missed(run):
+def test_explore_reports_a_missed_bound(run):
     result = run("explore", "robot_arm", "--max-error", "1e-6", "--reach", "0.5", "--budget", "2")
     assert result.exit_code == 1
     assert "raise --budget or --max-error" in result.stderr
@@ -48,7 +48,7 @@ def patient(monkeypatch):
 
 
 @pytest.mark.usefixtures("patient")
-def test_compare_puts_every_method_beside_the_engine(run, tmp_path):
+def test_compare_runs_every_method_and_the_engine(run, tmp_path):
     result = run("compare", "loop", "-e", "tip", "--force", "tip", "200", "0", "20", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)

@@ -143,7 +143,7 @@ def test_groups_are_joined_up_to_a_double_dash():
     assert grouped_options.join_groups(["--target"]) == ["--target"]
 
 
-def test_the_bar_appears_only_when_it_takes_long():
+def test_the_progress_bar_appears_in_long_computations_only():
     def shown(delay, late):
         text = io.StringIO()
         with Bar("working", delay, Console(file=text, force_terminal=True)) as bar:

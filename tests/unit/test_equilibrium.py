@@ -72,7 +72,7 @@ def test_bad_targets(targets, text):
         supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
 
 
-def test_targets_that_are_no_mapping():
+def test_targets_that_are_not_a_dict():
     with pytest.raises(supple.MechanismError, match="targets are given as"):
         supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
     with pytest.raises(supple.MechanismError, match="targets are given as"):
@@ -105,7 +105,7 @@ def test_target_of_a_joint_with_several_axes():
     np.testing.assert_allclose(eq.coordinates["socket"], [0, 0.3, 0], atol=1e-10)
 
 
-def test_what_is_found_cannot_be_changed():
+def test_results_are_read_only():
     mech = pendulum(stiffness=10.0)
     eq = supple.equilibrium(mech)
     model, found = supple.reduce(mech, ["end"]), supple.modes(mech)
@@ -127,7 +127,7 @@ def test_start_and_at_of_another_mechanism():
     assert supple.equilibrium(pendulum(stiffness=1.0), start=eq).q == pytest.approx(eq.q, abs=1e-12)
 
 
-def test_pieces_that_nothing_connects():
+def test_bodies_that_are_not_connected_to_the_world():
     b = supple.Builder("pieces")
     for i in range(3):
         b.body(f"body{i}", mass=1.0, inertia=(1, 1, 1))
@@ -140,7 +140,7 @@ def test_pieces_that_nothing_connects():
 # what nothing holds
 
 
-def test_what_nothing_holds_is_named():
+def test_coordinates_that_nothing_holds_are_named():
     with pytest.raises(supple.MechanismError, match="nothing holds 'hinge' of 'pendulum'"):
         supple.equilibrium(pendulum(gravity=STILL))
     with pytest.raises(supple.MechanismError, match="nothing holds 'hinge' of 'pendulum'"):
@@ -156,7 +156,7 @@ def test_a_floating_body_is_named(gravity):
         supple.equilibrium(b.build())
 
 
-def test_only_what_is_loose_is_named():
+def test_only_coordinates_that_nothing_holds_are_named():
     mech = chain([5.0, 0.0, 5.0])
     with pytest.raises(supple.MechanismError, match="nothing holds 'hinge1' of"):
         supple.equilibrium(mech)
@@ -182,7 +182,7 @@ def test_an_upright_pendulum_balances_but_is_not_stable():
 # no equilibrium, and buckling
 
 
-def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
+def test_a_softening_spring_has_no_equilibrium_beyond_its_largest_torque():
     b = supple.Builder("weak", gravity=STILL)
     b.body("wheel", mass=1.0, inertia=(1, 1, 1))
     weak = Curve(np.array([-1.0, 0, 1, 2]), np.array([-1.0, 0, 1, 0.5]))
@@ -199,7 +199,7 @@ def test_a_spring_that_gives_way_has_no_equilibrium_beyond_its_strength():
     assert state.stable
 
 
-def test_the_state_of_a_failed_load_is_a_place_to_go_on_from():
+def test_the_state_of_a_convergence_error_can_be_a_start():
     b = supple.Builder("weak", gravity=(0, 0, 9.81))
     b.body("bob", mass=1.0)
     weak = Curve(np.array([-1.0, 0, 1, 2]), np.array([-1.0, 0, 1, 0.5]))
@@ -251,7 +251,7 @@ def test_a_snap_through_is_reported_with_its_share_of_the_load():
     assert supple.equilibrium(mech, {"wheel": [0, 0, 0, 0, 0, 0.9]}).snaps == ()
 
 
-def test_a_path_that_ends_where_a_limit_is_left_says_so():
+def test_the_error_gives_a_limit_that_is_left_as_the_reason():
     """A spring that pushes ever harder away from its stop, once it is off."""
     mech = wheel(Curve([-1.0, 2.0], [3.2, -5.8]), limits=(0.0, np.inf))
     text = r"beyond 20\.0% of the load: 'axle' meets or leaves its limit"
@@ -261,7 +261,7 @@ def test_a_path_that_ends_where_a_limit_is_left_says_so():
     assert caught.value.state.stable
 
 
-def test_a_path_that_ends_at_a_dead_point_says_so():
+def test_the_error_gives_a_singular_pose_as_the_reason():
     """The rocker of a four-bar, driven further than the crank and the coupler reach."""
     mech = four_bar(stiffness=1.0)
     mech = replace(mech, gravity=np.zeros(3), motors=(Motor("drive", "c", 0.0),))
@@ -303,7 +303,7 @@ def test_progress_is_reported():
 # limits
 
 
-def test_a_stop_carries_what_leans_on_it():
+def test_a_touched_limit_carries_the_load():
     mech = pendulum(gravity=STILL, stiffness=10.0, limits=(-0.3, 0.5))
     eq = None
     for torque, q, held in ((20, 0.5, -15.0), (-1, -0.1, 0.0), (-20, -0.3, 17.0), (4, 0.4, 0.0), (5.1, 0.5, -0.1)):
@@ -321,7 +321,7 @@ def test_a_stop_carries_what_leans_on_it():
         ((-0.5, 1), 9.81),
     ],
 )
-def test_a_passive_hinge_comes_to_rest_on_its_stop(limits, gravity):
+def test_a_passive_hinge_comes_to_rest_on_its_limit(limits, gravity):
     eq = supple.equilibrium(pendulum(gravity=(0, 0, gravity), limits=limits))
     assert eq.q == pytest.approx([-0.5 * np.sign(gravity)], abs=1e-10)
     assert eq.motor_torques["hinge"] == pytest.approx(gravity / 2 * np.cos(0.5), abs=1e-8)
@@ -341,7 +341,7 @@ def test_a_limit_that_is_not_touched_holds_nothing():
 
 
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
-def test_a_falling_pendulum_stays_on_its_stop(method):
+def test_a_falling_pendulum_stays_on_its_limit(method):
     sim = supple.Simulation(pendulum(limits=(-1, 0.5)), 1e-3, method)
     highest, energy = [], [sim.energy.total]
     for _ in range(600):
@@ -410,7 +410,7 @@ def test_a_motor_named_like_the_joint_with_limits_that_it_drives():
         supple.equilibrium(mech, targets={"elbow": 0.6})
 
 
-def test_a_motor_named_like_another_joint_that_leans_on_its_stop():
+def test_a_motor_named_like_another_joint_on_its_limit():
     b = supple.Builder("names")
     b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
     b.link("lower", (1, 0, 0), (2, 0, 0), mass=1.0)
@@ -543,7 +543,7 @@ def test_a_flat_arch_carries_its_load(height):
     assert thrust == pytest.approx(np.hypot(1 / height, 1) / 2, rel=1e-6)
 
 
-def test_two_rows_that_ask_for_the_same_thing():
+def test_two_redundant_constraint_rows():
     mech = square(driven=True, **{"driven twice": True})
     eq = supple.equilibrium(mech, targets={"drive": 0.3, "other drive": 0.3})
     assert flat(eq.coordinates) == pytest.approx([0.3, -0.3, 0.3, -0.3], abs=1e-9)
@@ -567,7 +567,7 @@ def test_modes_are_of_unit_mass_and_count():
     np.testing.assert_allclose(every.twists[3, tip], supple.jacobian(mech, "left_tip") @ every.shapes[3], atol=1e-9)
 
 
-def test_modes_of_what_cannot_move():
+def test_modes_of_a_rigid_mechanism():
     b = supple.Builder("post")
     b.link("rod", (0, 0, 0), (1, 0, 0), mass=1)
     b.fixed("weld", "world", "rod")
@@ -591,12 +591,12 @@ def test_unstable_modes_are_negative():
 # redundant loops
 
 
-def test_redundant_loops_carry_nothing_without_a_load():
+def test_reactions_of_redundant_loops_vanish_without_a_load():
     for reaction in supple.equilibrium(supple.library.ladder(6)).reactions.values():
         assert np.abs(reaction).max() < 1e-10
 
 
-def test_symmetric_rails_carry_alike():
+def test_symmetric_rails_carry_equal_loads():
     eq = supple.equilibrium(supple.library.ladder(6), {"tip": [0, 40, -20, 0, 0, 0]})
     left, right = eq.reactions["left_hinge_1"], eq.reactions["right_hinge_1"]
     assert left[[1, 2, 3]] == pytest.approx(right[[1, 2, 3]], abs=1e-9)
@@ -615,7 +615,7 @@ def test_symmetric_rails_carry_alike():
         lambda m: supple.reduce(m, ["tip"]),
     ],
 )
-def test_a_file_name_is_no_mechanism(call):
+def test_a_file_name_instead_of_a_mechanism_raises(call):
     with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'; .*supple.load"):
         call("arm.urdf")
 

@@ -1,5 +1,5 @@
-"""Exploring: models that place themselves. The same answer for a seed whoever does the work, to be broken off and gone
-on with, and honest about what it has reached."""
+"""Exploring: results do not depend on the executor, can be continued from a checkpoint, and report the error
+reached."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def error_at(many: BlendedModel, motion: BlendedMotion, eq: supple.engine.Equili
 
 
 def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=pulls.soft_wrenches, seed: int = 99):
-    """Equilibria under random wrenches within reach, by the engine; nothing that the search drew is in them."""
+    """The engine's equilibria under random wrenches within reach; the search did not draw these."""
     rng, result = np.random.default_rng(seed), []
     while len(result) < count:
         wrenches = drawn(rest, rng, reach * rng.uniform(0.05, 1.2))
@@ -69,11 +69,11 @@ def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=
     return result
 
 
-# what it finds
+# the collection
 
 
-def test_limits_are_left_to_the_world(threads):
-    """A finger that stands at its limit is explored to both sides; its models are still of the mechanism given."""
+def test_joint_limits_are_ignored(threads):
+    """A finger at its limit is explored in both directions; its models belong to the given mechanism."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     for i in range(3):
         b.link(f"link{i}", (0.3 * i, 0, 0), (0.3 * i + 0.3, 0, 0), mass=0.1)
@@ -89,7 +89,7 @@ def test_limits_are_left_to_the_world(threads):
     assert angles.max() > 0.1
 
 
-def test_the_result(found):
+def test_the_collection_and_its_errors(found):
     report = found.exploration
     assert isinstance(found, BlendedModel)
     assert report.met
@@ -109,9 +109,9 @@ def test_the_result(found):
         assert pulls.relative(found.models[0], model.end_effector_poses) <= 0.5
 
 
-def test_it_holds_for_wrenches_of_others(found):
-    """Drawn here, not by the search: in the directions that matter, and evenly in all (measured: 99 and 87 %; stiff
-    directions, where little load is left out of reach, are where few models are)."""
+def test_the_bound_holds_for_other_random_wrenches(found):
+    """Wrenches that the search did not draw: of the same distribution, and with uniform directions (measured: 99 and 87
+    %; there are few models in stiff directions)."""
     motion, alone = BlendedMotion(found, 1.0, 1), BlendedMotion(supple.blend(found.models[:1]), 1.0, 1)
     for drawn, share in ((pulls.soft_wrenches, 0.9), (pulls.random_wrenches, 0.8)):
         points = fresh_equilibria(found.models[0], 0.5, 60, drawn)
@@ -121,14 +121,15 @@ def test_it_holds_for_wrenches_of_others(found):
         assert np.mean(errors <= 0.02) > np.mean(single <= 0.02)
 
 
-def test_fresh_points_are_anywhere_within_reach(found):
-    """Not in the shells only where the search has looked (and between which the arm has 57 to 64 % within 2 %)."""
+def test_test_points_are_anywhere_within_reach(found):
+    """Not only at the displacements that the search has used (between them, 57 to 64 % of the arm's points are within 2
+    %)."""
     shares = np.histogram(found.exploration.displacements / 0.5, np.linspace(0, 1, 6))[0] / len(found.exploration.after)
     assert (shares > 0.05).all()
 
 
-def test_fresh_points_are_no_samples(found):
-    """Where a model was made the error vanishes; at none of the points that the report is about does it."""
+def test_test_points_are_not_samples(found):
+    """The error vanishes at samples; it does not vanish at any test point."""
     motion = BlendedMotion(found, 1.0, 1)
     assert max(error_at(found, motion, model.at) for model in found.models[1:]) < 1e-5
     assert found.exploration.after.min() > 1e-5
@@ -142,7 +143,7 @@ def test_a_loose_bound_needs_one_model(threads):
 
 
 def test_several_end_effectors_and_gravity(threads):
-    """The Y hanging in gravity; rest is its equilibrium."""
+    """The Y in gravity; the first model is at its equilibrium."""
     mech = supple.library.y(gravity=(0, 0, -9.81))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)
@@ -153,8 +154,8 @@ def test_several_end_effectors_and_gravity(threads):
     assert len(many.models) <= 6
 
 
-def test_simulated(found):
-    """A found collection runs like any other."""
+def test_the_collection_is_simulated(found):
+    """The collection is simulated like any other blended model."""
     sim = supple.ReducedSimulation(found, 5e-3)
     eq = fresh_equilibria(found.models[0], 0.5, 1)[0]
     sim.apply("tip", eq.loads[0].wrench)
@@ -164,17 +165,17 @@ def test_simulated(found):
     assert sim.separation.total < 0.02
 
 
-# the same whoever works
+# executors
 
 
-def test_the_same_again_and_another_with_another_seed(found, threads):
+def test_the_result_depends_on_the_seed_only(found, threads):
     same(supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=threads), found)
     other = supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=threads, seed=1)
     assert not np.array_equal(other.exploration.displacements, found.exploration.displacements)
 
 
 class Here(Executor):
-    """Does the work at once, in the calling thread."""
+    """An executor that works immediately, in the calling thread."""
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
@@ -204,14 +205,14 @@ def test_a_cluster(found):
         same(supple.explore(supple.library.helix(6), ["tip"], **TASK, executor=client.get_executor()), found)
 
 
-# broken off and gone on with
+# checkpoints
 
 
 class Enough(Exception):
     pass
 
 
-def test_a_checkpoint_is_gone_on_from(found, threads, tmp_path):
+def test_a_checkpoint_is_continued(found, threads, tmp_path):
     path = tmp_path / "found.npz"
 
     def stop(fraction: float) -> None:
@@ -232,7 +233,7 @@ def test_a_checkpoint_is_gone_on_from(found, threads, tmp_path):
     assert again.exploration.met
 
 
-def test_a_checkpoint_of_something_else(found, threads, tmp_path):
+def test_a_checkpoint_of_another_mechanism_raises(found, threads, tmp_path):
     found.save(tmp_path / "found.npz")
     with pytest.raises(supple.MechanismError, match=r"found.npz holds models of another mechanism"):
         supple.explore(supple.library.helix(7), ["tip"], **TASK, executor=threads, checkpoint=tmp_path / "found.npz")
@@ -248,10 +249,10 @@ def test_progress_rises_to_one(threads):
     assert all(0 <= fraction <= 1 for fraction in seen)
 
 
-# what cannot be reached
+# bounds that are missed
 
 
-def test_a_budget_that_is_too_small_is_told(threads):
+def test_a_budget_that_is_too_small_gives_a_warning(threads):
     with pytest.warns(supple.RangeWarning) as caught:
         many = supple.explore(supple.library.helix(6), ["tip"], 0.01, 0.8, executor=threads, budget=3)
     report = many.exploration
@@ -262,7 +263,7 @@ def test_a_budget_that_is_too_small_is_told(threads):
     assert text.startswith(f"3 models of 'helix' bring {report.within:.0%} of the points within 0.01")
     assert f"95th percentile is {np.percentile(report.after, 95):.3g}" in text
     assert "raise the budget or max_error, or lower reach" in text
-    motion = BlendedMotion(many, 1.0, 1)  # honest: points of others say the same
+    motion = BlendedMotion(many, 1.0, 1)  # other points confirm it
     points = fresh_equilibria(many.models[0], 0.8, 60)
     assert np.mean([error_at(many, motion, eq) <= 0.01 for eq in points]) < 0.95
 
@@ -318,7 +319,7 @@ def test_bad_mechanisms_and_names(threads):
         supple.explore(rigid.build(), ["link"], **options)
 
 
-# the promise of the issue
+# the bound on all library mechanisms
 
 
 def shadow(robots) -> supple.Mechanism:
@@ -340,7 +341,7 @@ PROMISED = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROMISED)
 def test_within_two_per_cent(name, robots, tmp_path, capsys):
-    """Of 200 fresh wrenches in directions that matter, 95 % are within the bound; with the numbers that it took."""
+    """Of 200 new wrenches of the same distribution, 95 % are within the bound."""
     mech, tips = PROMISED[name](robots)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)

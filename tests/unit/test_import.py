@@ -44,7 +44,7 @@ def tetrahedron(tmp_path: Path) -> Path:
 # what is carried over
 
 
-def test_names_are_kept_or_made(tmp_path: Path) -> None:
+def test_names_are_kept_or_generated(tmp_path: Path) -> None:
     inner = """<body><joint/><joint type="slide" name="s"/><geom size=".1"/>
         <body name="arm"><geom size=".1"/><site name="arm"/><site/></body></body>"""
     mech = load_quietly(write(tmp_path, world(inner)))
@@ -319,7 +319,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_unsupported_files_raise(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "model.xml"
     path.write_text(text)
     with pytest.raises(supple.MechanismError, match=message):
@@ -406,7 +406,7 @@ def test_child_that_fails(
     assert broken._process is None
 
 
-def test_missing_mujoco_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mujoco_raises_with_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = worker("say(b'{\"missing\": true}')", tmp_path, monkeypatch)
     with pytest.raises(ImportError, match=r"pip install 'supple\[all\]'"):
         without.compile({}, 600.0)

@@ -244,7 +244,7 @@ def test_faults_name_the_place(fault):
         ('"mass": 1', '"mass": "\\', r"line 1, column \d+: "),
     ],
 )
-def test_hostile_text(old, new, message):
+def test_malicious_text(old, new, message):
     text = stdlib_json.dumps(small() | {"bodies": [{**b, "mass": 1} for b in small()["bodies"]]})
     with pytest.raises(supple.MechanismError, match=r"^arm.json: " + message):
         json.loads(text.replace(old, new, 1), "arm.json")
@@ -258,7 +258,7 @@ def test_not_a_mechanism(text):
         json.loads(text, "arm.json")
 
 
-def test_every_cut_is_an_error():
+def test_every_truncated_file_is_an_error():
     text = json.dumps(everything())
     for end in range(0, len(text) - 2, max(1, len(text) // 300)):
         with pytest.raises(supple.MechanismError):
@@ -266,7 +266,7 @@ def test_every_cut_is_an_error():
 
 
 def test_mutated_files_give_errors_only():
-    """Whatever is changed: an error of ours, or a mechanism."""
+    """A changed file gives a `MechanismError` or a mechanism."""
     rng = np.random.default_rng(0)
     text = json.dumps(replace(everything(), meshes=(), shapes=(), bodies=_bare(everything())))
     pieces = [

@@ -42,7 +42,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_assembly_tree_is_shallow_with_at_most_two_handles(shape):
+def test_the_assembly_tree_is_shallow_with_at_most_two_boundary_bodies(shape):
     n = 4000
     parent = SHAPES[shape](n)
     parent[0] = -1
@@ -56,7 +56,7 @@ def test_the_assembly_tree_is_shallow_with_at_most_two_handles(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_of_tree_moves_as_its_mass_matrix_says(shape):
+def test_accelerations_of_every_shape_of_tree_agree_with_the_mass_matrix(shape):
     parent = SHAPES[shape](23)
     parent[0] = -1
     rng = np.random.default_rng(1)
@@ -106,7 +106,7 @@ def test_the_same_input_gives_the_same_bits():
 # using it
 
 
-def test_a_step_tells_what_it_did():
+def test_a_step_returns_its_statistics():
     chain = AdaptiveLinkage(supple.library.bicycle_chain(), error=2**-5)
     chain.apply("tip", [0, 0, 0.1, 0, 0, 0])
     before = chain.coordinates
@@ -153,7 +153,7 @@ def test_wrenches_act_as_described():
             np.testing.assert_allclose(chain.accelerations, base.accelerations, rtol=1e-12, atol=1e-12)
 
 
-def test_gravity_joint_forces_and_targets_change_what_follows():
+def test_gravity_joint_forces_and_targets_act_from_the_next_step():
     mech = supple.library.helix(8)
     chain = AdaptiveLinkage(mech, error=1e-3)
     assert chain.step(1e-4).computed == 0  # nothing acts
@@ -255,7 +255,7 @@ def test_bad_options(options, text):
         AdaptiveLinkage(supple.library.y(), **options)
 
 
-def test_what_it_cannot_represent_is_refused():
+def test_unsupported_parts_raise():
     with pytest.raises(supple.MechanismError, match=r"loops, closed by 'd'.*penalty"):
         AdaptiveLinkage(mechanisms.four_bar())
     with pytest.raises(supple.MechanismError, match="Mechanism is needed"):
@@ -297,7 +297,7 @@ def test_a_force_on_a_missing_body(body):
         chain.apply("world", np.zeros(6))
 
 
-def test_other_bad_arguments_leave_the_state_alone():
+def test_bad_arguments_leave_the_state_unchanged():
     chain = AdaptiveLinkage(supple.library.helix(5), error=1e-3)
     chain.apply("tip", [0, 1.0, 0, 0, 0, 0])
     chain.step(1e-4)
@@ -334,7 +334,7 @@ def test_other_bad_arguments_leave_the_state_alone():
         AdaptiveLinkage(supple.library.bicycle_chain()).set_target("pin_1", 0.1)
 
 
-def test_what_overflows_raises_and_moves_nothing():
+def test_overflow_raises_and_leaves_the_state_unchanged():
     chain = AdaptiveLinkage(supple.library.helix(5), error=1e-3)
     chain.apply("tip", [0, 1e300, 0, 0, 0, 0])
     before = chain.coordinates
@@ -382,7 +382,7 @@ def test_bad_arrays(changes, text):
         tree_of(np.zeros(0))
 
 
-def test_arrays_without_mass_are_refused():
+def test_arrays_without_mass_raise():
     with pytest.raises(supple.MechanismError, match="'body_1' of 'tree'"):
         AdaptiveLinkage(tree_of(np.array([-1, 0, 1]), mass=np.array([1.0, 0, 1])))
 

@@ -53,7 +53,7 @@ def test_hinged_ring():
     assert len(ring("zzzz").topology.loops) == 1
 
 
-def test_rigid_couplings_take_mobility():
+def test_rigid_couplings_reduce_mobility():
     mech = supple.library.robot_arm(links=4)
     a, b, c, _ = mech.coordinates
     coupling = Coupling("gear", (a, b, c), (1.0, -2.0, 1.0), rigid=True)

@@ -75,14 +75,14 @@ def changed(recording, **fields):
         ({"times": np.zeros(0), "positions": np.zeros((0, 50, 3)), "quats_wxyz": np.zeros((0, 50, 4))}, "frames"),
     ],
 )
-def test_what_is_no_recording_is_refused(fields, text):
+def test_files_that_are_no_recordings_raise(fields, text):
     recording, _ = recorded(supple.library.helix())
     with pytest.raises(supple.MechanismError, match=text):
         changed(recording, **fields)
     assert MAX_FRAMES > 1000
 
 
-def test_broken_files_are_refused(tmp_path):
+def test_broken_files_raise(tmp_path):
     recording, _ = recorded(supple.library.y(), end_effectors=("left_tip",))
     path = tmp_path / "run.npz"
     recording.save(path)
@@ -142,7 +142,7 @@ def zoo():
 
 
 @pytest.mark.parametrize("make", [supple.library.helix, supple.library.ladder, zoo], ids=["helix", "ladder", "zoo"])
-def test_gltf_opens_elsewhere_with_the_right_poses_at_three_times(make, tmp_path):
+def test_gltf_read_by_trimesh_has_the_recorded_poses(make, tmp_path):
     """trimesh reads geometry and nodes; the animation, put onto its nodes, must give the recorded poses."""
     trimesh = pytest.importorskip("trimesh")
     mech = make()
@@ -172,7 +172,7 @@ def test_gltf_opens_elsewhere_with_the_right_poses_at_three_times(make, tmp_path
             np.testing.assert_allclose(scene.graph.get(body.name)[0], upright @ pose, atol=3e-6)
 
 
-def test_gltf_is_as_large_as_the_mechanism(tmp_path):
+def test_gltf_has_the_size_of_the_mechanism(tmp_path):
     trimesh = pytest.importorskip("trimesh")
     recording, _ = recorded(zoo())
     (tmp_path / "run.glb").write_bytes(glb(recording))

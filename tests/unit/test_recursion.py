@@ -122,7 +122,7 @@ def test_motors_hold_their_axes():
     assert largest_difference(recursion(mech, ["body5", "body3"]), dense(mech, ["body5", "body3"])) < EXACT
 
 
-def test_a_site_is_its_body_seen_from_another_frame():
+def test_maps_of_a_site_are_those_of_its_body_in_another_frame():
     mech = mechanisms.random_mechanism(np.random.default_rng(3), 4, sites=6)
     site = next(s for s in mech.sites if s.body != "world")
     to_site = spatial.adjoint(spatial.inverse(site.pose))
@@ -205,7 +205,7 @@ def test_the_recursion_is_exact_wherever_it_says_so(block):
     assert all("inside the loop" in text for text in refused)
 
 
-def test_a_loop_joint_described_inwards_is_turned_round():
+def test_the_direction_of_a_loop_joint_described_inwards_is_reversed():
     """`wrist1` leads from the hand back into a branch: taken as described, the hand would lie inside the loop."""
     mech, tips = LOOPS["trunk"]
     assert mech.joint("wrist1").parent == "hand"
@@ -298,7 +298,7 @@ def central_difference(mech, tip):
 
 @pytest.mark.parametrize("rungs", range(2, 7))
 @pytest.mark.parametrize("ladder", [shear_ladder, uneven_ladder])
-def test_ladders_differ_and_statics_sides_with_the_dense_answer(ladder, rungs):
+def test_ladders_differ_and_central_differences_agree_with_the_dense_solution(ladder, rungs):
     mech = ladder(rungs)
     maps, truth = recursion(mech, ["tip"]), dense(mech, ["tip"])
     assert ignored_merges(mech, ["tip"]) == tuple(f"rung_{k}" for k in range(1, rungs))

@@ -73,7 +73,7 @@ def test_wrenches_in_world_and_body_axes():
 
 
 def test_a_handle_balances_the_springs():
-    """At rest k (point - p) at the held point is what the model's stiffness takes."""
+    """At rest the handle's force k (point - p) balances the force of the model's stiffness."""
     model = supple.reduce(supple.library.helix(20), ["tip"])
     sim = supple.ReducedSimulation(model, 0.02)
     held, point = np.array([0.02, 0.01, 0.1]), model.rest_poses["tip"][:3, 3] + [0.1, 0.05, 0.2]
@@ -162,7 +162,7 @@ def test_set_points_of_curves_and_rotation_vectors():
         np.testing.assert_allclose(found, truth, atol=1e-6 * max(1, np.abs(truth).max()))
 
 
-def test_loads_of_the_equilibrium_act_on():
+def test_loads_of_the_equilibrium_keep_acting():
     """A model made at an equilibrium rests there; its loads stay fixed in the world, or in the body, as they were."""
     mech = arm()
     for frame in ("world", "body"):
@@ -224,7 +224,7 @@ def test_coordinates_follow_the_linear_map():
 
 
 @pytest.mark.parametrize("reconstruction", ["twist", "joints"])
-def test_save_restore_and_reset_to_the_bit(reconstruction):
+def test_save_restore_and_reset_are_exact(reconstruction):
     mech = with_motor()
     sim = supple.ReducedSimulation(supple.reduce(mech, ["link3", "link0"]), 2e-3, reconstruction=reconstruction)
     first = sim.poses.array
@@ -259,7 +259,7 @@ def test_save_restore_and_reset_to_the_bit(reconstruction):
         sim.restore(other.save())
 
 
-def test_what_is_returned_cannot_be_changed_from_outside():
+def test_returned_arrays_are_copies_or_read_only():
     model = supple.reduce(arm(), ["tip"])
     sim = supple.ReducedSimulation(model, 2e-3)
     wrench = np.array([0, 1.0, 0, 0, 0, 0])
@@ -293,7 +293,7 @@ def test_one_warning_beyond_the_range():
         sim.poses["tip"]
 
 
-def test_a_load_that_is_too_large_is_told():
+def test_a_load_that_is_too_large_raises():
     sim = supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 0.1)
     sim.apply("tip", [0, 1e300, 1e300, 0, 0, 0])
     with pytest.raises(supple.ConvergenceError, match="finite"):
@@ -364,8 +364,8 @@ def test_redundant_loop_with_passive_joints():
 
 
 def test_the_published_recursion_misses_the_ladders_inner_loops():
-    """A rung below the tip as a second end effector lies inside the loops above it. Statics side with the projection;
-    the published recursion, which lets the rung move as if those were open, is 40 % off."""
+    """A rung below the tip as a second end effector lies inside the loops above it. Statics agree with the projection.
+    The published recursion treats these loops as open and has an error of 40 %."""
     mech = supple.library.ladder(4)
     tips = ["tip", "rung_2"]
     model, published = (supple.reduce(mech, tips, method=method) for method in ("projection", "recursion"))

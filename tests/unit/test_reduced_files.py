@@ -29,7 +29,7 @@ def rewritten(path, **changes):
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
 
 
-def test_a_file_brings_back_the_same_model(saved):
+def test_a_model_round_trips(saved):
     model, path = saved
     again = supple.ReducedModel.load(path)
     sims = []
@@ -48,7 +48,7 @@ def test_a_file_brings_back_the_same_model(saved):
         assert not any(b"pickle" in archive.read(name) for name in archive.namelist())
 
 
-def test_a_floating_model_with_modes_survives_its_file(tmp_path):
+def test_a_floating_model_with_modes_round_trips(tmp_path):
     model = supple.reduce(satellite(), ["boom3"], modes=0)
     model.save(tmp_path / "m.npz")
     again = supple.ReducedModel.load(str(tmp_path / "m.npz"))
@@ -86,7 +86,7 @@ def test_missing_and_foreign_files(tmp_path):
     refused(tmp_path / "array.npy")
 
 
-def test_pickled_arrays_are_refused(saved, tmp_path):
+def test_pickled_arrays_raise(saved, tmp_path):
     _, path = saved
     rewritten(path, mass=np.array([{"a": 1}], dtype=object))
     refused(path)
@@ -115,7 +115,7 @@ def test_truncated_and_flipped_files(saved):
     assert all(str(path) in text for text in refusals)
 
 
-def test_files_of_the_future(saved):
+def test_files_of_a_newer_version(saved):
     _, path = saved
     with np.load(path) as archive:
         header = json.loads(archive["header"].tobytes())

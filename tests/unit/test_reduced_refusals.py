@@ -24,7 +24,7 @@ from small_mechanisms import arm, satellite
         ([3], "3"),
     ],
 )
-def test_end_effectors_that_are_none(tips, words):
+def test_bad_end_effectors(tips, words):
     with pytest.raises(supple.MechanismError, match=words):
         supple.reduce(arm(), tips)
 
@@ -72,7 +72,7 @@ def test_parts_that_nothing_holds_are_named():
     assert supple.reduce(loose.with_springs(stiffness=3.0), ["tip"]).rank == 3
 
 
-def test_what_floats_only_in_part():
+def test_a_mechanism_of_which_a_part_floats():
     """A hand and its object in one file: with the object as the base the hand would fall along."""
     b = supple.Builder("scene")
     b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
@@ -86,7 +86,7 @@ def test_what_floats_only_in_part():
     assert (model.free_base, model.rank) == (None, 1)
 
 
-def test_what_floats_on_a_link_of_its_own():
+def test_a_floating_joint_on_a_link_instead_of_the_world():
     b = supple.Builder("drone")
     b.body("origin", np.eye(4))
     b.body("hull", np.eye(4), mass=1.0, inertia=(1, 1, 1))
@@ -96,7 +96,7 @@ def test_what_floats_on_a_link_of_its_own():
         supple.reduce(b.build(), ["hull"])
 
 
-def test_equilibria_that_are_none():
+def test_bad_equilibria():
     mech = arm()
     eq = supple.equilibrium(mech)
     for wrong in (3, "rest", mech, eq.poses):
@@ -126,18 +126,18 @@ def test_equilibria_that_are_none():
         ({"tolerance": 2.0}, "tolerance"),
     ],
 )
-def test_options_that_make_no_sense(options, words):
+def test_bad_options_of_reduce(options, words):
     with pytest.raises(supple.MechanismError, match=words):
         supple.reduce(arm(), ["tip"], **options)
 
 
-def test_the_published_mass_takes_no_modes():
+def test_modes_with_the_published_mass_raise():
     with pytest.raises(supple.MechanismError, match="consistent"):
         supple.reduce(supple.library.helix(9), ["tip"], mass="accelerability", modes=1)
 
 
 @pytest.mark.parametrize("dt", [0.0, -1e-3, np.nan, np.inf])
-def test_steps_that_are_none(dt):
+def test_bad_time_steps(dt):
     with pytest.raises(supple.MechanismError, match="dt"):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), dt)
 
@@ -146,7 +146,7 @@ def test_steps_that_are_none(dt):
     "options",
     [{"reconstruction": "magic"}, {"threads": 0}, {"threads": 1.5}, {"corrections": -1}, {"corrections": "many"}],
 )
-def test_simulations_that_make_no_sense(options):
+def test_bad_options_of_a_simulation(options):
     with pytest.raises(supple.MechanismError, match=next(iter(options))):
         supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 1e-3, **options)
 
@@ -179,7 +179,7 @@ def test_a_simulation_needs_a_reduced_model():
         (lambda sim: sim.model.tangent_stiffness("tool"), "frame"),
     ],
 )
-def test_what_a_simulation_refuses(act, words):
+def test_bad_loads_and_states_of_a_simulation(act, words):
     sim = supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 1e-3)
     with pytest.raises(supple.MechanismError, match=words):
         act(sim)

@@ -11,7 +11,7 @@ from supple.reduced.joints import separation
 
 
 def off_axis(kinds: list[str]) -> supple.Mechanism:
-    """A body on a joint of several axes: turns about points off its origin, and slides that these turns carry along."""
+    """A body on a joint with rotations about points off its origin, followed by slides."""
     b = supple.Builder("off axis", gravity=(0, 0, 0))
     b.body("body", mass=1.0, inertia=np.eye(3))
     twists = []
@@ -24,7 +24,7 @@ def off_axis(kinds: list[str]) -> supple.Mechanism:
 
 
 @pytest.mark.parametrize("kinds", [["turn", "turn"], ["turn", "slide"], ["turn", "slide", "turn"]])
-def test_apart_is_what_a_joints_coordinates_leave(kinds):
+def test_separation_excludes_motion_that_the_joint_allows(kinds):
     mech, rng = off_axis(kinds), np.random.default_rng(0)
     joint = mech.joints[0]
     for size in (0.0, 1e-3, 0.1):
@@ -35,8 +35,9 @@ def test_apart_is_what_a_joints_coordinates_leave(kinds):
         assert (found > 1e-5) == (size > 0)
 
 
-def test_a_simulation_looks_for_its_joints_from_where_they_are():
-    """Two turns nearly about one axis, far from the reference: from there another way of the joint seemed nearest."""
+def test_separation_starts_from_the_present_coordinates():
+    """Two rotations about nearly the same axis, far from the reference: starting at the reference, the search found
+    another local minimum."""
     b = supple.Builder("wrist", gravity=(0, 0, 0))
     b.body("hand", np.eye(4), 1.0, inertia=(0.01, 0.01, 0.01))
     twists = [[0, -0.1, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0, 0], [0, -0.2, 0, 0, 0.6, -0.8]]

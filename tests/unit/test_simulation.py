@@ -75,8 +75,8 @@ def test_a_motor_curve_that_jumps_a_little():
         sim.step(20)
 
 
-def test_a_motor_curve_that_starts_elsewhere():
-    with pytest.raises(supple.MechanismError, match="motor 'drive' starts at 3 but its coordinate stands at 0"):
+def test_a_motor_that_does_not_start_at_its_coordinate():
+    with pytest.raises(supple.MechanismError, match="motor 'drive' starts at 3 but its coordinate is at 0"):
         supple.Simulation(driven(), 1e-3, motors={"drive": lambda t: 3.0})
     with pytest.raises(supple.MechanismError, match="no motor named 'engine'"):
         supple.Simulation(driven(), 1e-3, motors={"engine": lambda t: 0.0})
@@ -162,7 +162,7 @@ def test_a_start_that_does_not_close_its_loops():
 
 
 def failing() -> supple.Simulation:
-    """Two motors that agree until 0.05 s and then fight through the loop."""
+    """Two motors that are compatible with the loop until 0.05 s and contradict each other afterwards."""
     mech = square(driven=True, **{"driven twice": True})
     curves = {"drive": lambda t: min(t, 0.05), "other drive": lambda t: t}
     return supple.Simulation(mech, 1e-2, "bdf2", motors=curves)
@@ -205,8 +205,9 @@ def test_a_simulation_starts_at_rest_in_an_equilibrium():
         np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-5)
 
 
-def test_redundant_loops_carry_nothing_in_vain():
-    """Rails of a ladder, one pushed by what pulls the other: any such reactions balance, and grew with every step."""
+def test_multipliers_of_redundant_loops_do_not_grow():
+    """Opposite forces in the two rails of a ladder balance each other. Their undetermined size once grew with every
+    step."""
     sim = supple.Simulation(supple.library.ladder(), 1e-3)
     sim.apply("tip", [0, 50.0, 0, 0, 0, 0])
     sim.step(300)
@@ -223,7 +224,7 @@ def test_energy_of_a_known_state():
     assert sim.energy.total == sim.energy.kinetic + sim.energy.strain + sim.energy.gravity
 
 
-def test_a_handle_balances_what_it_holds():
+def test_a_handle_balances_the_load():
     b = supple.Builder("bob")
     b.body("bob", mass=2.0, inertia=(0.1, 0.1, 0.1))
     b.free("float", "world", "bob", damping=[0, 0, 0, 1, 1, 1])
@@ -316,7 +317,7 @@ def test_reset_goes_back_to_the_start(method):
     assert np.array_equal(sim.save().history, first)
 
 
-def test_steps_one_by_one_are_steps_at_once():
+def test_single_steps_equal_many_steps_in_one_call():
     sims = [supple.Simulation(supple.library.y(gravity=(0, 0, -9.81)), 2e-3, "bdf2") for _ in range(2)]
     sims[0].step(12)
     for _ in range(12):
@@ -324,7 +325,7 @@ def test_steps_one_by_one_are_steps_at_once():
     assert np.array_equal(sims[0].save().history, sims[1].save().history)
 
 
-def test_what_is_returned_cannot_change_the_simulation():
+def test_returned_arrays_cannot_change_the_simulation():
     sim = supple.Simulation(pendulum(), 1e-3)
     for values in (sim.velocities, sim.coordinates["hinge"], sim.reactions["hinge"]):
         values[...] = 7.0
@@ -348,7 +349,7 @@ def test_soft_joints_beside_stiff_ones_are_stable():
     assert supple.equilibrium(chain([1e8, 1e-3])).stable
 
 
-def test_soft_joints_beside_stiff_ones_are_held():
+def test_soft_joints_beside_stiff_ones_with_a_motor():
     mech = chain([1e8, 1e-3, 0.0])
     driven = replace(mech, motors=(supple.mechanism.Motor("drive", "hinge2"),))
     assert supple.equilibrium(driven).residual < 1e-9
@@ -516,7 +517,7 @@ def test_a_step_of_several_turns_is_divided():
 
 @pytest.mark.parametrize("level", ["engine", "reduced", "world"])
 def test_a_long_run_is_interrupted(level):
-    """Ctrl-C, here a timer, is heard between steps; the state is that of some good step."""
+    """Ctrl-C (here a timer) takes effect between steps; the state is that after a complete step."""
 
     def press(*_):
         if sim.time > 0:
@@ -544,8 +545,8 @@ def test_a_long_run_is_interrupted(level):
     assert sim.time == pytest.approx(reached + 2e-3)
 
 
-def test_a_thread_that_still_holds_one_at_the_end_says_nothing():
-    """As those of a page do after Ctrl-C; nanobind would list every function as leaked."""
+def test_a_simulation_alive_in_a_thread_at_exit_prints_nothing():
+    """The threads of a page are in this situation after Ctrl-C; nanobind would list every function as leaked."""
     program = """
 import threading, time, supple
 sim = supple.Simulation(supple.library.ladder(rungs=1), 1e-3)
@@ -556,7 +557,7 @@ threading.Thread(target=lambda held: time.sleep(600), args=(sim,), daemon=True).
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_violent_loads_make_no_energy(seed):
+def test_large_loads_do_not_create_energy(seed):
     rng = np.random.default_rng(seed)
     mech = chain([0.1] * (1 + seed % 2), gravity=STILL)
     force = rng.normal(size=3) * 10 ** rng.uniform(1, 4)

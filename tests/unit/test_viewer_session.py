@@ -29,7 +29,7 @@ def session(clock):
 
 
 def run(session, clock, seconds):
-    """What the session's thread does in so many seconds, without a thread."""
+    """Does the work of the session's thread for so many seconds, without a thread."""
     for _ in range(round(seconds / PERIOD)):
         clock.advance(PERIOD)
         session._runner.poll()
@@ -104,7 +104,7 @@ def test_it_runs_at_real_time():
     assert (np.diff(series["time"]) >= 0).all()
 
 
-def test_it_moves_in_a_thread_of_its_own(session):
+def test_it_runs_in_a_thread_of_its_own(session):
     """On the wall clock, however slow: frames come by themselves, and none after the end."""
     session = Session(session.mechanism)
     with session:
@@ -119,7 +119,7 @@ def test_it_moves_in_a_thread_of_its_own(session):
     assert not session._runner._thread.is_alive()
 
 
-def test_a_slow_simulation_falls_behind_instead_of_piling_up(session):
+def test_a_slow_simulation_drops_overdue_steps(session):
     clock, steps = Clock(), []
     runner = Runner(session._runner.sim, clock=clock)
     runner.sim.step = lambda n: (steps.append(n), clock.advance(0.02 * n))
@@ -167,7 +167,7 @@ def test_a_new_method_starts_where_a_swinging_one_was(session, method):
     assert away > 0.5 * np.linalg.norm(before - rest)
 
 
-def test_a_method_that_cannot_come_there_starts_at_rest(session, monkeypatch):
+def test_a_method_that_cannot_reach_the_present_pose_starts_at_rest(session, monkeypatch):
     def fail(sim, n=1):
         raise supple.ConvergenceError("too far", time=0.0)
 
@@ -184,7 +184,7 @@ def test_a_method_that_cannot_come_there_starts_at_rest(session, monkeypatch):
     assert session.frame.displacement > 0.05  # the handle still pulls
 
 
-def test_an_adaptive_linkage_lights_up_the_joints_that_move():
+def test_moving_joints_of_an_adaptive_linkage_are_highlighted():
     session = Session(supple.library.bicycle_chain(), clock=Clock(TICK))
     assert session.method == "adaptive"  # nothing holds the chain
     rest = session.frame.pulls["tip"].point
@@ -203,7 +203,7 @@ def test_an_adaptive_linkage_lights_up_the_joints_that_move():
     assert session.messages[-1].warning
 
 
-def test_linearising_brings_joints_together(session):
+def test_a_linear_model_at_the_present_pose_reduces_the_separation(session):
     rest = session.frame.pulls["tip"].point
     session.pull("tip", rest + [0, 0.8, 0])
     session.step(3000)
@@ -220,7 +220,7 @@ def test_linearising_brings_joints_together(session):
     assert "exact" in session.messages[-1].text
 
 
-def test_reset_lets_go_and_keeps_the_models(session):
+def test_reset_releases_handles_and_keeps_the_models(session):
     session.pull("tip", session.frame.pulls["tip"].point + [0, 0.5, 0])
     session.step(500)
     session.linearise_here()
@@ -261,7 +261,7 @@ def test_the_ghost_is_the_engine(session):
     session.stop()
 
 
-def test_exploring_goes_on_in_the_background():
+def test_exploring_runs_in_the_background():
     session = Session(supple.library.ladder(rungs=3), clock=Clock(TICK))
     thread = session.explore(max_error=0.05, reach=0.3, budget=20)
     session.step(10)
@@ -293,7 +293,7 @@ def test_an_exploration_is_cancelled(session, monkeypatch):
     assert session.messages[-1].text == "the exploration was cancelled"
 
 
-def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
+def test_a_failed_step_pauses_and_is_reported(session):
     session.method = "engine"
 
     def fail(n):
@@ -314,7 +314,7 @@ def test_a_step_that_cannot_be_made_pauses_and_says_so(session):
     assert session.paused
 
 
-def test_a_ghost_that_fails_holds_nothing_else_up(session):
+def test_a_failed_step_of_the_ghost_does_not_stop_the_session(session):
     session.ghost = True
     session._on_failed_ghost_step(supple.ConvergenceError("violent", time=0.0))
     assert not session.paused
@@ -322,7 +322,7 @@ def test_a_ghost_that_fails_holds_nothing_else_up(session):
     session.stop()
 
 
-def test_what_is_recorded_can_be_seen_again(session):
+def test_a_recording_is_saved_and_replayed(session):
     with pytest.raises(supple.MechanismError, match="nothing is being recorded"):
         session.recorded()
     session.record()
@@ -368,8 +368,8 @@ def test_objects_of_a_scene_are_pulled():
         Session(SceneModels("hand"), ["palm"])
 
 
-def test_objects_that_lie_about_are_moved_by_the_engine():
-    """They fall (a world has contact), and whatever is beside them is shown."""
+def test_loose_objects_are_simulated_by_the_engine():
+    """They fall (only a world has contact), and the rest of the mechanism is drawn, too."""
     b = supple.Builder("table")
     b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
     b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=50.0)
@@ -412,25 +412,25 @@ def test_end_effectors_are_guessed():
         ({"dt": 0.0}, "dt must be a positive"),
     ],
 )
-def test_bad_sessions_are_refused(options, text):
+def test_bad_sessions_raise(options, text):
     with pytest.raises(supple.MechanismError, match=text):
         Session(supple.library.ladder(rungs=3), **options)
 
 
 @pytest.mark.parametrize("call", [Session, lambda name: draw(name, path="arm.png")])
-def test_a_file_name_is_no_mechanism(call):
+def test_a_file_name_instead_of_a_mechanism_raises(call):
     with pytest.raises(supple.MechanismError, match=r"a Mechanism is needed, got 'arm.urdf'"):
         call("arm.urdf")
 
 
-def test_a_bad_speed_is_refused(session):
+def test_a_bad_speed_raises(session):
     with pytest.raises(supple.MechanismError, match="speed"):
         session.speed = 0.0
 
 
 @pytest.mark.parametrize(("along", "there", "back", "steps"), [((-0.4031, 0.9022, -0.1535), 1.7546, 1.9662, 334),
                                                               ((0.2, -0.5, 0.84), 1.9, 1.5, 120)])  # fmt: skip
-def test_a_model_made_far_out_does_not_fly_away(along, there, back, steps):
+def test_a_model_made_at_a_large_displacement_stays_bounded(along, there, back, steps):
     """The Y dragged by nearly two radii, linearised there, and dragged to the other side at once."""
     mech = supple.library.y()
     session = Session(mech, method="blended", clock=Clock(TICK))

@@ -72,7 +72,7 @@ def test_a_mechanism_carries_an_object_and_reports_the_contact(level):
 
 
 def test_a_full_and_a_reduced_mechanism_touch_each_other():
-    """One hangs on the engine's springs, the other is reduced: the forces balance in both."""
+    """One is simulated by the engine, the other by a reduced model; forces balance in both."""
     world = supple.World()
     lower = moving("full", arm())
     b = supple.Builder("bar", gravity=(0, 0, 0))
@@ -90,8 +90,8 @@ def test_a_full_and_a_reduced_mechanism_touch_each_other():
     assert lever[1] == pytest.approx(50.0 * lower.coordinates["hinge"][0], rel=1e-5)
 
 
-def test_forces_on_things_of_any_name():
-    """A colon in a mechanism's name, and a floor that is called like what lies on it."""
+def test_forces_on_parts_with_unusual_names():
+    """A colon in a mechanism's name, and a floor with the name of an object on it."""
     b = supple.Builder("left:leg")
     ball = Shape("sphere", (0.1,), np.eye(4))
     b.body("foot", spatial.translation([0, 0, 0.1]), 1.0, inertia=(1, 1, 1), shapes=(ball,))
@@ -104,7 +104,7 @@ def test_forces_on_things_of_any_name():
         assert world.force_on(name) == pytest.approx([0, 0, 9.81], abs=1e-6)
 
 
-def test_what_a_world_refuses(resting):
+def test_bad_arguments_of_a_world(resting):
     with pytest.raises(supple.MechanismError, match="takes a Simulation, a ReducedSimulation or a Body, got Mechanism"):
         resting.add(arm())
     with pytest.raises(supple.MechanismError, match="something named 'box'"):
@@ -148,7 +148,7 @@ def test_friction_is_not_negative(friction):
         HeightField(np.zeros((3, 3)), (1, 1), np.eye(4), friction=(friction, 0, 0))
 
 
-def test_no_friction_at_all_slides_on(resting):
+def test_a_block_without_friction_keeps_sliding(resting):
     world = supple.World()
     world.ground(Shape("plane", (0, 0, 1), np.eye(4), friction=(0, 0, 0)))
     puck = rigid_object("puck", "cylinder", (0.1, 0.02), 0.5, (0, 0, 0.02), friction=0.0)
@@ -157,7 +157,7 @@ def test_no_friction_at_all_slides_on(resting):
     assert world.pose("puck")[0, 3] == pytest.approx(1.0, abs=1e-9)
 
 
-def test_an_overlap_at_the_start_is_refused_unless_it_is_small():
+def test_a_large_overlap_at_the_start_raises():
     world = supple.World()
     world.ground(FLOOR)
     world.add(rigid_object("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
@@ -178,7 +178,7 @@ def test_an_overlap_at_the_start_is_refused_unless_it_is_small():
     [np.zeros((4, 3)), np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]), np.eye(3)],
     ids=["point", "flat", "three corners"],
 )
-def test_a_mesh_without_volume_is_refused(vertices):
+def test_a_mesh_without_volume_raises(vertices):
     mesh = Mesh("sheet", vertices, np.array([[0, 1, 2]]))
     body = Body("thing", np.eye(4), 1.0, inertia=np.eye(3), shapes=(Shape("mesh", (), np.eye(4), mesh="sheet"),))
     with pytest.raises(supple.MechanismError, match="mesh 'sheet' has no volume"):
@@ -211,7 +211,7 @@ def test_an_object_thrown_at_a_thousand_metres_a_second_stops_at_the_wall(shape)
 
 @pytest.mark.parametrize("kind", ["sphere", "capsule", "box", "cylinder", "ellipsoid"])
 def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
-    """It stays above, loses energy at every step, and does not hang."""
+    """It stays above the ground, loses energy at every step, and the solver terminates."""
     size = {"sphere": (0.1,), "capsule": (0.1, 0.1), "box": (0.1, 0.1, 0.1), "cylinder": (0.1, 0.1),
             "ellipsoid": (0.1, 0.12, 0.15)}  # fmt: skip
     heights = np.random.default_rng(0).uniform(0, 0.02, (40, 40))
@@ -221,7 +221,7 @@ def test_a_thousand_metres_a_second_onto_uneven_ground(kind):
     energy = world.energy
     for _ in range(20):
         world.step()
-        assert world.energy <= energy * (1 + 1e-9) + 1e-2  # what taking apart at 0.1 m/s may add
+        assert world.energy <= energy * (1 + 1e-9) + 1e-2  # the energy that separating overlaps at 0.1 m/s may add
         assert world.pose("bullet")[2, 3] > 0.05
         energy = world.energy
     assert energy < 0.05 * 500e3
@@ -241,7 +241,7 @@ def test_a_box_carries_one_that_is_far_lighter_or_heavier(ratio):
 
 @pytest.mark.parametrize("between", [False, True], ids=["nothing", "a box"])
 def test_a_motor_drives_into_the_floor(between):
-    """Neither gives way: the motor's path holds, the box between them is overrun; nothing hangs or blows up."""
+    """Neither can move: the motor's path is kept, the box between them is ignored, and the state stays finite."""
     b = supple.Builder("press", gravity=(0, 0, 0))
     ram = Shape("box", (0.2, 0.2, 0.05), np.eye(4))
     b.body("ram", spatial.translation([0, 0, 0.5]), 1.0, inertia=(0.1, 0.1, 0.1), shapes=[ram])
@@ -260,19 +260,19 @@ def test_a_motor_drives_into_the_floor(between):
         assert np.linalg.norm(world.velocity("box")) < 10.0
 
 
-def test_a_mass_that_is_not_finite_is_refused():
+def test_a_mass_that_is_not_finite_raises():
     for mass in (np.inf, np.nan):
         with pytest.raises(supple.MechanismError, match="mass of 'lead' must be finite"):
             rigid_object("lead", "box", (1, 1, 1), mass)
 
 
-def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):
+def test_huge_forces_raise_and_leave_the_state_unchanged(resting):
     resting.step(10)
     kept = resting.save()
     resting.apply("box", [1e308, 1e308, 0, 0, 0, 1e308])
     with pytest.raises(supple.ConvergenceError, match="'box' has no solution"):
         resting.step(10)
-    assert np.isfinite(resting.pose("box")).all()  # that of the last good step
+    assert np.isfinite(resting.pose("box")).all()  # that after the last complete step
     assert resting.time < 0.02
     resting.apply("box", np.zeros(6))
     resting.restore(kept)
@@ -280,8 +280,8 @@ def test_forces_beyond_all_measure_are_an_error_and_change_nothing(resting):
     np.testing.assert_allclose(resting.pose("box")[:3, 3], [0, 0, 0.1], atol=1e-9)
 
 
-def test_what_cannot_move_between_what_cannot_move():
-    """A tip that springs let move along z only, touched from the side: nothing gives, and nothing breaks."""
+def test_contact_in_a_direction_in_which_neither_side_can_move():
+    """A tip that can move along z only is touched from the side: neither can move, and the state stays finite."""
     b = supple.Builder("piston", gravity=(0, 0, 0))
     b.body(
         "upper", spatial.translation([0, 0, 1.0]), 1.0, inertia=(1, 1, 1), shapes=[Shape("sphere", (0.1,), np.eye(4))]
@@ -309,7 +309,7 @@ def test_the_same_scene_gives_the_same_bits():
 
 
 @pytest.mark.parametrize("name", ["hand", "hexapod", "trampoline"])
-def test_going_back_goes_on_to_the_same_bits(name):
+def test_a_restored_world_repeats_to_the_last_bit(name):
     scene = getattr(supple.scenes, name)()
     scene.run(0.5)
     kept = scene.world.save()
@@ -327,7 +327,7 @@ def test_going_back_goes_on_to_the_same_bits(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_order_of_contacts_does_not_matter(seed):
-    """Velocities agree to 1e-6 whatever order things were put in, while boxes slide and balls run into them."""
+    """Velocities agree to 1e-6 for any order of adding objects, while boxes slide and balls hit them."""
     rng = np.random.default_rng(seed)
     pushes = np.c_[rng.uniform(-1, 1, (8, 2)), np.zeros((8, 1)), rng.uniform(-2, 2, (8, 3))]
     size = (0.05, 0.05, 0.05)
@@ -385,9 +385,9 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
 
 
 @pytest.mark.parametrize("level", ["full", "condensed"])
-def test_a_finger_that_leans_on_its_stop_grips(level):
-    """Only what it grips presses the knuckle onto its stop, off which a spring pulls it. The block was to hang by
-    friction as if the knuckle gave way, and slid."""
+def test_a_finger_pressed_against_its_limit_grips(level):
+    """Only the contact force presses the knuckle against its limit; a spring pulls it away. When the limit was not part
+    of the contact problem, the friction was computed as if the knuckle could move, and the block slid."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     at = spatial.translation([0.3, 0, 0.3])
     tip = Shape("sphere", (0.02,), spatial.translation([-0.1, 0, -0.1]))
@@ -425,7 +425,7 @@ def test_limits_follow_set_points():
         assert sim.coordinates["hinge"][0] == pytest.approx(0.2, abs=1e-6), level
 
 
-def test_limits_of_a_blended_chain_hold_like_the_engines():
+def test_limits_of_a_blended_chain_act_as_in_the_engine():
     """Two hinges, both driven to their limits, between two models."""
     b = supple.Builder("chain", gravity=(0, 0, 0))
     b.link("upper", (0, 0, 1), (0.5, 0, 1), 1.0, 0.05)
@@ -464,7 +464,7 @@ def test_motors_run_in_a_world():
     np.testing.assert_allclose(world.force_on("cargo"), [0, 0, 3 * 9.81], rtol=1e-5)
 
 
-def test_a_failing_engine_leaves_the_world_where_it_was():
+def test_a_failed_step_of_the_engine_leaves_the_world_unchanged():
     world = supple.World()
     sim = moving("full", arm())
     world.add(sim)
@@ -517,7 +517,7 @@ def test_free_bases_have_a_momentum_and_a_mount():
         supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3, base="loose")
 
 
-def test_a_free_base_moves_far_and_turns_all_round():
+def test_a_free_base_moves_far_and_makes_full_turns():
     sim = supple.ReducedSimulation(supple.reduce(hopper(), ["leg"]), 1e-3)
     sim.set_base_velocity([3.0, 0, 0, 0, 0, 4.0])
     sim.step(3000)
@@ -543,7 +543,7 @@ def test_limits_of_a_floating_model_hold():
     assert sim.coordinates["hip"][0] == pytest.approx(0.3, abs=1e-6)
 
 
-def test_scenes_record_themselves(tmp_path):
+def test_scenes_record_poses(tmp_path):
     scene = supple.scenes.trampoline()
     recording = scene.record(0.3, 6)
     assert recording.times[-1] == pytest.approx(0.3)

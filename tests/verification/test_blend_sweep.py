@@ -9,15 +9,18 @@ import blend_sweep
 import supple
 from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_pull
 
-MOST_BAD, MOST_MOVING = 41, 24
-"""Of the 408 loads of the long test. Measured: 38 too far from the equilibrium or still moving, 21 of them moving.
-It was 46 and 28 when blends averaged the compliance for wrenches that turn with the end effector. The target is none.
+MOST_BAD, MOST_MOVING = 9, 2
+"""Of the 408 loads of the long test. Measured: 8 too far from the equilibrium or still moving, 1 of them moving.
+It was 38 and 21 with weights that depend on the pose alone. The target is none.
 docs/measured/blended.md lists these pulls."""
+TAUT = [11, 31, 43, 47]
+"""Seeds of random mechanisms whose second model is pulled taut, with a stiffness many times that of the first."""
 
 
 @pytest.mark.parametrize(("name", "direction", "force"), FLEW_OFF)
-def test_a_blend_next_to_a_model_of_nearly_no_stiffness_comes_to_rest(name, direction, force):
-    """These flew off: the compliance for wrenches that turn with the end effector is huge in one of the models."""
+def test_a_blend_with_a_model_of_almost_zero_stiffness_comes_to_rest(name, direction, force):
+    """These pulls once diverged: the compliance for wrenches that turn with the end effector is huge in one of the
+    models."""
     pull = library_pull(name, direction, force, count=4)
     rest, second = pull.models
     smallest = [np.linalg.eigvalsh(m.basis.T @ m.stiffness @ m.basis)[0] for m in (rest, second)]
@@ -37,6 +40,13 @@ def test_random_arms_and_loops_come_to_rest(seed):
         assert each.blend < 0.25
 
 
+@pytest.mark.parametrize("seed", TAUT)
+def test_next_to_a_model_that_is_pulled_taut(seed):
+    """These followed the soft model far beyond both samples, at all loads but a few."""
+    for each in outcomes(random_pull(seed, count=3)):
+        assert each.good
+
+
 @pytest.mark.long
 def test_library_and_random_mechanisms(capsys):
     """Five loads per pull; `benchmarks/blended.py --only sweep` takes forty."""
@@ -53,7 +63,7 @@ def test_library_and_random_mechanisms(capsys):
     assert {each.pull for each in bad}.isdisjoint(f"{name} {way} {force:g} N" for name, way, force in FLEW_OFF)
 
 
-def test_forces_of_fixed_direction_meet_the_engine_at_first_order():
+def test_response_to_forces_of_fixed_direction_is_exact_to_first_order():
     """Near a sample, the blend moves under a small change of its load as the engine does."""
     pull = library_pull("helix", (0, 0, 1), 246.0, count=2)
     mech, many = pull.models[0].mechanism, supple.blend(pull.models)

@@ -16,7 +16,7 @@ from supple.reduced.blending import BlendedMotion
 
 @pytest.mark.parametrize("support", ["local", "global"])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
-def test_at_a_sample_the_blend_is_that_sample(name, support):
+def test_the_blend_equals_a_sample_at_its_pose(name, support):
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 7, 0.4)
     many = supple.blend(models, support=support)
@@ -52,12 +52,12 @@ PATHS = [("y", 8), ("ladder", 8), ("helix", 8), ("loop", 8), ("arm", 8), ("helix
 
 
 @pytest.mark.parametrize(("name", "count"), PATHS)
-def test_nothing_jumps(name, count):
+def test_poses_are_continuous(name, count):
     continuous(name, count, "local", segments=60, worst=2, parts=16)
 
 
 @pytest.mark.parametrize(("name", "count"), [("y", 8), ("ladder", 8), ("helix", 64)])
-def test_nothing_jumps_with_global_support(name, count):
+def test_poses_are_continuous_with_global_support(name, count):
     continuous(name, count, "global", segments=24, worst=1, parts=8)
 
 
@@ -65,7 +65,7 @@ def test_nothing_jumps_with_global_support(name, count):
 @pytest.mark.parametrize("support", ["local", "global"])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 @pytest.mark.parametrize("count", [8, 64])
-def test_nothing_jumps_on_long_paths(name, count, support):
+def test_poses_are_continuous_on_long_paths(name, count, support):
     continuous(name, count, support, segments=300, worst=6, parts=32)
 
 
@@ -113,7 +113,7 @@ def test_a_model_turns_a_link_by_less_than_a_quarter_turn():
 # the published scheme
 
 
-def test_the_published_blend_is_equations_24_and_25():
+def test_the_published_blend_satisfies_equations_24_and_25():
     """Weights, means, links and one step of three models, written down from the paper."""
     models = pulls.random_models(*pulls.made("helix"), 3, 0.5)
     many, rest = supple.blend(models, scheme="published"), models[0]
@@ -154,8 +154,8 @@ def test_the_published_blend_is_equations_24_and_25():
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 def test_net_work_around_closed_paths(name, count, capsys):
-    """A blend is not conservative. Wrenches that go slowly round and back to nothing find the mechanism where it was
-    and have done a little work; printed as a share of the most that was stored on the way."""
+    """A blend is not conservative: wrenches on a slow closed path from zero to zero do a little net work. It is printed
+    over the largest energy stored on the path."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, count, 0.6, seed=3)
     motion = BlendedMotion(supple.blend(models), 1.0, 1)
@@ -194,7 +194,7 @@ RELEASES = [
         "y",
         8,
         0.6,
-        marks=pytest.mark.xfail(reason="4 s after the release the energy budget holds it at 0.01/s, then at 0.19/s"),
+        marks=pytest.mark.xfail(reason="4 s after the release the energy budget holds it at 0.02/s, then at 0.20/s"),
     ),
     ("y", 32, 0.3),
     ("arm", 32, 0.3),
@@ -203,7 +203,7 @@ RELEASES = [
 
 @pytest.mark.parametrize(("name", "count", "size"), RELEASES)
 def test_damping_keeps_the_simulation_passive(name, count, size):
-    """A load applied at once and held for 20 s, then let go: from then on nothing but decay, for 40 s."""
+    """A load is applied suddenly and removed after 20 s; then the motion decays for 40 s."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, count, size, seed=5)
     sim = supple.ReducedSimulation(supple.blend(models), 5e-3)
@@ -226,12 +226,9 @@ def test_damping_keeps_the_simulation_passive(name, count, size):
     np.testing.assert_allclose(sim.displacement, 0, atol=0.01 * mech.radius)
 
 
-FAR_ARM = pytest.mark.xfail(reason="the arm moves 4.1 to 4.2 radii away; 2.4 with loads that turn with the tip")
-
-
 @pytest.mark.parametrize("dt", [2e-4, 2e-3, 0.05])
-@pytest.mark.parametrize("name", [pytest.param(each, marks=FAR_ARM if each == "arm" else ()) for each in pulls.LIBRARY])
-def test_jerks_far_beyond_the_samples_do_not_blow_it_up(name, dt):
+@pytest.mark.parametrize("name", pulls.LIBRARY)
+def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
     """Loads that would move it by 0.8, all at once, one after another, for 2 s or 100 steps each; then none."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 8, 0.8, seed=7)
@@ -244,8 +241,8 @@ def test_jerks_far_beyond_the_samples_do_not_blow_it_up(name, dt):
             assert pulls.relative(models[0], sim._motion.tips[0]) < 4
 
 
-def test_a_sudden_load_moves_the_ladder_alike_at_all_steps():
-    """Two models, straight and at relative displacement 1: stiff where it is straight, less so where it leans."""
+def test_a_sudden_load_on_the_ladder_gives_the_same_motion_at_all_time_steps():
+    """Two models, straight and at relative displacement 1: the ladder is stiffer where it is straight."""
     mech = supple.library.ladder()
     load = {"tip": [0, 50.0, 0, 0, 0, 0]}
     models = [supple.reduce(mech, ["tip"]), supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, load))]
@@ -320,7 +317,7 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
 
 
 @pytest.mark.parametrize("name", ["helix", "loop", "arm"])
-def test_more_models_bring_tips_nearer_to_the_engine(name):
+def test_more_models_reduce_the_error_of_the_tips(name):
     """Under wrenches that were not samples. Measured: helix and loop less than half of the error, arm 71 %."""
     mech, tips = pulls.made(name)
     models = pulls.random_models(mech, tips, 40, 0.5)
@@ -420,8 +417,8 @@ def planar(sim: supple.ReducedSimulation, axis: int, wrenches: list[np.ndarray])
     assert 0.1 < far < 2
 
 
-def test_the_singular_ladder_is_stiffer_the_straighter_it_is():
-    """Along the posts the tip yields only as far as it leans: the compliance there goes to zero at rest."""
+def test_the_ladder_is_stiffer_along_its_rails_the_straighter_it_is():
+    """The compliance along the rails goes to zero at the reference pose."""
     mech, tips = pulls.made("ladder")
     rest = supple.reduce(mech, tips)
     lean = [supple.equilibrium(mech, {"tip": [0, f, 0, 0, 0, 0]}) for f in (0.0, 2.0, 5.0, 10.0, 30.0)]

@@ -39,7 +39,7 @@ def compare_statics(name, count):
             full = supple.equilibrium(mech, wrenches, start=loaded.equilibrium)
             assert full.stable
         assert apart(loaded.poses.array, full.poses.array, mech.radius) < 1e-7
-        # from close by: a pose may belong to several balanced interiors
+        # from nearby: a pose of the tips may have several equilibria of the interior
         nearly = model.under({tip: 0.98 * w for tip, w in wrenches.items()})
         held = model.at({tip: full.poses[tip] for tip in tips}, start=nearly)
         assert apart(held.poses.array, full.poses.array, mech.radius) < 1e-7
@@ -52,8 +52,8 @@ def compare_statics(name, count):
     assert others <= 0.01 * count
 
 
-def test_a_far_load_does_not_lead_to_an_unstable_state():
-    """In one go, Newton's method came to a saddle at twice the displacement."""
+def test_a_large_load_does_not_lead_to_an_unstable_state():
+    """Applied in one step, Newton's method converged to a saddle point at twice the displacement."""
     mech, tips = LIBRARY["ladder"]
     wrenches = {"tip": [5.87, -129.0, -84.26, -189.6, 44.86, -201.0]}
     full = supple.equilibrium(mech, wrenches)
@@ -67,7 +67,7 @@ def test_statics_are_those_of_the_engine_for_200_wrenches(name):
 
 
 @models()
-def test_the_wrench_does_no_work_around_a_cycle(name):
+def test_net_work_around_a_closed_path_is_zero(name):
     """A smooth closed path of the tips: the trapezoidal rule converges geometrically."""
     mech, tips = LIBRARY[name]
     model = supple.condense(mech, tips)
@@ -117,8 +117,9 @@ def test_a_pull_moves_the_tip_as_in_the_engine(name):
 
 
 def stiffness_under(linear, wrenches):
-    """(6e, 6e) stiffness of a linear model under wrenches (6e,), in the end effectors' axes, that the world holds
-    still: that of wrenches which turn along less [[0, [f]], [0, [t]]] of each, the symmetric part."""
+    """(6e, 6e) stiffness of a linear model under wrenches (6e,), in the end effectors' axes, that are fixed in the
+    world: the symmetric part of the stiffness for wrenches that turn with the tips, minus [[0, [f]], [0, [t]]] of
+    each."""
     stiffness = linear.stiffness.copy()
     for i in range(0, len(wrenches), 6):
         turned = np.vstack([spatial.skew(wrenches[i : i + 3]), spatial.skew(wrenches[i + 3 : i + 6])])
@@ -129,8 +130,8 @@ def stiffness_under(linear, wrenches):
 @pytest.mark.parametrize("name", ["robot_arm", "y", "loop", "ladder", "helix"])
 @pytest.mark.parametrize("far", [0.0, 0.7])
 def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, far):
-    """Let go a little off an equilibrium under forces (torques that the world holds still are not conservative, and
-    change frequencies in other ways), undamped, by second-order steps."""
+    """Released near an equilibrium under forces, undamped, with second-order steps. (Torques fixed in the world are not
+    conservative and change frequencies in other ways.)"""
     from scipy.linalg import eigh
 
     tips = LIBRARY[name][1]
@@ -153,8 +154,8 @@ def test_the_first_frequency_is_that_of_the_engine_within_seven_percent(name, fa
 
 
 def swing(model, loads, pose, shape, push, guess):
-    """Hz of a small free swing about a loaded pose, in the condensed simulation: along twists (6e,), from where
-    wrenches (6e,) more hold it."""
+    """Frequency (Hz) of a small free vibration about a loaded pose in the condensed simulation, along twists (6e,). It
+    starts where additional wrenches (6e,) hold it."""
     sim = supple.ReducedSimulation(model, 1 / (200 * guess))
     more = {name: np.array(w) for name, w in loads.items()}
     for i, name in enumerate(model.end_effectors):
@@ -178,7 +179,7 @@ def swing(model, loads, pose, shape, push, guess):
 
 
 REACH = 0.7
-"""Relative displacement of a jerk, were it held for long; twenty steps of it, at random, add up to more."""
+"""Static relative displacement under a random wrench. The displacement in motion may be larger."""
 
 
 def jerk(mech, tips, dt, steps, reach, seed=0):
@@ -199,7 +200,7 @@ def jerk(mech, tips, dt, steps, reach, seed=0):
 
 
 def in_one_piece(sim: supple.ReducedSimulation, largest: float, most: float) -> None:
-    """After jerks: energy bounded (J), four iterations a step at most on average, joints closed."""
+    """After random wrenches: energy bounded (J), at most four iterations per step on average, joints closed."""
     core = sim._motion.core
     assert largest < most
     assert core.iterations <= 4 * core.steps
@@ -208,14 +209,14 @@ def in_one_piece(sim: supple.ReducedSimulation, largest: float, most: float) -> 
 
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_jerks_leave_it_in_one_piece(name, dt):
+def test_random_wrenches_keep_states_finite_and_joints_closed(name, dt):
     mech, tips = LIBRARY[name]
     in_one_piece(*jerk(mech, tips, dt, 1000, REACH), 3000)
 
 
 @pytest.mark.parametrize("name", ROBOT_FILES)
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_robots_are_jerked(robots, name, dt):
+def test_robots_under_random_wrenches(robots, name, dt):
     mech, tips = robot(robots, name)
     in_one_piece(*jerk(mech, tips, dt, 200, REACH), 1e3)
 
@@ -231,8 +232,9 @@ def iterations(sim, steps):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_hard_steps_converge_quadratically(seed):
-    """A loop jerked from rest: a tangent that is wrong about the work of its reactions takes up to 14 iterations."""
+def test_steps_under_random_wrenches_converge_quadratically(seed):
+    """A loop under a sudden wrench: with a tangent that lacks the geometric stiffness of reactions, up to 14
+    iterations."""
     mech, tips = LIBRARY["loop"]
     model = supple.condense(mech, tips)
     sim = supple.ReducedSimulation(model, 1e-2)
@@ -242,8 +244,8 @@ def test_hard_steps_converge_quadratically(seed):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_light_touches_converge_quadratically(tree):
-    """A finger that rests on its stops: to halve the way to a touch takes over five iterations in 6 % of all steps."""
+def test_steps_that_touch_a_limit_converge_quadratically(tree):
+    """A finger on its limits: Newton's method in the coordinate takes more than five iterations in 6 % of the steps."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
     before = "world"
     for i, name in enumerate(["knuckle", "link", "middle", "tip"]):
@@ -264,7 +266,7 @@ def test_light_touches_converge_quadratically(tree):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_what_rests_on_a_stop_stays(tree):
+def test_a_state_at_rest_on_a_limit_does_not_move(tree):
     b = supple.Builder("flap", gravity=(0, 0, -9.81))
     b.link("flap", (0, 0, 0), (1, 0, 0), mass=1.0)
     b.hinge("hinge", "world", "flap", (0, 0, 0), "y", stiffness=1.0, damping=0.1, limits=(-1.0, 0.1))
@@ -281,8 +283,9 @@ def test_what_rests_on_a_stop_stays(tree):
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
-    """Its weight is a negative spring: from the limit, where a stop does not push yet, Newton led it upright."""
+def test_an_inverted_pendulum_on_its_limit_starts_there(tree):
+    """Its weight acts as a negative spring. From the limit itself, where the stop has no torque yet, Newton's method
+    went to the upright pose."""
     b = supple.Builder("lid", gravity=(0, 0, -9.81))
     b.link("lid", (0, 0, 0), (0.2, 0, 1.0), mass=1.0)
     b.hinge("hinge", "world", "lid", (0, 0, 0), "y", stiffness=0.1, damping=0.1, limits=(-1.5, 0.0))
@@ -299,13 +302,13 @@ def test_what_leans_on_a_stop_beyond_upright_starts_there(tree):
 @pytest.mark.long
 @models()
 @pytest.mark.parametrize("dt", [1e-3, 1e-2])
-def test_a_million_jerked_steps(name, dt):
+def test_a_million_steps_under_random_wrenches(name, dt):
     mech, tips = LIBRARY[name]
     in_one_piece(*jerk(mech, tips, dt, 1_000_000, REACH), 30_000)
 
 
-def test_jerks_lead_where_the_engine_goes():
-    """Through the ladder's folded pose too, where its interior falls to another branch at 3.2 s."""
+def test_the_final_state_under_random_wrenches_is_the_engines():
+    """Also through the ladder's folded pose, where its interior snaps through to another branch at 3.2 s."""
     mech, tips = LIBRARY["ladder"]
     model = supple.condense(mech, tips)
     linear, rng = model.linear(), np.random.default_rng(0)
@@ -322,9 +325,9 @@ def test_jerks_lead_where_the_engine_goes():
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_a_switch_is_thrown_while_it_stands_on_its_stop(tree):
-    """A bistable spring holds a lever on its stop until a heavy wheel winds up the soft spring between them to 0.2 N m.
-    Its branch of stable states ends there at once, just ahead of a state that stands: no step is short enough."""
+def test_a_bistable_lever_on_its_limit_snaps_through(tree):
+    """A bistable spring holds a lever on its limit until a heavy wheel loads the soft spring between them with 0.2 N m.
+    The stable branch ends there, directly after a stable state, so that shorter steps do not help."""
     curve = supple.mechanism.Curve((-1.0, 2.0), (3.2, -5.8))
     b = supple.Builder("switch", gravity=(0, 0, 0))
     b.body("lever", np.eye(4), mass=0.01, centre=(0.05, 0, 0), inertia=(1e-4, 1e-4, 1e-4))
@@ -344,11 +347,11 @@ def test_a_switch_is_thrown_while_it_stands_on_its_stop(tree):
     assert wound == pytest.approx(0.2, abs=0.02)
     assert sim._motion.core.divisions > 0
     full.step(round(sim.time / 1e-2))
-    assert apart(sim.poses["wheel"], full.poses["wheel"], 1.0) < 0.025  # its way in a step
+    assert apart(sim.poses["wheel"], full.poses["wheel"], 1.0) < 0.025  # its motion in one step
 
 
 def planar_chain(links, bend):
-    """Hinges about y along x, each bent by `bend` rad at rest: a stretched chain if that is zero."""
+    """Hinges about y along x, each bent by `bend` rad at the reference pose; a straight chain if that is zero."""
     b = supple.Builder("chain", gravity=(0, 0, 0))
     at = np.eye(4)
     before, turned = "world", 0.0
@@ -362,8 +365,9 @@ def planar_chain(links, bend):
     return b.build()
 
 
-def test_through_the_stretched_pose_and_back():
-    """A bent chain pulled straight and let go: singular on the way, where the tip cannot move along itself."""
+def test_motion_through_the_stretched_pose_and_back():
+    """A bent chain is pulled straight and released. The straight pose is singular: the tip cannot move along the
+    chain."""
     mech = planar_chain(6, 0.3)
     model = supple.condense(mech, ["tip"])
     sim = supple.ReducedSimulation(model, 1e-3)
@@ -374,12 +378,12 @@ def test_through_the_stretched_pose_and_back():
         highest = max(highest, sum(sim._motion._solver.engine.energies))
     assert highest < 40
     sim.apply("tip", np.zeros(6))
-    sim.step(60_000)  # its slowest vibration loses half of its way in a second
+    sim.step(60_000)  # the amplitude of its slowest vibration halves every second
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 
-def test_drawn_through_the_folded_pose_and_back():
-    """A handle draws the tip from beyond the stretched pose through the base to beyond it on the other side."""
+def test_pulled_through_the_folded_pose_and_back():
+    """A handle pulls the tip from the stretched pose through the base to the stretched pose on the other side."""
     mech = planar_chain(6, 0.3)
     model = supple.condense(mech, ["tip"])
     sim = supple.ReducedSimulation(model, 1e-3)
@@ -398,7 +402,7 @@ def test_drawn_through_the_folded_pose_and_back():
     assert apart(sim.poses.array, model.rest.poses.array, mech.radius) < 1e-6
 
 
-def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
+def test_a_handle_out_of_reach_is_stretched_while_the_chain_is_straight():
     mech = planar_chain(6, 0.3)
     sim = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-3)
     sim.pull("tip", (3.0, 0, 0), stiffness=200.0, damping=2.0)
@@ -415,7 +419,7 @@ def test_a_handle_out_of_reach_stretches_while_the_chain_ends():
 
 
 def test_a_handle_out_of_reach_in_a_world():
-    """Jerked by 600 N in steps of 10 ms, which must be divided there too."""
+    """A sudden force of 600 N with steps of 10 ms, which must be divided."""
     mech = planar_chain(6, 0.3)
     sim, world = supple.ReducedSimulation(supple.condense(mech, ["tip"]), 1e-2), supple.World()
     world.add(sim)
@@ -426,7 +430,7 @@ def test_a_handle_out_of_reach_in_a_world():
     assert sim.poses["tip"][:3, 3] == pytest.approx([0.5, 0, 0], abs=1e-4)
 
 
-def test_the_ladder_at_rest_is_hard_along_itself():
+def test_the_ladder_at_its_reference_pose_is_rigid_along_itself():
     mech, tips = LIBRARY["ladder"]
     sim = supple.ReducedSimulation(supple.condense(mech, tips), 2e-3)
     sim.apply("tip", [0, 0, 1000.0, 0, 0, 0])
@@ -434,9 +438,9 @@ def test_the_ladder_at_rest_is_hard_along_itself():
     assert apart(sim.poses.array, sim.model.rest.poses.array, mech.radius) < 1e-9
 
 
-def test_redundant_loops_carry_nothing_in_vain():
-    """Rails of a ladder, one pushed by what pulls the other: any such reactions balance. Left alone they grow from
-    rounding, a thousandfold in 50,000 jerked steps, until the rails buckle of them."""
+def test_multipliers_of_redundant_loops_do_not_grow():
+    """Opposite forces in the two rails of a ladder balance each other, so their size is not determined. If they are not
+    removed, they grow from rounding errors, a thousandfold in 50,000 steps, until the rails buckle."""
     mech, tips = LIBRARY["ladder"]
     sim = supple.ReducedSimulation(supple.condense(mech, tips), 1e-3)
     solver = sim._motion._solver
@@ -465,8 +469,9 @@ def test_the_order_of_time_steps(method):
     assert ratio == pytest.approx(2 if method == "euler" else 4, rel=0.25)
 
 
-def test_limits_and_progressive_springs():
-    """A joint with a curve and one with a limit: statics exact, and motion comes to rest there within a stop's give."""
+def test_limits_and_spring_curves():
+    """A joint with a spring curve and one with a limit: statics are exact, and motion comes to rest there within the
+    penetration of the stop."""
     curve = supple.mechanism.Curve(np.linspace(-1, 1, 9), 2 * np.linspace(-1, 1, 9) + 30 * np.linspace(-1, 1, 9) ** 3)
     b = supple.Builder("finger")
     b.body("link", np.eye(4), mass=0.1, centre=(0.05, 0, 0), inertia=np.diag([1e-5, 1e-4, 1e-4]))

@@ -95,7 +95,7 @@ def test_the_helix_is_pulled_to_a_relative_displacement_of_one_and_a_half():
             assert size < 1e5
 
 
-def test_the_helix_is_pulled_there_in_one_call():
+def test_the_helix_is_pulled_to_a_large_displacement_in_one_call():
     mech = supple.library.helix(50)
     eq = supple.equilibrium(mech, {"tip": [0, 0, 1000, 0, 0, 0]})
     assert relative_displacement(eq, "tip") > 1.5
@@ -158,7 +158,7 @@ def test_many_random_loops_under_a_load_at_once():
         ends_on_the_slow_branch(seed, 1)
 
 
-def test_a_random_chain_comes_to_rest_where_its_motion_does():
+def test_statics_and_dynamics_of_random_chains_agree_at_rest():
     for seed in (29, 34, 42, 49):
         rng = np.random.default_rng(seed)
         mech = engine_reference.unlimited(mechanisms.random_mechanism(rng, 4, ("hinge",)))

@@ -64,7 +64,7 @@ def _axes(model, mech, j):
 
 @pytest.mark.parametrize("bodies", [1, 5, 40, 120, 300])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_exact_pass_is_mujocos(bodies, seed, tmp_path):
+def test_the_full_pass_agrees_with_mujoco(bodies, seed, tmp_path):
     rng = np.random.default_rng(seed + 10 * bodies)
     mech = mechanisms.random_mechanism(
         rng, bodies, WRITABLE, branching=0.4 * seed + 0.1, free_base=bool(seed), mjcf=True, shapes=False, reversing=0.0
@@ -79,7 +79,7 @@ def test_the_exact_pass_is_mujocos(bodies, seed, tmp_path):
 
 
 @pytest.mark.parametrize("bodies", [10, 60, 300])
-def test_the_exact_pass_is_pinocchios(bodies):
+def test_the_full_pass_agrees_with_pinocchio(bodies):
     pinocchio = pytest.importorskip("pinocchio")
     rng = np.random.default_rng(bodies)
     parts = [mechanisms.random_inertia(rng) for _ in range(bodies)]
@@ -103,7 +103,7 @@ def test_the_exact_pass_is_pinocchios(bodies):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_exact_pass_solves_the_equations_of_motion(seed):
+def test_the_full_pass_solves_the_equations_of_motion(seed):
     """M qdd = forces with the mass matrix of `supple.mass_matrix`: every kind of joint, reversed ones, curves."""
     rng = np.random.default_rng(seed)
     mech, loads = random_linkage(rng, int(rng.integers(2, 60)), sprung=seed % 2 == 0)
@@ -142,7 +142,7 @@ def test_total_accelerations_are_sums_of_squares(seed):
 
 
 @pytest.mark.parametrize("hub", [1.0, 0.1, 0.01, 1e-3, 1e-4])
-def test_a_light_hub_between_heavy_arms_keeps_its_digits(hub):
+def test_a_light_hub_between_heavy_arms_loses_no_digits(hub):
     """Inverse inertias, as in eq. 2, lose up to all digits here."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -156,7 +156,7 @@ def test_a_light_hub_between_heavy_arms_keeps_its_digits(hub):
         assert error <= info.error_bound <= 1e-6
 
 
-def test_the_long_double_truth_agrees_with_forty_digits():
+def test_the_long_double_reference_agrees_with_forty_digits():
     for seed in range(3):
         rng = np.random.default_rng(seed)
         tree = exact_linkage.graded_tree(rng, 6)
@@ -166,7 +166,7 @@ def test_the_long_double_truth_agrees_with_forty_digits():
         assert np.abs(long - exact).max() <= 1e-12 * np.abs(exact).max()
 
 
-def test_the_bound_holds_against_the_truth_with_masses_over_eight_decades():
+def test_the_bound_holds_with_masses_over_eight_decades():
     checked = [exact_linkage.count_exceeded(seed) for seed in range(60)]
     assert sum(failed for failed, _ in checked) == 0
     assert max(error for _, error in checked) <= 1e-12
@@ -174,7 +174,7 @@ def test_the_bound_holds_against_the_truth_with_masses_over_eight_decades():
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 3500, 250))
-def test_the_bound_holds_against_the_truth_in_14000_checks(first):
+def test_the_bound_holds_in_14000_checks(first):
     checked = [exact_linkage.count_exceeded(seed) for seed in range(first, first + 250)]
     assert sum(failed for failed, _ in checked) == 0
     assert max(error for _, error in checked) <= 1e-12
@@ -220,7 +220,7 @@ def test_the_true_error_never_exceeds_the_bound_in_2000_linkages(first):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_the_error_falls_as_refinement_goes_on(measure):
+def test_the_error_decreases_with_refinement(measure):
     rng = np.random.default_rng(7)
     mech, loads = random_linkage(rng, 60, sprung=False)
     chain = loaded(mech, loads, measure=measure)
@@ -255,7 +255,7 @@ def check_lazy(chain, steps, dt):
 
 
 @pytest.mark.parametrize("error", [2.0**-3, 2.0**-11])
-def test_lazy_steps_leave_the_coefficients_of_a_fresh_pass(error):
+def test_coefficients_after_lazy_steps_equal_those_of_a_full_pass(error):
     chain = supple.AdaptiveLinkage(supple.library.molecule(400, branching=0.05), error)
     rng = np.random.default_rng(0)
     for body in rng.integers(400, size=3):
@@ -276,7 +276,7 @@ def test_lazy_steps_with_springs_gravity_and_changing_loads():
     check_lazy(chain, 5, dt)
 
 
-def test_lazy_and_complete_steps_agree_where_nothing_is_left_out():
+def test_lazy_and_full_steps_agree_if_all_joints_are_computed():
     mech, loads = random_linkage(np.random.default_rng(5), 30, sprung=False)
     complete, lazy = loaded(mech, loads), loaded(mech, loads, error=1e-13, measure="relative_linkage")
     for _ in range(30):
@@ -312,7 +312,7 @@ def test_no_load_costs_more_than_1_2_full_passes():
             assert info.computed == 4000
 
 
-def test_a_full_pass_in_place_of_an_adaptive_one_is_the_exact_one():
+def test_a_full_pass_in_place_of_an_adaptive_one_is_exact():
     adaptive, exact = scattered(2000, 200, 2.0**-19), scattered(2000, 200, 0.0)
     for _ in range(5):
         info, other = adaptive.step(1e-3), exact.step(1e-3)
@@ -324,7 +324,7 @@ def test_a_full_pass_in_place_of_an_adaptive_one_is_the_exact_one():
     np.testing.assert_array_equal(adaptive.accelerations, exact.accelerations)
 
 
-def test_passes_are_adaptive_again_when_the_load_is_small_again():
+def test_adaptive_passes_resume_when_few_loads_remain():
     chain = scattered(4000, 400, 2.0**-11)
     for _ in range(3):
         chain.step(1e-3)
@@ -353,7 +353,7 @@ def test_steps_lead_to_the_engines_equilibrium():
     np.testing.assert_allclose(chain.poses.array, goal.poses.array, atol=1e-7)
 
 
-def test_the_limit_of_the_time_step_is_that_of_the_fastest_mode():
+def test_the_largest_time_step_follows_from_the_fastest_mode():
     mech = supple.library.helix(12)
     chain = supple.AdaptiveLinkage(mech)
     fastest = float(supple.modes(mech).frequencies.max()) * 2 * np.pi
@@ -371,7 +371,7 @@ def test_the_limit_of_the_time_step_is_that_of_the_fastest_mode():
     assert grown > 1e3 * np.abs(calm.coordinates).max()
 
 
-def test_penalty_forces_close_a_loop_the_better_the_shorter_the_step():
+def test_penalty_forces_leave_smaller_gaps_with_shorter_steps():
     mech = mechanisms.four_bar(stiffness=50.0)
     goal = supple.equilibrium(mech, {"coupler": [20.0, 0, 0, 0, 0, 0]})
     gaps, misses = [], []

@@ -76,7 +76,7 @@ def test_first_frequency(name, error):
 
 
 @pytest.mark.parametrize(("name", "modes"), [("helix 20", 12), ("helix 50", 12), ("ladder 16", 12), ("y", 9)])
-def test_added_modes_close_the_rest(name, modes):
+def test_all_added_modes_give_the_full_linear_system(name, modes):
     """The y has nine modes with both tips held: with all of them the reduced model is the full linear one."""
     mech, model = made(name, modes=modes)
     truth = supple.modes(mech).frequencies
@@ -88,8 +88,8 @@ def test_added_modes_close_the_rest(name, modes):
         np.testing.assert_allclose(frequencies(model), truth, rtol=1e-7)
 
 
-def test_published_mass_is_right_for_the_first_instant():
-    """Right after a push every link but the tip's own chain lags behind: J M^-1 J^T is exact there."""
+def test_published_mass_is_exact_right_after_an_impulse():
+    """Right after an impulse the other links have not moved yet: J M^-1 J^T is exact there."""
     mech = supple.library.helix(20)
     wrench = np.array([1.0, 2.0, -1.0, 0.1, 0.2, 0.3])
     full = supple.Simulation(mech, 1e-6)
@@ -199,7 +199,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_joints_close_on_models_of_full_rank(name):
+def test_joint_reconstruction_reaches_the_tip_of_models_of_full_rank(name):
     """After five corrections the tip's gap (and the loop's) is at most 0.005 of the radius at 1."""
     mech, model = made(name)
     assert model.rank == 6
@@ -223,7 +223,7 @@ def test_joints_close_on_models_of_full_rank(name):
 
 
 @pytest.mark.parametrize(("name", "most"), [("helix 20", 0.06), ("helix 50", 0.02)])
-def test_joints_close_whichever_way_the_tip_is_pulled(name, most):
+def test_joint_reconstruction_reaches_the_tip_in_random_directions(name, most):
     """Of 200 random directions of the pull a few miss 0.005 (measured 2.7 and 0.3 %), by a factor of seven at most:
     those that turn the tip much more than they move it."""
     mech, model = made(name)
@@ -239,7 +239,7 @@ def test_joints_close_whichever_way_the_tip_is_pulled(name, most):
 
 
 @pytest.mark.parametrize("name", ["ladder 6", "ladder 16", "y"])
-def test_where_the_rank_is_lower_the_shown_tips_follow_the_joints(name):
+def test_reconstructed_tips_follow_the_joints_of_models_of_lower_rank(name):
     mech, model = made(name)
     assert model.rank < 6 * len(model.end_effectors)
     sim = shown_at(model, pulled(model, [0.0, 1.0, 0.1], 1.0), reconstruction="joints")
@@ -254,8 +254,9 @@ def test_where_the_rank_is_lower_the_shown_tips_follow_the_joints(name):
     assert 1e-4 < left < 0.1  # inadmissible: second order in the displacement
 
 
-def test_what_is_out_of_reach_is_shown_no_worse_than_without_corrections():
-    """Upwards the ring is taut at a third of this: corrections diverge, and the best state is kept."""
+def test_corrections_do_not_increase_the_error_of_a_tip_out_of_reach():
+    """Pulled upwards, the ring is fully extended at a third of this: corrections diverge, and the best iterate is
+    used."""
     _, model = made("loop")
     for size in (0.7, 1.0, 1.5):
         xi = pulled(model, [0.0, 0, 1], size)
@@ -301,8 +302,8 @@ def two_hinges(damping: float = 0.5) -> supple.Mechanism:
     return b.build()
 
 
-def test_circling_leaves_no_inadmissible_motion():
-    """100 s of a load that goes round: the state stays in the two motions there are, and comes back each turn."""
+def test_a_rotating_load_causes_no_inadmissible_motion():
+    """100 s of a rotating load: the state stays in the two admissible motions and is periodic."""
     model = supple.reduce(two_hinges(), ["tip"])
     assert model.rank == 2
     dt = 2e-3
@@ -325,7 +326,7 @@ def test_circling_leaves_no_inadmissible_motion():
     np.testing.assert_allclose(turns[-1], turns[40], atol=1e-6)
 
 
-def test_no_work_is_done_around_a_cycle_at_a_preload():
+def test_net_work_around_a_closed_path_with_preload_is_zero():
     """The wrench that holds a preloaded model, Jr^-T (b + K xi), comes from an energy; plain b + K xi does not."""
     mech = supple.library.helix(20)
     eq = supple.equilibrium(mech, {"tip": [0, 60.0, 150.0, 5, 0, 0]})
@@ -347,7 +348,7 @@ def test_no_work_is_done_around_a_cycle_at_a_preload():
     assert abs((plain * travel).sum()) > 1e-3 * size
 
 
-def test_the_simulation_holds_what_the_holding_wrench_says():
+def test_displacement_at_rest_agrees_with_the_holding_wrench():
     """At rest under a body wrench w the displacement satisfies w = Jr^-T (b + K xi)."""
     mech = supple.library.helix(20)
     eq = supple.equilibrium(mech, {"tip": [0, 20.0, 50.0, 2, 0, 0]})
@@ -362,8 +363,8 @@ def test_the_simulation_holds_what_the_holding_wrench_says():
     np.testing.assert_allclose(held, wrench, rtol=1e-8, atol=1e-8)
 
 
-def test_a_slow_cycle_of_the_simulation_returns_the_work():
-    """A handle led slowly around: what it puts in, damping takes; half the speed, half the loss."""
+def test_damping_takes_all_work_of_a_slow_closed_path():
+    """A handle moves slowly around a closed path: its work is dissipated by damping, and halves with the speed."""
     mech = supple.library.helix(20)
     model = supple.reduce(mech, ["tip"])
     start = model.end_effector_poses[0][:3, 3]

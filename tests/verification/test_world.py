@@ -71,7 +71,7 @@ def test_a_ball_that_slides_comes_to_roll_at_five_sevenths_of_its_speed():
     assert rolling[4] == pytest.approx(2.0 * 5 / 7 / 0.1, rel=1e-4)
 
 
-def test_falling_ends_on_the_floor_without_bouncing_or_sinking():
+def test_a_falling_body_stops_on_the_floor_without_bouncing_or_sinking():
     world = supple.World(1e-3)
     world.ground(floor())
     world.add(rigid_object("ball", "sphere", (0.1,), 1.0, (0, 0, 0.6)))
@@ -86,7 +86,7 @@ def test_falling_ends_on_the_floor_without_bouncing_or_sinking():
 
 
 @pytest.mark.parametrize("level", ["engine", "reduced", "blended", "condensed"])
-def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
+def test_a_ball_on_a_sprung_plate_rests_at_the_right_depth(level):
     b = supple.Builder("plate", gravity=(0, 0, 0))
     b.body("plate", np.eye(4), 2.0, inertia=(0.02, 0.02, 0.04), shapes=[Shape("box", (0.3, 0.3, 0.02), np.eye(4))])
     b.slide("spring", "world", "plate", (0, 0, 0), "z", stiffness=2000.0, damping=150.0)
@@ -109,7 +109,7 @@ def test_a_ball_on_a_sprung_plate_settles_at_the_right_depth(level):
     np.testing.assert_allclose(world.force_on("ball"), [0, 0, 3.0 * G], atol=1e-6 * 3.0 * G)
 
 
-def test_a_condensed_finger_rests_on_the_floor_as_the_engine_has_it():
+def test_a_condensed_finger_rests_on_the_floor_as_in_the_engine():
     b = supple.Builder("finger", gravity=(0, 0, -G))
     before = "world"
     for i in range(6):
@@ -139,7 +139,7 @@ def test_a_condensed_finger_rests_on_the_floor_as_the_engine_has_it():
     np.testing.assert_allclose(shown, links, atol=1e-8)
 
 
-def test_contact_that_gives_settles_at_its_compliance():
+def test_overlap_at_rest_is_force_times_contact_compliance():
     world = supple.World(1e-3, compliance=1e-5)
     world.ground(floor())
     world.add(rigid_object("ball", "sphere", (0.1,), 2.0, (0, 0, 0.1)))
@@ -166,7 +166,7 @@ def test_forces_in_a_stack_balance_its_weight(count):
 
 
 @pytest.mark.long
-def test_a_stack_of_ten_boxes_stands_for_a_minute():
+def test_a_stack_of_ten_boxes_is_stable_for_a_minute():
     world = supple.World(1e-3)
     world.ground(floor())
     offsets = np.random.default_rng(2).uniform(-0.008, 0.008, (10, 2))
@@ -192,7 +192,7 @@ def test_a_body_in_free_flight_keeps_its_momentum_and_nearly_its_energy():
     assert world.energy == pytest.approx(energy, rel=0.02)
 
 
-def test_a_spin_about_the_middle_axis_turns_over():
+def test_rotation_about_the_intermediate_axis_is_unstable():
     """Of a body with three moments; the angular momentum in the world stays."""
     world = supple.World(1e-4, gravity=(0, 0, 0))
     body = Body("racket", np.eye(4), 1.0, inertia=np.diag([0.01, 0.02, 0.03]))
@@ -260,7 +260,7 @@ def test_a_floating_model_follows_the_engine(base):
     off = np.linalg.norm(path[1] - path[0], axis=1).max() / travelled
     assert off < {"coupled": 0.004, "decoupled": 0.03}[base]
     if base == "decoupled":
-        assert off > 0.01  # what the published variant leaves out shows
+        assert off > 0.01  # the terms that the published variant leaves out matter
 
 
 def test_free_flight_keeps_linear_and_angular_momentum_to_rounding():
@@ -278,7 +278,7 @@ def test_free_flight_keeps_linear_and_angular_momentum_to_rounding():
     assert np.abs(sim.coordinates["hinge1"]).max() > 1e-4  # it did bend
 
 
-def test_a_floating_base_falls_with_gravity_and_stays_unbent():
+def test_a_floating_base_falls_with_gravity_without_deformation():
     b = supple.Builder("pair")
     b.body("hull", np.eye(4), 2.0, inertia=(0.1, 0.1, 0.1))
     b.free("float", "world", "hull")
@@ -347,7 +347,7 @@ def test_a_reduced_hand_presses_like_the_full_one():
 def test_a_grasp_slips_below_the_friction_it_needs_and_holds_above():
     held = supple.scenes.hand()
     held.run(1.6)
-    limit = 0.2 * G / sum(normal_forces(held).values())  # every fingertip carries what its normal force lets it
+    limit = 0.2 * G / sum(normal_forces(held).values())  # every fingertip carries the largest friction force
     for factor, lifted in ((1.15, True), (0.85, False)):
         scene = supple.scenes.hand(friction=factor * limit)
         scene.run(2.0)
@@ -445,7 +445,7 @@ def test_the_shadow_hand_lifts_a_ball_like_the_engine(robots):
 
 
 @pytest.mark.filterwarnings("ignore::supple.ImportWarning")
-def test_the_shadow_hand_drops_what_is_too_slippery(robots):
+def test_the_shadow_hand_drops_a_ball_of_low_friction(robots):
     pytest.importorskip("coal")
     scene = supple.scenes.shadow_hand(robots / "shadow_hand/right_hand.xml", friction=0.05)
     scene.run(1.6)

@@ -20,7 +20,7 @@ from supple.mechanism.record import Array, array
 
 AXES_PER_JOINT = 64
 ROUNDED = 1e-6
-"""Gap of a loop at the reference pose, rad or radii, below which it is a rounding of the file and taken as closed."""
+"""Loop gaps at the reference pose below this, rad or radii, come from rounded numbers in a file and are removed."""
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ class Simulation:
             value = core.q[eqs.axis[motor.coordinate]]
             if abs(target - value) > LARGEST_START_GAP:
                 raise MechanismError(
-                    f"motor '{motor.name}' starts at {target:g} but its coordinate stands at {value:g}; start the "
-                    "simulation there (q=..., or at=supple.equilibrium(mech)), or the curve where the mechanism is"
+                    f"motor '{motor.name}' starts at {target:g} but its coordinate is at {value:g}; start the "
+                    "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
             core.set_row(eqs.row[motor.name], target, target)
         gaps = np.abs(core.gaps).max(axis=1, initial=0.0)
@@ -235,13 +235,13 @@ class Simulation:
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
-                    f"{self._unsettled()}. Limits or motors contradict each other, or a force is too large. The state "
-                    "is that of the last good step; apply less, or take a smaller dt",
+                    f"{self._failure_reason()}. Limits or motors contradict each other, or a force is too large. The "
+                    "state is that of the last step that converged; apply less, or take a smaller dt",
                     time=self.time,
                 )
 
-    def _unsettled(self) -> str:
-        """What kept the last step from converging, for an error message."""
+    def _failure_reason(self) -> str:
+        """Why the last step did not converge, for an error message."""
         eqs = self._eqs
         axis, joint, row, size = self._core.unsettled
         if axis >= 0:

@@ -1,4 +1,4 @@
-"""The path of equilibria from one set of loads to another: followed by shares of the load, and why it ends."""
+"""Follows the path of equilibria from one set of loads to another, and finds the reason if the path ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_SNAP = 1e-4
 SMALLEST_UNSTABLE_SHARE = 1e-4
 """Smallest step through unstable states, as a share of the load."""
 LARGEST_GROWTH = 3.0
-"""Of a step along a branch over the step before."""
+"""Largest ratio of a step along a branch to the step before it."""
 WANTED_RATE = 0.6
 """Contraction rate, over the largest accepted, that the next step aims at."""
 FALLEN = 0.2
@@ -190,13 +190,13 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
         return "limit", f"'{named[0]}' meets or leaves its limit there, and no stable state follows"
     softest, stiffness = _softest_motion(last)
     if stiffness < FALLEN * _softest_motion(first)[1]:
-        why = f"it snaps through there along '{softest}' (its stiffness falls to zero) to no other stable state"
+        why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
     return "singular", f"the tangent is singular there, in the motion of '{softest}'"
 
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
-    """The linearisation at an accepted state, with what it needs of the core read out."""
+    """The linearisation at an accepted state. Its matrices are computed here, before the core's state changes."""
     eqs = follower.newton.eqs
     follower.acting(follower.shares[index]).apply_to(eqs)
     eqs.core.set_state(*follower.states[index])

@@ -81,10 +81,11 @@ class AdaptiveLinkage:
     - `absolute_linkage`, `relative_linkage`: norm of all joint accelerations left out; relative to the norm of all
     - `absolute_joint`, `relative_joint`: largest joint acceleration left out; relative to the largest of all
 
-    rad/s^2 and m/s^2 are added without a scale; a joint of several axes counts by its norm. `error=0` computes every
-    joint in a full pass. A full pass also replaces an adaptive one that would take more operations (large linkages
-    only). Springs (with curves) and armatures are included. Dampers and limits are ignored. Motors and couplings raise
-    an error. `loops="penalty"` cuts loops and closes them by penalty forces, so gaps remain under load.
+    The acceleration of a joint with several axes is the norm over its axes; rad/s^2 and m/s^2 are mixed without
+    scaling. `error=0` computes every joint in a full pass. A full pass also replaces an adaptive one that would take
+    more operations (large linkages only). Springs (with curves) and armatures are included. Dampers and limits are
+    ignored. Motors and couplings raise an error. `loops="penalty"` cuts loops and closes them by penalty forces, so
+    gaps remain under load.
     """
 
     def __init__(

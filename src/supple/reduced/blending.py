@@ -185,8 +185,8 @@ class BlendedModel(Model):
         return _sample(model, self._lengths, self._stored_energy(model), neighbours, self._ground, fixed)
 
     def _common_spring_for(self, model: ReducedModel) -> float:
-        """The common spring (J) that a model needs: as much as raises its smallest stiffness to half of the first
-        model's smallest, both on that spring; none if it has as much by itself."""
+        """The common spring (J) that a model needs: with it, the smallest stiffness of the model is half of that of the
+        first model, which has the spring, too. Zero if the model is that stiff without it."""
         if self.scheme == "published":
             return 0.0
         smallest = np.linalg.eigvalsh(_stiffness(model, self._lengths)[1])[:1]
@@ -199,7 +199,7 @@ class BlendedModel(Model):
         mine, other = self.mechanism, model.mechanism
         if other is not mine and other != mine:
             ratio = other.radius / mine.radius if mine.radius and other.radius else 1.0
-            units = f" (it is {ratio:.4g} times as large: are its units others?)" if not 0.5 < ratio < 2 else ""
+            units = f" (it is {ratio:.4g} times as large: are its units different?)" if not 0.5 < ratio < 2 else ""
             raise MechanismError(
                 f"only models of one mechanism blend: this one is of '{other.name}'{units}, the others of '{mine.name}'"
             )
@@ -244,14 +244,15 @@ class BlendedModel(Model):
         tips = self._tips(poses)
         if self._evaluator is None:
             self._evaluator = BlendedMotion(self, 1.0, 1)
+            self._evaluator.core.ignore_loads()
         self._evaluator.place(tips)
         return self._evaluator.evaluate()
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
         if reconstruction != "twist":
             raise MechanismError(
-                'blended models show their links with reconstruction="twist"; joints that never come apart are '
-                "those of supple.condense(mech, end_effectors)"
+                'blended models reconstruct links with reconstruction="twist" only; for closed joints use '
+                "supple.condense(mech, end_effectors)"
             )
         return BlendedMotion(self, dt, threads)
 

@@ -296,8 +296,8 @@ class CondensedMotion:
     """The motion of a condensed model by implicit time steps (a `Motion`)."""
 
     failure = (
-        "no motion of the end effectors with a balanced interior was found, in steps down to a thousandth of dt; "
-        "the state is that of the last good step: pull less, or use supple.Simulation"
+        "the time step did not converge, even with a thousandth of dt; the state is that of the last step that "
+        "converged: apply smaller loads, or use supple.Simulation"
     )
 
     def __init__(self, model: CondensedModel, dt: float) -> None:

@@ -1,10 +1,10 @@
-"""Chooses linearisation points: the engine pulls the mechanism, and models are added where the blend errs.
+"""Chooses linearisation points: the engine pulls the mechanism, and models are added where the blend is inaccurate.
 
-The range is given in wrenches. Directions are drawn at random in the space of wrenches on the end effectors, in
-proportion to how far they move them, and the load grows until the end effectors have moved by `reach`. Every
-equilibrium along a direction is a point to be met. Points where the blend's error exceeds `max_error` become models,
-until all are within the bound. Then new points test the result; if too many exceed the bound, they join the others
-and the search continues.
+The range is given in wrenches. Random directions in the space of wrenches on the end effectors are drawn with the
+compliance as covariance, and the load grows until the end effectors have moved by `reach`. Every equilibrium along a
+direction is a point that the blend must reproduce. Points where the blend's error exceeds `max_error` become models,
+until all are within the bound. Then new points test the result; if too many exceed the bound, they join the others and
+the search continues.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Exploration:
     def __repr__(self) -> str:
         low, high = (float(np.percentile(errors, 95)) for errors in (self.after, self.before))
         return (
-            f"Exploration({self.models} models; {self.within:.0%} of {len(self.after)} fresh points within "
+            f"Exploration({self.models} models; {self.within:.0%} of {len(self.after)} test points within "
             f"{self.max_error:g}; 95th percentile of the error {high:.3g} before, {low:.3g} after; "
             f"{self.pulled} equilibria in {self.seconds:.1f} s)"
         )

@@ -98,28 +98,28 @@ class FloatingMotion:
 
     @property
     def tips(self) -> tuple[Array, Array]:
-        xi = self._own[: 6 * len(self.model.end_effectors)].reshape(-1, 6)
+        xi = self._relative_displacement[: 6 * len(self.model.end_effectors)].reshape(-1, 6)
         rates = (self._own_basis @ self.core.v)[: xi.size].reshape(-1, 6)
         poses = self.model.end_effector_poses @ spatial.exp(xi)  # with the base at its start
         own = (spatial.right_jacobian(xi) @ rates[..., None])[..., 0]
         seen = spatial.adjoint(spatial.inverse(spatial.inverse(self._home) @ poses)) @ self.core.twist
-        return self._carried @ poses, own + seen
+        return self._base_motion @ poses, own + seen
 
     @property
-    def _own(self) -> Array:
+    def _relative_displacement(self) -> Array:
         """(n,) displacement relative to the base."""
         own: Array = self._own_basis @ self.core.y + self._fixed.shift
         return own
 
     @property
-    def _carried(self) -> Array:
+    def _base_motion(self) -> Array:
         """(4, 4) motion of the base since the start, in world axes."""
         carried: Array = self.core.base @ spatial.inverse(self._home)
         return carried
 
     @property
     def displacement(self) -> Array:
-        displacement = self._own.copy()
+        displacement = self._relative_displacement.copy()
         moved = spatial.log(spatial.inverse(self.model.end_effector_poses) @ self.tips[0])
         displacement[: moved.size] = moved.ravel()
         return displacement
@@ -143,7 +143,7 @@ class FloatingMotion:
         mech, start = self.model.mechanism, 0
         for joint in mech.joints:
             if joint.kind == "free" and "world" in (joint.parent, joint.child):
-                ends = [np.eye(4) if n == "world" else self._carried @ self._fixed.core.poses[mech.body_index(n)]
+                ends = [np.eye(4) if n == "world" else self._base_motion @ self._fixed.core.poses[mech.body_index(n)]
                         for n in (joint.parent, joint.child)]  # fmt: skip
                 across = spatial.inverse(ends[0] @ joint.pose_parent) @ ends[1] @ joint.pose_child
                 q[start : start + 6] = joint.coordinates(across)[0]
@@ -174,7 +174,7 @@ class FloatingMotion:
     @property
     def poses(self) -> Array:
         """(bodies, 4, 4) world poses of the links as of the last update, moved with the base."""
-        poses: Array = self._carried @ self._fixed.core.poses
+        poses: Array = self._base_motion @ self._fixed.core.poses
         return poses
 
 

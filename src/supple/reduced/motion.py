@@ -47,7 +47,7 @@ class Motion(Protocol):
 
     @property
     def reach(self) -> float:
-        """Distance from the linearised state, in units that only compare with themselves."""
+        """A measure of the distance from the linearised state; its unit depends on the kind of model."""
 
     @property
     def velocities(self) -> Array:

@@ -95,7 +95,7 @@ def published_damping(at: Linearisation, space: AdmissibleSpace, method: str) ->
 
 
 def least_damping(at: Linearisation, space: AdmissibleSpace) -> Array:
-    """(r, r): z^T D z is the least power that the dampers take among all motions that move the end effectors by z.
+    """(r, r): z^T D z is the least power that the dampers dissipate among all motions that move the end effectors by z.
 
     It equals (J D^-1 J^T)^-1 where every allowed motion is damped, and is the limit of
     (J (D + eps I)^-1 J^T)^-1 otherwise: zero for twists that undamped joints produce by themselves.

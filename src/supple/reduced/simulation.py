@@ -195,7 +195,7 @@ class ReducedSimulation:
         simulation of a linear model becomes one of a blended model.
         """
         if not isinstance(self.model, ReducedModel | BlendedModel):
-            raise MechanismError(f"a {type(self.model).__name__} is right everywhere: it does not grow")
+            raise MechanismError(f"a {type(self.model).__name__} needs no other linear model: it is exact everywhere")
         many = self.model if isinstance(self.model, BlendedModel) else blend([self.model])
         tips, twists = self._motion.tips
         held = many.at(tips).wrenches.reshape(-1, 2, 3)
@@ -280,8 +280,8 @@ class ReducedSimulation:
         if apart > RANGE:
             self._warned = True
             warnings.warn(
-                f"'{self.mechanism.name}' is pulled beyond the range of its model: its joints have come apart "
-                f"by {apart:.2f} of its radius in all; reduce it at an equilibrium nearby, or use the engine",
+                f"'{self.mechanism.name}' is pulled beyond the range of its model: its joints are separated "
+                f"by {apart:.2f} of its radius in total; reduce it at an equilibrium nearby, or use the engine",
                 RangeWarning,
                 stacklevel=3,
             )

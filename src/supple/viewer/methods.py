@@ -91,8 +91,8 @@ METHODS = {
     "engine": Method("every body and joint, exact", _engine),
     "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
-    "condensed": Method("end effectors in motion, everything between them in exact static balance", _condensed),
-    "adaptive": Method("quasi-statics of trees, computing only the joints that matter (highlighted)", _adaptive, False),
+    "condensed": Method("end effectors in motion, all other links in exact static equilibrium", _condensed),
+    "adaptive": Method("quasi-statics of trees; computes only the highlighted joints", _adaptive, False),
 }
 
 

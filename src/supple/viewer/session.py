@@ -308,7 +308,7 @@ class Session:
             report = model.exploration
             assert report is not None
             self.notify(
-                f"{report.models} models; {report.within:.0%} of {len(report.after)} fresh points are within an error "
+                f"{report.models} models; {report.within:.0%} of {len(report.after)} test points are within an error "
                 f"of {report.max_error:g}",
                 warning=not report.met,
             )
