@@ -19,10 +19,10 @@ HARMLESS = "Unable to preventDefault inside passive event listener"
 """Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
 FEWER_FRAMES = """
 const request = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 100);
+window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 250);
 window.cancelAnimationFrame = (id) => window.clearTimeout(id);
 """
-"""Limits the page to 10 frames a second: without a graphics card every frame costs processor time."""
+"""Limits the page to 4 frames a second: without a graphics card every frame costs processor time."""
 RESOLUTION = 0.5
 """Pixels drawn per pixel of the page, in each direction: fewer cost less processor time."""
 PATIENCE = 600.0
