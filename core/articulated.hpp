@@ -54,6 +54,7 @@ class Articulated {
     // treatment of the sparse stepper; the state is as before.
     bool step(double h, int order);
     bool limit_changed() const { return limit_changed_; }  // in the last step
+    int order_used() const { return order_used_; }         // by the last step: BDF2 falls back to Euler where limits change
 
     // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
     // contact and limits, `respond` gives the answer to impulses, `finish` solves the step itself with the forces of contacts.
@@ -247,6 +248,7 @@ class Articulated {
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
     double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
     bool fresh_ = true, limit_changed_ = false;
+    int order_used_ = 1;
 
     std::vector<Fixed> fixed_;
     std::vector<Past> past_;

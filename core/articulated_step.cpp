@@ -103,10 +103,12 @@ void Articulated::keep() {
 
 bool Articulated::step(double h, int order) {
     keep();
+    order_used_ = order;
     if (order == 2) {
         if (solve<true>({h, 1.5, -2.0, 0.5})) return true;
         put_back();
-        if (!limit_changed_) return false;  // a second difference across an impact would make energy
+        if (!limit_changed_) return false;
+        order_used_ = 1;  // a second-order difference across an impact would add energy
     }
     if (solve<false>({h, 1.0, -1.0, 0.0})) return true;
     put_back();

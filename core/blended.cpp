@@ -139,7 +139,7 @@ void Blended::weigh() {
             const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
             d += std::sqrt(length * away + turn * turned);
         }
-        const double missing = 1 - samples[i].presence;  // what is not wholly here counts as further away, and less
+        const double missing = 1 - samples[i].presence;  // a model that was just added counts as further away, with less weight
         distances_[i] = d + missing * missing;
         if (distances_[i] < distances_[nearest]) nearest = i;
     }
@@ -297,7 +297,7 @@ void Blended::blend() {
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i stands for eta_i there.
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i is used for eta_i.
 template <int n>
 void Blended::hold_loads() {
     using Column = Eigen::Matrix<double, n, 1>;

@@ -75,15 +75,15 @@ class Blended : public Participant {
         std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
         Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
-        double presence = 1;      // from 0 to 1 while a new model comes in
+        double presence = 1;      // grows from 0 to 1 after a model is added
         double trust = 1;         // factor of its weight (before the power) under the applied loads; negative: not yet known
         std::vector<Pose> tips;   // home, moved by set-points
         std::vector<Turned> turned;  // the same
         Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
-        Vector own;               // where the tips are from here, scaled
-        Vector y;                 // where the model is asked
+        Vector own;               // displacement of the end effectors from the poses of this model, scaled
+        Vector y;                 // the model's own coordinates at which its links are evaluated
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
-        Vector stands;            // (bounds,) where they stand in the model, moved by set-points
+        Vector bound_values;      // (bounds,) the same coordinates at the pose of the model, changed by set-points
     };
     struct Tip : Pulled {
         Pose pose;
@@ -93,8 +93,8 @@ class Blended : public Participant {
     std::vector<Sample> samples;
     std::vector<Tip> tips;
     double h = 0, time = 0, radius = 1, power = 4;
-    double ground = 0;    // spring that all models stand on, scaled, J
-    double fading = 1;    // s, until a new model has come in
+    double ground = 0;    // stiffness of the common spring added to all models, scaled, J
+    double fading = 1;    // s, until a new model has its full weight
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
     bool loads_known = true;  // weights depend on the applied loads too
@@ -124,7 +124,7 @@ class Blended : public Participant {
     void loads_changed() { stale_ = loads_changed_ = true; }
     bool kept() const { return !renew_; }
     void allow(double energy) { allowed = energy, renew_ = false; }
-    double allowed = 0;              // J, that it may have: what it had, and what loads have done, less what dampers took
+    double allowed = 0;              // J, the energy budget: initial energy plus work of loads less work of dampers
 
     Vector weights;                  // (k,) of the last blend
     std::vector<BlendedLinks::Use> used;
@@ -135,10 +135,10 @@ class Blended : public Participant {
     Vector settled;                  // (r,)
     Vector xi;                       // (n,) from the means, scaled
     Vector holding() const;          // (n,) wrench that holds the tips where they are, in their own axes
-    void ask();                      // where each model in use is asked
+    void ask();                      // computes y of each model in use
 
    private:
-    static constexpr double agreement = 0.5;  // blended eigenvectors shorter than this are not made longer than twice
+    static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
     void weigh();
     void forget_trust();
     double trust_under_load(const Sample& sample);

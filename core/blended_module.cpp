@@ -109,12 +109,12 @@ void bind_blended(nb::module_& module) {
                  c.model.upper = vector(upper);
              })
         .def("set_bounded",  // of a model: maps (bounds, n) and places (bounds,)
-             [](BlendedCore& c, int i, const Doubles& maps, const Doubles& stands) {
+             [](BlendedCore& c, int i, const Doubles& maps, const Doubles& bound_values) {
                  const std::size_t n = 6 * c.model.tips.size(), bounds = c.model.lower.size();
                  expect(maps, n * bounds);
-                 expect(stands, bounds);
+                 expect(bound_values, bounds);
                  c.model.samples.at(i).bounded = Eigen::Map<const Matrix>(maps.data(), n, bounds);
-                 c.model.samples.at(i).stands = vector(stands);
+                 c.model.samples.at(i).bound_values = vector(bound_values);
              })
         .def("set_offsets",
              [](BlendedCore& c, int i, const Doubles& tips, const Doubles& twists) {

@@ -10,10 +10,10 @@ using namespace whole;
 
 namespace {
 
-constexpr double furthest = 1e6;    // displacement, over the radius, beyond which no state is taken
-constexpr double calm = 2e-3;       // s of damping over stiffness, at least: what a step of this size has of itself
+constexpr double furthest = 1e6;    // largest displacement, over the radius, of an accepted state
+constexpr double calm = 2e-3;       // s, least ratio of damping to stiffness: that of backward Euler with a step of this size
 constexpr double floor = 0.01;      // of the largest compliance, where energy is summed up
-constexpr double unsure = 0.25;     // share of the energy stored, above that of the models in use, that may be wrong
+constexpr double unsure = 0.25;     // relative error allowed for the stored energy above that of the models in use
 constexpr double stride = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 
@@ -176,7 +176,7 @@ bool Blended::solve() {
 }
 
 // Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
-// hold next to nothing of it: a compliance of at least `floor` of the largest stands for theirs.
+// store almost none of it; their compliance is raised to `floor` times the largest one.
 template <int n>
 double Blended::stored() {
     using Square = Eigen::Matrix<double, n, n>;
@@ -220,21 +220,21 @@ bool Blended::begin() {
     return basis.cols() == 6 && n_ == 6 ? solve<6>() : solve<Eigen::Dynamic>();
 }
 
-// The twist that a model in use is asked at, of one end effector.
+// The twist of one end effector at which a model in use is evaluated.
 Vec6 Blended::asked(int use, int e) const {
     const Vec6 own = samples[used[use].model].own.segment<6>(6 * e);
     return published ? unscaled(own) : Vec6(0.5 * unscaled(own + xi.segment<6>(6 * e)));
 }
 
-// Where the bounded coordinates stand and how they would move in this step: the mean of what the models in use say, each
-// linear in the twist that it is asked at, and the change of the weights.
+// Values of the bounded coordinates and their rates in this step: weighted means over the models in use, each linear in the twist at
+// which it is evaluated, plus the effect of changing weights.
 void Blended::meet_bounds() const {
     bound_at_.setZero(lower.size());
     bound_rate_.setZero(lower.size());
     moves_.noalias() = basis * fresh_;
     for (std::size_t k = 0; k < used.size(); ++k) {
         const Sample& sample = samples[used[k].model];
-        bound_own_ = sample.stands;
+        bound_own_ = sample.bound_values;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec6 half = asked(k, e), common = unscaled(xi.segment<6>(6 * e)), u = unscaled(moves_.segment<6>(6 * e));
             const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (right_jacobian(common) * u) + u);
@@ -251,7 +251,7 @@ Vector Blended::bound_row(int bound) const {
     Vector row = Vector::Zero(n_);
     for (std::size_t k = 0; k < used.size(); ++k) {
         const Sample& sample = samples[used[k].model];
-        double own = sample.stands[bound];
+        double own = sample.bound_values[bound];
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec6 map = sample.bounded.col(bound).segment<6>(6 * e), half = asked(k, e);
             const Vec6 common = unscaled(xi.segment<6>(6 * e));

@@ -14,16 +14,6 @@ SUPPLE_INLINE Mat6 bracket_form(const Vec6& w) {
     return blocks(Mat3::Zero(), -f, -f, -skew(w.tail<3>()));
 }
 
-// Derivative, along a body's own twist, of a wrench that is fixed in world axes and acts at a point of the body.
-SUPPLE_INLINE Mat6 world_wrench_derivative(const Vec3& force, const Vec3& torque, const Vec3& point) {
-    const Mat3 f = skew(force);
-    return blocks(Mat3::Zero(), f, Mat3::Zero(), skew(torque) + skew(point) * f);
-}
-
-SUPPLE_INLINE Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& point) {
-    return stack(force, torque + point.cross(force));
-}
-
 }  // namespace
 
 void Curve::evaluate(double x, double& torque, double& slope, double& energy) const {
@@ -192,16 +182,13 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
     for (int i = 0; step && i < size; ++i) {
         const int axis = first + i;
         const double v = size == 3 ? increment[i]
-                                   : (step->c0 * state.q[axis] + step->c1 * history->q[axis] +
-                                      step->c2 * history->q_before[axis]) /
-                                         step->h;
+                                   : step->rate(state.q[axis], history->q[axis], history->q_before[axis]);
         rate[axis] = v;
         const double c = step->c0 / step->h;
         torque[i] += damping[axis] * v;
         double resistance = damping[axis] * c;
         if (armature[axis] != 0) {
-            torque[i] += (step->c0 * armature[axis] * v + step->c1 * history->p[axis] + step->c2 * history->p_before[axis]) /
-                         step->h;
+            torque[i] += step->rate(armature[axis] * v, history->p[axis], history->p_before[axis]);
             resistance += armature[axis] * c * c;
         }
         for (int k = 0; k < size; ++k) slope(i, k) += resistance * turn(i, k);
@@ -296,8 +283,7 @@ void System::fill_spring(int s, const Step* step, const History* history, bool t
         slope += d;
     }
     if (step) {
-        force += spring.damping *
-                 (step->c0 * length + step->c1 * history->length[s] + step->c2 * history->length_before[s]) / step->h;
+        force += spring.damping * step->rate(length, history->length[s], history->length_before[s]);
         slope += spring.damping * step->c0 / step->h;
     }
     const auto& of = spring.of;

@@ -312,4 +312,15 @@ inline Mat6 spatial_inertia(const double& mass, const Vec3& centre, const Mat3& 
     return blocks(mass * Mat3::Identity(), -mass * c, mass * c, inertia - mass * c * c);
 }
 
+// Derivative, along a body's own twist, of a wrench that is fixed in world axes and acts at a point of the body.
+SUPPLE_INLINE Mat6 world_wrench_derivative(const Vec3& force, const Vec3& torque, const Vec3& point) {
+    const Mat3 f = skew(force);
+    return blocks(Mat3::Zero(), f, Mat3::Zero(), skew(torque) + skew(point) * f);
+}
+
+// A force and a torque at a point of the body, as a wrench at its origin.
+SUPPLE_INLINE Vec6 at_origin(const Vec3& force, const Vec3& torque, const Vec3& point) {
+    return stack(force, torque + point.cross(force));
+}
+
 }  // namespace supple

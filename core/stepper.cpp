@@ -68,12 +68,11 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
     }
     refusals_ = 0;
     ahead_ = true;
-    const int order = fresh ? 1 : order_;
     fresh = passes_->limit_changed();
     time += h_;
     if (tape) {
         sync();
-        record(h_, order == 2 && first_order_taken() ? 1 : order, fresh);
+        record(h_, passes_->order_used(), fresh);
     }
     return true;
 }
@@ -153,20 +152,6 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
         if (!advance(h / 2, 1) && !divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;
-}
-
-// Whether the passes, asked for BDF2, took backward Euler because limits changed while they iterated: told by the rates.
-bool Stepper::first_order_taken() const {
-    const std::vector<double>&last = tape->records.back().q, &before = tape->records[tape->records.size() - 2].q;
-    double first = 0, second = 0, size = 0;
-    for (int axis = 0; axis < system_.axes(); ++axis) {
-        if (!system_.single(axis)) continue;
-        const double q = system_.state.q[axis], rate = system_.rate[axis];
-        first += std::abs(rate - (q - last[axis]) / h_);
-        second += std::abs(rate - (1.5 * q - 2 * last[axis] + 0.5 * before[axis]) / h_);
-        size += std::abs(q) / h_;
-    }
-    return second > 1e-12 * size && first < 1e-3 * second;
 }
 
 void Stepper::record(double h, int order, bool impact) {

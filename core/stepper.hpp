@@ -69,7 +69,6 @@ class Stepper : public Participant {
 
    private:
     void record(double h, int order, bool impact);
-    bool first_order_taken() const;
     bool step_by_passes(const std::vector<int>& driven, const double* targets);
     bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
     void passes_refused();

@@ -84,6 +84,8 @@ struct State {
 // Backward differences for one step: d/dt x = (c0 x + c1 x_n + c2 x_{n-1}) / h.
 struct Step {
     double h = 0, c0 = 0, c1 = 0, c2 = 0;
+
+    double rate(double now, double last, double before) const { return (c0 * now + c1 * last + c2 * before) / h; }
 };
 
 struct History {  // previous states that the differences use
