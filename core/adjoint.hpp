@@ -23,7 +23,8 @@ struct InputArrays {
     std::vector<double> twists, velocities;          // at the start (bodies, 6)
     std::vector<double> increments, rates;           // at the start (axes)
     std::vector<double> targets, rest, spring_rest;  // (times, rows), (times, axes), (times, springs)
-    std::vector<double> wrenches;                    // (times, bodies, 6): at the bodies' origins, in body axes
+    std::vector<double> wrenches;                    // (parts, bodies, 6): at the bodies' origins, in body axes. The start, then
+                                                     // every part of a divided step, since a world load turns in these axes
     std::vector<double> stiffness, damping, armature;       // (axes)
     std::vector<double> spring_stiffness, spring_damping;   // (springs)
     std::vector<double> mass, centre, inertia, gravity;     // (bodies), (bodies, 3), (bodies, 3, 3), (3)
@@ -123,7 +124,7 @@ class Adjoint {
     double spring_slope(int axis) const;
     double coupling_slope(int spring) const;
     void record_motion(const Variation& now, const std::vector<double>& velocity, int time, OutputArrays& out) const;
-    bool acts(const InputArrays& direction, int time, bool divided) const;
+    bool acts(const InputArrays& direction, int record) const;
 
     System system_;
     std::shared_ptr<const Tape> tape_;

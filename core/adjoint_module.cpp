@@ -71,6 +71,19 @@ void bind_adjoint(nb::module_& module) {
                 }
             return numpy(std::move(values), {tape.ends.size(), n, 4, 4});
         }, nb::rv_policy::automatic)
+        // parts: the start, then the end of every time step or of each part of a divided one
+        .def_prop_ro("step_of_part", [](const Tape& tape) {
+            std::vector<int> result;
+            for (std::size_t i = 1; i < tape.records.size(); ++i) result.push_back(tape.records[i].index);
+            return result;
+        })
+        .def("part_rotations", [](const Tape& tape, int body) {
+            std::vector<double> values;
+            for (std::size_t i = 1; i < tape.records.size(); ++i)
+                for (int r = 0; r < 3; ++r)
+                    for (int c = 0; c < 3; ++c) values.push_back(tape.records[i].H.at(body).R(r, c));
+            return numpy(std::move(values), {tape.records.size() - 1, 3, 3});
+        }, nb::rv_policy::automatic)
         // time steps (from 1) that were divided, and those in which a limit was met or left
         .def_prop_ro("divided", [](const Tape& tape) {
             std::vector<int> result;

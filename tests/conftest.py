@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any speed")  # no limits on the time of an example: it depends on the machine
+# No limits on the time of an example: it depends on the machine. The same examples in every run, so that a check says
+# something about the change and not about its luck; `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("same examples", settings.get_profile("explore"), derandomize=True, database=None)
+settings.load_profile("same examples")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: the tests already run on every core
 sys.path.insert(0, str(Path(__file__).parent))  # helper modules that several tests share
 ROBOTS = Path(__file__).parents[2] / "shared" / "robots"

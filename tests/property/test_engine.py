@@ -13,7 +13,7 @@ import supple
 from supple.engine.assembly import Equations, equations, loads
 
 SEEDS = st.integers(0, 2**32 - 1)
-few = settings(max_examples=25, deadline=None, derandomize=True)
+few = settings(max_examples=25)
 MIXED = [k for k in mechanisms.KINDS if k not in reference.ROTATION_VECTORS]
 
 
@@ -178,7 +178,7 @@ def test_free_mechanisms_keep_their_linear_momentum(seed, method):
     np.testing.assert_allclose(momentum(sim)[:3], before[:3], atol=1e-8 * np.abs(before).max())
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5)
 @given(SEEDS)
 def test_free_mechanisms_keep_their_angular_momentum_to_the_second_order(seed):
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import supple
@@ -255,8 +255,8 @@ def check(
     backward = sum(products)
     motion = adjoint.tangent(tape, frame=case.frame, **direction.as_directions())
     forward, terms = objective.along(tape, motion)
-    scale = sum(map(abs, products))  # they may cancel
-    assert abs(forward - backward) < 2e-12 * (scale + terms)
+    scale = sum(map(abs, products)) + terms  # they may cancel
+    assert abs(forward - backward) < 1e-11 * scale
 
     def error(size: float) -> float:
         difference = central_difference(lambda s: objective.value(case.run(inputs.moved(direction, s))), size)
@@ -389,8 +389,9 @@ def test_divided_steps() -> None:
     assert tape.divided
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1))
+@example(1055)  # a step is divided while a world load acts on a turning body
 def test_random_mechanisms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     loops = int(rng.integers(3)) // 2

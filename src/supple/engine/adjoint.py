@@ -67,8 +67,6 @@ class Gradient:
     set_points: dict[str, Array]
     """(steps + 1,) by coordinate or coupling: with respect to the rest of its spring, or the length of a rigid
     coupling."""
-    wrenches: Array
-    """(steps + 1, bodies, 6): with respect to a wrench at the body's origin, in body axes; see `load`."""
     stiffness: dict[str, float]
     damping: dict[str, float]
     rest: dict[str, float]
@@ -83,6 +81,8 @@ class Gradient:
     """(bodies, 3, 3): with respect to the inertia about the centre of mass, symmetric."""
     gravity: Array
     """(3,)"""
+    _wrenches: Array
+    """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
     _start: _Start
 
     @property
@@ -98,11 +98,12 @@ class Gradient:
 
     def load(self, name: str, frame: str = "world") -> Array:
         """(steps + 1, 6): with respect to the wrench at the origin of a body or site, in world axes or its own."""
-        body, point, turns = _frame_over_time(self.tape, name, frame)
-        v, w = self.wrenches[:, body, :3], self.wrenches[:, body, 3:]
-        moved = np.stack([v + np.cross(w, point), w], axis=1)  # (steps + 1, 2, 3), body axes
-        seen: Array = np.einsum("tij,tkj->tki", turns, moved).reshape(-1, 6)
-        return seen
+        body, point, turns = _frame_of_parts(self.tape, name, frame)
+        v, w = self._wrenches[:, body, :3], self._wrenches[:, body, 3:]
+        moved = np.stack([v + np.cross(w, point), w], axis=1)  # (parts, 2, 3), body axes
+        result = np.zeros((self.tape.steps + 1, 6))
+        np.add.at(result, self.tape.core.step_of_part, np.einsum("pij,pkj->pki", turns, moved).reshape(-1, 6))
+        return result
 
     def payload(self, name: str) -> float:
         """With respect to a point mass at the origin of a body or site, kg."""
@@ -177,7 +178,6 @@ def _gradient(tape: Tape, sweep: Any, found: dict[str, Array]) -> Gradient:
         tape,
         {motor.name: targets[:, eqs.row[motor.name]] for motor in mech.motors},
         set_points,
-        found["wrenches"].reshape(n, -1, 6),
         stiffness,
         damping,
         {name: float(values.sum()) for name, values in set_points.items()},
@@ -186,6 +186,7 @@ def _gradient(tape: Tape, sweep: Any, found: dict[str, Array]) -> Gradient:
         found["centre"].reshape(-1, 3),
         (inertia + inertia.transpose(0, 2, 1)) / 2,
         found["gravity"],
+        found["wrenches"].reshape(-1, len(mech.bodies), 6),
         _Start(tape, sweep, {name: found[name] for name in AT_START}),
     )
 
@@ -209,17 +210,19 @@ def tangent(
 ) -> Motion:
     """Derivatives of the recorded motion along directions of the inputs, by a sweep forward over the tape.
 
-    All directions go through one sweep, eight at a time through the factorised equations. A direction costs nothing
-    before the first step that it acts in.
+    All directions go through one sweep with one factorisation per step. A direction costs nothing before the first step
+    that it acts in.
 
     Args:
         tape: the recorded time steps.
         q, rates: (directions, dof) of the initial coordinates and rates.
         motors, set_points: (directions, steps + 1) by name, as in `Gradient`.
-        loads: (directions, steps + 1, 6) wrench at the origin of a body or site, in the axes of `frame` ("world",
-        "body"). stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`. payload: (directions,)
-        point mass at the origin of a body or site, kg. gravity: (directions, 3). want: what to return, some of
-        "coordinates", "poses", "velocities"; the others are empty arrays.
+        loads: (directions, steps + 1, 6) wrench at the origin of a body or site, by name.
+        frame: axes of the loads, "world" or "body".
+        stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`.
+        payload: (directions,) point mass at the origin of a body or site, by name, kg.
+        gravity: (directions, 3), m/s^2.
+        want: the arrays to compute, some of "coordinates", "poses" and "velocities"; the others are empty.
 
     Raises:
         MechanismError: an array has the wrong shape or is not finite, or a name is not known.
@@ -262,7 +265,7 @@ def point_gradient(tape: Tape, name: str, forces: ArrayLike) -> Array:
         forces: (steps + 1, 3) gradient of the scalar with respect to the point's world position at each time.
     """
     values = array(forces, (tape.steps + 1, 3), f"the gradient with respect to the positions of '{name}'")
-    body, point, _ = _frame_over_time(tape, name, "body")
+    body, point = _point(tape, name)
     result = np.zeros((tape.steps + 1, len(tape.mechanism.bodies), 6))
     force = np.einsum("tji,tj->ti", tape.poses[:, body, :3, :3], values)
     result[:, body, :3], result[:, body, 3:] = force, np.cross(point, force)
@@ -271,7 +274,7 @@ def point_gradient(tape: Tape, name: str, forces: ArrayLike) -> Array:
 
 def points(tape: Tape, name: str) -> Array:
     """(steps + 1, 3) world positions of the origin of a body or site, m."""
-    body, point, _ = _frame_over_time(tape, name, "body")
+    body, point = _point(tape, name)
     poses = tape.poses[:, body]
     positions: Array = poses[:, :3, :3] @ point + poses[:, :3, 3]
     return positions
@@ -292,11 +295,12 @@ class _Directions:
         self.columns: list[dict[str, Array]] | None = None
         n = tape.steps + 1
         bodies, axes, springs = len(tape.mechanism.bodies), len(self.eqs.axis), len(self.eqs.spring)
+        parts = len(tape.core.step_of_part)
         self.shapes: dict[str, tuple[int, ...]] = {
             "targets": (n, len(self.eqs.row) + len(self.eqs.limit_names)),
             "rest": (n, axes),
             "spring_rest": (n, springs),
-            "wrenches": (n, bodies, 6),
+            "wrenches": (parts, bodies, 6),
             **dict.fromkeys(("stiffness", "damping", "armature"), (axes,)),
             **dict.fromkeys(("spring_stiffness", "spring_damping"), (springs,)),
             "mass": (bodies,),
@@ -352,10 +356,10 @@ class _Directions:
 
     def loads(self, given: Mapping[str, ArrayLike] | None, frame: str) -> None:
         for name, values in (given or {}).items():
-            body, point, turns = _frame_over_time(self.tape, name, frame)
+            body, point, turns = _frame_of_parts(self.tape, name, frame)
             checked = self.checked(values, (self.tape.steps + 1, 6), f"loads['{name}']")
-            for column, wrench in zip(self.columns or (), checked, strict=True):
-                force, torque = (np.einsum("tji,tj->ti", turns, part) for part in (wrench[:, :3], wrench[:, 3:]))
+            for column, wrench in zip(self.columns or (), checked[:, self.tape.core.step_of_part], strict=True):
+                force, torque = (np.einsum("pji,pj->pi", turns, part) for part in (wrench[:, :3], wrench[:, 3:]))
                 on_body = self.entry(column, "wrenches")[:, body]
                 on_body += np.concatenate([force, torque + np.cross(point, force)], axis=1)
 
@@ -436,17 +440,24 @@ def _initial_maps(tape: Tape, sweep: Any) -> tuple[Iterable[dict[str, Array]], I
     return [sweep.start(unit, still) for unit in units], [sweep.start(still, unit) for unit in units]
 
 
-def _frame_over_time(tape: Tape, name: str, frame: str) -> tuple[int, Array, Array]:
-    """Body of a body or site, its origin there (3,), and rotations (steps + 1, 3, 3) from body axes to those of
-    `frame`."""
-    if frame not in ("world", "body"):
-        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+def _point(tape: Tape, name: str) -> tuple[int, Array]:
+    """Body of a body or site, and its origin there (3,)."""
     body, pose = tape.mechanism.frame(name)
     if body < 0:
         raise MechanismError(f"'{name}' is fixed to the world; it does not move")
+    return body, pose[:3, 3]
+
+
+def _frame_of_parts(tape: Tape, name: str, frame: str) -> tuple[int, Array, Array]:
+    """Body of a body or site, its origin there (3,), and rotations (parts, 3, 3) from body axes to those of `frame`, at
+    the start and at the end of each time step or of each part of a divided one."""
+    if frame not in ("world", "body"):
+        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+    body, point = _point(tape, name)
     if frame == "world":
-        return body, pose[:3, 3], tape.poses[:, body, :3, :3]
-    return body, pose[:3, 3], np.broadcast_to(pose[:3, :3].T, (tape.steps + 1, 3, 3))
+        return body, point, tape.core.part_rotations(body)
+    turn = tape.mechanism.frame(name)[1][:3, :3].T
+    return body, point, np.broadcast_to(turn, (len(tape.core.step_of_part), 3, 3))
 
 
 def _point_mass(tape: Tape, name: str) -> tuple[int, float, Array, Array]:
