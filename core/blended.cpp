@@ -12,6 +12,7 @@ namespace {
 
 constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
 constexpr double range = 0.5;        // of a model, over the extent of the collection
+constexpr double most_cancelled = 0.8;  // of the stiffness, by the geometric stiffness of loads that are away
 constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
 constexpr double same = 1e-6;       // what is left of a direction that others already have
 
@@ -71,6 +72,7 @@ void Blended::prepare() {
     used.reserve(samples.size());
     means.resize(tips.size());
     sums_.resize(tips.size());
+    forces_.resize(tips.size());
     for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &there_, &length_}) each->setZero(n_);
     touch();
 }
@@ -298,6 +300,8 @@ void Blended::blend() {
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
 // eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i is used for eta_i.
+//
+// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the share t of it counts: geometric_share().
 template <int n>
 void Blended::hold_loads() {
     using Column = Eigen::Matrix<double, n, 1>;
@@ -307,15 +311,25 @@ void Blended::hold_loads() {
     Eigen::Map<Column> by(by_.data(), n_), sum(each_.data(), n_);
     sum.setZero();
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        Vec3 force = Vec3::Zero(), torque = Vec3::Zero();
-        for (const auto& use : used) {
-            force += use.weight * samples[use.model].force[e];
-            torque += use.weight * samples[use.model].wrench.segment<3>(6 * e + 3);
-        }
+        forces_[e].setZero();
+        for (const auto& use : used) forces_[e] += use.weight * samples[use.model].force[e];
+    }
+    const double share = loads_known ? geometric_share<n>() : 1;
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Vec3 force = forces_[e];
+        Vec3 torque = Vec3::Zero();
+        for (const auto& use : used) torque += use.weight * samples[use.model].wrench.segment<3>(6 * e + 3);
         Eigen::Matrix<double, 6, 3> on =
             right_jacobian(unscaled(xi.segment<6>(6 * e))).topRows<3>().transpose() * tips[e].pose.R.transpose();
         on.topRows<3>() *= radius;
-        wrench_.segment<6>(6 * e) = on * force;
+        wrench_.segment<6>(6 * e).setZero();
+        if (share < 1) {
+            Eigen::Matrix<double, 6, 3> less = (share - 1) * on;  // t on(xi) + (1 - t) on(0) is on + less
+            less.topRows<3>() += ((1 - share) * radius) * means[e].R.transpose();
+            wrench_.segment<6>(6 * e) = -(less * applied_force(e));
+            on += less;
+        }
+        wrench_.segment<6>(6 * e) += on * force;
         wrench_.segment<3>(6 * e + 3) += torque;
         for (const auto& use : used) {
             Sample& sample = samples[use.model];
@@ -342,6 +356,33 @@ void Blended::hold_loads() {
         sum += use.weight * by;
     }
     sum.noalias() += Square(full_[0].data(), n_, n_) * mean;
+}
+
+// N in world axes: the force that users apply to an end effector, without handles and contacts.
+Vec3 Blended::applied_force(int e) const {
+    const Tip& tip = tips[e];
+    return tip.world ? Vec3(tip.wrench.head<3>()) : Vec3(tip.pose.R * tip.wrench.head<3>());
+}
+
+// The share t of the geometric stiffness of W - w that counts. Where users apply less than the mean load W, the geometric stiffness
+// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism is stable on its way to the smaller load, but a model
+// knows only its first-order change, which may outweigh C^-1. So t limits the norm of t A relative to C^-1:
+// t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
+template <int n>
+double Blended::geometric_share() {
+    half_.setZero(n_, n_);  // 2 C A
+    bool any = false;
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Vec3 away = radius * (means[e].R.transpose() * (forces_[e] - applied_force(e)));
+        any |= away.squaredNorm() > 0;
+        const Mat3 cross = skew(away);
+        half_.middleCols<3>(6 * e).noalias() = -full_[0].middleCols<3>(6 * e + 3) * cross;
+        half_.middleCols<3>(6 * e + 3).noalias() = full_[0].middleCols<3>(6 * e) * cross;
+    }
+    if (!any) return 1;
+    const Eigen::Map<const Eigen::Matrix<double, n, n>> twice(half_.data(), n_, n_);
+    const double norm = 0.5 * std::sqrt(std::max(0.0, twice.cwiseProduct(twice.transpose()).sum()));
+    return norm > most_cancelled ? most_cancelled / norm : 1;
 }
 
 void Blended::ask() {

@@ -17,6 +17,9 @@
 // Loads. A model that the applied loads, by its own compliance, move out of its range has a smaller weight: trust_under_load() in
 // blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
+// Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
+// cannot make the blend unstable: geometric_share() in blended.cpp.
+//
 // Changing weights. Weights change with xi, so the pose at which the springs are relaxed moves, and in stiff directions this would be
 // an impulse at every step. lambda is the force of the springs by C from the strain r(xi) = xi + settled - C lambda. A step uses
 // r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T and adds J^T K J h v' to the springs' force. It is symmetric, so it
@@ -148,6 +151,9 @@ class Blended : public Participant {
     void mix(Kind kind, Matrix& into);
     template <int n>
     void hold_loads();
+    template <int n>
+    double geometric_share();
+    Vec3 applied_force(int e) const;
     double published_distance(int model) const;
     Pose published_mean(int e) const;
     Vector grounded() const;
@@ -189,6 +195,7 @@ class Blended : public Participant {
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
     std::vector<PoseMean> sums_;
+    std::vector<Vec3> forces_;        // W, N in world axes: the mean force of the models on each end effector
     std::vector<int> active_;
 };
 
