@@ -73,6 +73,7 @@ void Blended::prepare() {
     means.resize(tips.size());
     sums_.resize(tips.size());
     forces_.resize(tips.size());
+    jacobians_.resize(tips.size());
     for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &there_, &length_}) each->setZero(n_);
     touch();
 }
@@ -265,7 +266,9 @@ void Blended::blend() {
         sums_[e] = {};
         for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].turned[e]);
         means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : published ? published_mean(e) : sums_[e].pose();
-        xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
+        const Vec6 twist = log(tips[e].pose.seen_from(means[e]));
+        jacobians_[e] = right_jacobian(twist);
+        xi.segment<6>(6 * e) = scaled(twist);
     }
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
@@ -320,7 +323,7 @@ void Blended::hold_loads() {
         Vec3 torque = Vec3::Zero();
         for (const auto& use : used) torque += use.weight * samples[use.model].wrench.segment<3>(6 * e + 3);
         Eigen::Matrix<double, 6, 3> on =
-            right_jacobian(unscaled(xi.segment<6>(6 * e))).topRows<3>().transpose() * tips[e].pose.R.transpose();
+            jacobians_[e].topRows<3>().transpose() * tips[e].pose.R.transpose();
         on.topRows<3>() *= radius;
         wrench_.segment<6>(6 * e).setZero();
         if (share < 1) {
@@ -395,10 +398,20 @@ void Blended::ask() {
 
 void Blended::pulled(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 twist = unscaled(xi.segment<6>(6 * e));
-        const Vec6 on = right_jacobian(twist).transpose() * tips[e].own(tips[e].pose.R);
+        const Vec6 on = jacobians_[e].transpose() * tips[e].own(tips[e].pose.R);
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
+}
+
+// Between all twists and coordinates in the basis, which is the identity where the end effectors move freely.
+void Blended::to_basis(const Vector& twists, Vector& z) const {
+    if (basis.cols() == n_) z = twists;
+    else z.noalias() = basis.transpose() * twists;
+}
+
+void Blended::from_basis(const Vector& z, Vector& twists) const {
+    if (basis.cols() == n_) twists = z;
+    else twists.noalias() = basis * z;
 }
 
 void Blended::rates(Vector& result) const {

@@ -163,8 +163,7 @@ class Blended : public Participant {
     void turn_frame(int use, const Vector& by, Vector& result);
     template <int n>
     bool solve();
-    template <int n>
-    double stored();
+    double stored(const Vector& held);
     void curb(double kinetic, double stored);
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     Vec6 asked(int use, int e) const;
@@ -173,7 +172,8 @@ class Blended : public Participant {
     void admissible();
     void pulled(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
     void rates(Vector& result) const;   // (n,) of xi, scaled
-    void to_pose(int e, const Vec6& twist);
+    void to_basis(const Vector& twists, Vector& z) const;
+    void from_basis(const Vector& z, Vector& twists) const;
     Vec6 scaled(const Vec6& twist) const { return stack(twist.head<3>() / radius, twist.tail<3>()); }
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
@@ -195,6 +195,7 @@ class Blended : public Participant {
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
     std::vector<PoseMean> sums_;
+    std::vector<Mat6> jacobians_;     // right Jacobians of exp at xi
     std::vector<Vec3> forces_;        // W, N in world axes: the mean force of the models on each end effector
     std::vector<int> active_;
 };

@@ -1,5 +1,6 @@
 // Time steps of a blended model: derivative of the strain, linear solve, energy budget, contacts and limits in a World.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "blended.hpp"
@@ -17,6 +18,42 @@ constexpr double unsure = 0.25;     // relative error allowed for the stored ene
 constexpr double stride = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 
+// Inverses of four symmetric positive matrices, one in each lane: a = L L^T, a^-1 = L^-T L^-1. Roots and quotients take most of the
+// time of one; four abreast take as long.
+template <int n>
+void invert_positive(std::array<Eigen::Matrix<double, n, n>, 4>& a) {
+    if constexpr (n == Eigen::Dynamic) {
+        for (auto& each : a) each = solve_positive(each, Matrix(Matrix::Identity(each.rows(), each.cols())));
+    } else {
+        constexpr int lanes = 4;
+        alignas(32) double L[n][n][lanes], U[n][n][lanes];  // L with the inverse of its diagonal, and its inverse
+        for (int j = 0; j < n; ++j)
+            for (int i = j; i < n; ++i) {
+                alignas(32) double sum[lanes];
+                for (int c = 0; c < lanes; ++c) sum[c] = a[c](i, j);
+                for (int k = 0; k < j; ++k)
+                    for (int c = 0; c < lanes; ++c) sum[c] -= L[i][k][c] * L[j][k][c];
+                for (int c = 0; c < lanes; ++c) L[i][j][c] = i == j ? 1 / std::sqrt(sum[c]) : sum[c] * L[j][j][c];
+            }
+        for (int j = 0; j < n; ++j) {
+            for (int c = 0; c < lanes; ++c) U[j][j][c] = L[j][j][c];
+            for (int i = j + 1; i < n; ++i) {
+                alignas(32) double sum[lanes] = {};
+                for (int k = j; k < i; ++k)
+                    for (int c = 0; c < lanes; ++c) sum[c] -= L[i][k][c] * U[k][j][c];
+                for (int c = 0; c < lanes; ++c) U[i][j][c] = sum[c] * L[i][i][c];
+            }
+        }
+        for (int j = 0; j < n; ++j)
+            for (int i = j; i < n; ++i) {
+                alignas(32) double sum[lanes] = {};
+                for (int k = i; k < n; ++k)
+                    for (int c = 0; c < lanes; ++c) sum[c] += U[k][i][c] * U[k][j][c];
+                for (int c = 0; c < lanes; ++c) a[c](i, j) = a[c](j, i) = sum[c];
+            }
+    }
+}
+
 }  // namespace
 
 // What a twist of xi (scaled) does to a point of an end effector, world axes.
@@ -25,7 +62,7 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
     Eigen::Matrix<double, 3, 6> point;
     point.leftCols<3>() = pose.R;
     point.rightCols<3>() = -pose.R * skew(local);
-    Eigen::Matrix<double, 3, 6> by = point * right_jacobian(unscaled(xi.segment<6>(6 * e)));
+    Eigen::Matrix<double, 3, 6> by = point * jacobians_[e];
     by.leftCols<3>() *= radius;
     return by;
 }
@@ -99,8 +136,8 @@ void Blended::slope(const Vector& held) {
         others += climb_.col(k);
     }
     climb_.col(most) = -others;  // they add up to nothing; its own is the difference of large numbers near a sample
-    by_ = 0.5 * wrench_;
-    by_.noalias() -= basis * held;
+    from_basis(held, all_);
+    by_ = 0.5 * wrench_ - all_;
     const Eigen::Map<const Eigen::Matrix<double, n, n>> soft(full_[0].data(), n_, n_);
     for (int k = 0; k < count; ++k) {
         const Sample& sample = samples[used[k].model];
@@ -111,7 +148,7 @@ void Blended::slope(const Vector& held) {
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
-        const Mat6 back = right_jacobian_inverse(-twist), on = right_jacobian(twist).transpose();
+        const Mat6 back = right_jacobian_inverse(-twist), on = jacobians_[e].transpose();
         sums_[e].close();
         for (int k = 0; k < count; ++k) {
             change_.template block<6, 1>(6 * e, k) -= scaled(back * sums_[e].towards(samples[used[k].model].turned[e]));
@@ -119,10 +156,11 @@ void Blended::slope(const Vector& held) {
             climb_.template block<6, 1>(6 * e, k) = stack(radius * by.template head<3>(), by.template tail<3>());
         }
     }
-    if (r == n_)
+    if (r == n_) {
+        Eigen::Map<Eigen::Matrix<double, n, n>> J(strain.data(), r, r);
         for (int k = 0; k < count; ++k)
-            strain.noalias() += change_.col(k) * climb_.col(k).transpose();
-    else
+            for (int j = 0; j < r; ++j) J.col(j) += climb_(j, k) * Eigen::Map<const Column>(&change_(0, k), r);
+    } else
         strain += Matrix(basis.transpose() * change_) * Matrix(climb_.transpose() * basis);
 }
 
@@ -136,8 +174,11 @@ bool Blended::solve() {
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols());
     const Square I = Square::Identity(r, r);
-    const Square mass = solve_positive(Square(light), I), stiffness = solve_positive(Square(soft), I);
-    hold_.noalias() = stiffness * (z_ + settled);
+    std::array<Square, 4> inverse{light, soft, damped ? Square(slack) : I, Square(soft) + floor * soft.diagonal().maxCoeff() * I};
+    invert_positive<n>(inverse);
+    const Square &mass = inverse[0], &stiffness = inverse[1];
+    const Column stretch = z_ + settled;
+    hold_ = stiffness * stretch;
     Square system = mass;
     if (published) {  // eq. 24
         climb_.setZero(n_, used.size());
@@ -145,7 +186,7 @@ bool Blended::solve() {
     } else {
         const Column v = v_, springs = stiffness * v;
         const double kinetic = v.dot(mass * v), elastic = v.dot(springs);
-        curb(0.5 * kinetic, stored<n>());
+        curb(0.5 * kinetic, stored(inverse[3] * stretch));
         slope<n>(hold_);
         const Square J = strain, bent = stiffness * J;
         double damping = std::max(h, calm);
@@ -158,7 +199,7 @@ bool Blended::solve() {
     }
     outer_ = h * push_;
     lost_.setZero(r, r);
-    if (damped) lost_ = h * solve_positive(Square(slack), I);
+    if (damped) lost_ = h * inverse[2];
     Column right = mass * v_ + h * (push_ - hold_ + ground * z_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
@@ -176,14 +217,9 @@ bool Blended::solve() {
 }
 
 // Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
-// store almost none of it; their compliance is raised to `floor` times the largest one.
-template <int n>
-double Blended::stored() {
-    using Square = Eigen::Matrix<double, n, n>;
-    const int r = static_cast<int>(basis.cols());
-    const Square at_least = Square(soft) + floor * soft.diagonal().maxCoeff() * Square::Identity(r, r);
-    const Eigen::Matrix<double, n, 1> held = solve_positive(at_least, Eigen::Matrix<double, n, 1>(z_ + settled));
-    by_.noalias() = basis * held;
+// store almost none of it; in `held`, lambda, their compliance is raised to `floor` times the largest one.
+double Blended::stored(const Vector& held) {
+    from_basis(held, by_);
     by_ -= ground * xi;
     double sum = 0;
     for (const auto& use : used) {
@@ -212,11 +248,11 @@ void Blended::curb(double kinetic, double stored) {
 
 bool Blended::begin() {
     blend();
-    z_.noalias() = basis.transpose() * xi;
+    to_basis(xi, z_);
     rates(all_);
-    v_.noalias() = basis.transpose() * all_;
+    to_basis(all_, v_);
     pulled(all_);
-    push_.noalias() = basis.transpose() * all_;
+    to_basis(all_, push_);
     return basis.cols() == 6 && n_ == 6 ? solve<6>() : solve<Eigen::Dynamic>();
 }
 
@@ -231,13 +267,13 @@ Vec6 Blended::asked(int use, int e) const {
 void Blended::meet_bounds() const {
     bound_at_.setZero(lower.size());
     bound_rate_.setZero(lower.size());
-    moves_.noalias() = basis * fresh_;
+    from_basis(fresh_, moves_);
     for (std::size_t k = 0; k < used.size(); ++k) {
         const Sample& sample = samples[used[k].model];
         bound_own_ = sample.bound_values;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec6 half = asked(k, e), common = unscaled(xi.segment<6>(6 * e)), u = unscaled(moves_.segment<6>(6 * e));
-            const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (right_jacobian(common) * u) + u);
+            const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (jacobians_[e] * u) + u);
             bound_own_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * half;
             bound_rate_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * rate;
         }
@@ -256,7 +292,7 @@ Vector Blended::bound_row(int bound) const {
             const Vec6 map = sample.bounded.col(bound).segment<6>(6 * e), half = asked(k, e);
             const Vec6 common = unscaled(xi.segment<6>(6 * e));
             own += map.dot(half);
-            const Vec6 by = right_jacobian(common).transpose() * (right_jacobian_inverse(2 * half - common).transpose() * map);
+            const Vec6 by = jacobians_[e].transpose() * (right_jacobian_inverse(2 * half - common).transpose() * map);
             const Vec6 total = 0.5 * used[k].weight * (by + map);
             row.segment<6>(6 * e) += stack(radius * total.head<3>(), total.tail<3>());
         }
@@ -280,8 +316,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     allowed += fresh_.dot(outer_) - fresh_.dot(lost_ * fresh_);
     if (rows) allowed += Eigen::Map<const Vector>(impulses, rows).dot(rows_.transpose() * fresh_);
     z_ += h * fresh_;
-    all_.noalias() = basis * z_;
-    by_.noalias() = basis * fresh_;
+    from_basis(z_, all_);
+    from_basis(fresh_, by_);
     if (!(all_.norm() < furthest)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(all_.segment<6>(6 * e));
@@ -308,7 +344,7 @@ bool Blended::step() {
 }
 
 Vec6 Blended::free_velocity(int e) const {
-    const Vec6 twist = right_jacobian(unscaled(xi.segment<6>(6 * e))) *
+    const Vec6 twist = jacobians_[e] *
                        unscaled(Vec6(basis.middleRows(6 * e, 6) * fresh_));
     return stack(tips[e].pose.R * twist.head<3>(), tips[e].pose.R * twist.tail<3>());
 }
