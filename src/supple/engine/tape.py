@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from supple import _core
 from supple.engine.assembly import Equations
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import of_tree
@@ -45,6 +47,11 @@ class Tape:
         """The compiled records, for the sweeps."""
         return self._core
 
+    @cached_property
+    def sweep(self) -> Any:
+        """The compiled sweeps over the records."""
+        return _core.Adjoint(self._eqs.core, self._core)
+
     @property
     def recording(self) -> bool:
         """Whether further time steps will be recorded."""
@@ -82,7 +89,7 @@ class Tape:
     @property
     def poses(self) -> Array:
         """(steps + 1, bodies, 4, 4) world poses of the bodies, in the order of `mech.bodies`."""
-        poses: Array = self._core.poses
+        poses: Array = self.sweep.poses()
         return poses
 
     @property
