@@ -78,12 +78,12 @@ void invert_small(const double* from, int n, double* inverse) {
 }
 
 // The same without rows that depend on others: pivots on the diagonal, and a zero row and column in the inverse for each dependent
-// one. False: what is left beside the pivots is not zero.
-bool invert_independent(double* M, int n, double* inverse) {
+// one. `floor`: a pivot that is rounding. False: what is left beside the pivots is not zero.
+bool invert_independent(double* M, int n, double* inverse, double floor) {
     constexpr double negligible = 1e-9;
     double scale[8 * 8];
     bool done[8 * 8] = {};
-    for (int k = 0; k < n; ++k) scale[k] = std::abs(M[k * (n + 1)]);
+    for (int k = 0; k < n; ++k) scale[k] = std::max(std::abs(M[k * (n + 1)]), floor / negligible);
     for (;;) {
         int k = -1;
         double best = negligible;
@@ -303,7 +303,10 @@ bool Articulated::eliminate_own(Front& front) {
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
     if (exact_) {
-        if (!invert_independent(work_.data(), t, inverse)) return false;
+        double floor = 1 / soft_scale_;
+        for (int a = 0; a < t; ++a)
+            if (diagonal_[front.rows[m + a]] == 0) floor = std::max(floor, std::abs(work_[a * (t + 1)]));
+        if (!invert_independent(work_.data(), t, inverse, 1e-12 * floor)) return false;
     } else if (t <= width)
         invert_small(work_.data(), t, inverse);
     else
