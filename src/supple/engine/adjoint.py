@@ -370,7 +370,8 @@ class _Directions:
     def gravity(self, given: ArrayLike | None) -> None:
         if given is None:
             return
-        for column, value in zip(self.columns or (), self.checked(given, (3,), "gravity"), strict=True):
+        checked = self.checked(given, (3,), "gravity")
+        for column, value in zip(self.columns or (), checked, strict=True):
             self.entry(column, "gravity")[:] += value
 
     def finished(self) -> list[dict[str, Array]]:
