@@ -26,10 +26,6 @@ SUPPLE_INLINE Coefficients8 stumpff_coefficients(const Eight& s) {
     return largest(s) < 0.03 ? coefficients<5>(s) : coefficients<14>(s);
 }
 
-SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
-    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
-}
-
 }  // namespace
 
 Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape)

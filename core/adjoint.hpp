@@ -68,6 +68,8 @@ struct OutputArrays {
     }
 };
 
+inline Vec3 velocity_at(const Vec6& twist, const Vec3& point) { return twist.head<3>() + twist.tail<3>().cross(point); }
+
 template <class Number>
 Number sum_of(const Combination& of, const Number* values) {
     Number sum = 0.0 * values[0];

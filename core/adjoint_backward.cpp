@@ -8,15 +8,6 @@ namespace supple {
 
 namespace {
 
-SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
-
-SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
-    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
-}
-
-SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
-SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
-
 // Six numbers of each of eight bodies, and back; bodies[l] < 0: none
 Six gather(const double* all, const int* bodies) {
     alignas(64) double rows[width][width] = {};
@@ -34,8 +25,6 @@ void scatter(const Six& from, double* all, const int* bodies) {
     for (int l = 0; l < width; ++l)
         if (bodies[l] >= 0) std::copy_n(reinterpret_cast<const double*>(&v[l]), 6, all + 6 * static_cast<std::size_t>(bodies[l]));
 }
-
-Vec3 velocity_at(const Vec6& twist, const Vec3& point) { return twist.head<3>() + twist.tail<3>().cross(point); }
 
 }  // namespace
 
@@ -121,7 +110,7 @@ void Adjoint::solve_transposed(const Gradient& g) {
             one_.wrench[loop.end[1].node].v += w;
         }
     }
-    passes_->solve_exactly(one_, true);
+    passes_->substitute(one_, true);
     for (std::size_t k = 0; k < constants_.size(); ++k) {
         Eight v[8];
         for (int l = 0; l < width; ++l) v[l] = one_.twist[width * k + l].v;

@@ -15,13 +15,11 @@ SUPPLE_INLINE Three cross(const Vec3& a, const Three& b) {
     return {a[1] * b.z - a[2] * b.y, a[2] * b.x - a[0] * b.z, a[0] * b.y - a[1] * b.x};
 }
 SUPPLE_INLINE Three operator*(const Eight& s, const Vec3& a) { return {s * a[0], s * a[1], s * a[2]}; }
-SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
 SUPPLE_INLINE void add(Three& to, int column, const Vec3& more) { put(to, column, get(to, column) + more); }
 
 Vec6 six(const std::vector<double>& all, std::size_t i) { return Vec6(all.data() + 6 * i); }
 Vec3 three(const std::vector<double>& all, int i) { return Vec3(all.data() + 3 * i); }
 Mat3 nine(const std::vector<double>& all, int i) { return Eigen::Map<const Mat3>(all.data() + 9 * i); }
-Vec3 velocity_at(const Vec6& twist, const Vec3& point) { return twist.head<3>() + twist.tail<3>().cross(point); }
 
 const Six no_six = {every(Vec3(0, 0, 0)), every(Vec3(0, 0, 0))};
 
@@ -128,7 +126,7 @@ void Adjoint::solve_forward() {
         if (lock.active) eight_.locked[lock.node] = (1 / lock.coefficient) * row_motion_[lock.system_row];
     for (const Articulated::Coupling& coupling : passes.couplings_)
         if (coupling.system_row >= 0) eight_.tie[coupling.row] = -row_motion_[coupling.system_row];
-    passes_->solve_exactly(eight_, false);
+    passes_->substitute(eight_, false);
     for (int i : node_of_) {
         const Six& v = eight_.twist[i].v;
         twists_[i] = {v.linear - cross(arm(i), v.angular), v.angular};

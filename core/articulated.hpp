@@ -19,7 +19,6 @@
 // models, and time steps that the passes cannot solve use the sparse factorisation of System.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -30,6 +29,7 @@
 namespace supple {
 
 struct Lanes;
+struct EightColumns;
 
 class Articulated {
    public:
@@ -85,8 +85,10 @@ class Articulated {
     // is not positive, or constraints cannot be separated into independent and redundant ones.
     bool factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
                            const double* const q[3], const double* const p[3]);
+    // Solves with the last factors, or with their transpose. Nodes that are not marked are left out: in the pass inward those
+    // that no right-hand side acts beyond, in the pass outward those whose solution is not asked for.
     template <class Column>
-    void solve_exactly(Solution<Column>& columns, bool transposed) const;
+    void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
     Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
 
     long long iterations = 0, factorisations = 0;
@@ -326,9 +328,7 @@ class Articulated {
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
     std::vector<char> on_path_, on_any_path_;
-    std::vector<std::array<Eight, 6>> right_of_, twist_of_;  // of eight right-hand sides, per node
-    std::vector<std::array<Eight, 3>> rho_of_, turn_of_;     // rho / d, and corrections, per node
-    std::vector<Eight> tie_right_of_, tie_rho_of_, tie_step_of_;
+    std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides
 };
 
 }  // namespace supple

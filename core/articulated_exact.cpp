@@ -5,7 +5,10 @@
 
 namespace supple {
 
-Articulated::Articulated(const Articulated& passes, const System& system) : Articulated(passes) { system_ = &system; }
+Articulated::Articulated(const Articulated& passes, const System& system) : Articulated(passes) {
+    system_ = &system;
+    responses_.reset();
+}
 
 bool Articulated::can_be_exact() const {
     return !*uncovered_ && std::all_of(floor_.begin(), floor_.end(), [](double floor) { return floor == 0; });
@@ -80,7 +83,7 @@ Vec6 Articulated::joint_wrench(int j) const {
 
 // Inward with u and outward with l for the equations, the other way round for their transpose.
 template <class Column>
-void Articulated::solve_exactly(Solution<Column>& columns, bool transposed) const {
+void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
     using Number = typename Column::Number;
     const int n = static_cast<int>(nodes_.size());
     struct Vectors {  // of a coordinate or multiplier: six numbers, and those of the open ties
@@ -101,6 +104,7 @@ void Articulated::solve_exactly(Solution<Column>& columns, bool transposed) cons
     };
 
     for (int i = n - 1; i >= 0; --i) {
+        if (inward_nodes && !inward_nodes[i]) continue;
         const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, own = front ? front->own : 0;
         Column& right = columns.wrench[i];
@@ -144,6 +148,7 @@ void Articulated::solve_exactly(Solution<Column>& columns, bool transposed) cons
     }
 
     for (int i = 0; i < n; ++i) {
+        if (outward_nodes && !outward_nodes[i]) continue;
         const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, own = front ? front->own : 0;
         Column& twist = columns.twist[i];
@@ -174,7 +179,7 @@ void Articulated::solve_exactly(Solution<Column>& columns, bool transposed) cons
         }
     }
 }
-template void Articulated::solve_exactly<OneColumn>(Solution<OneColumn>&, bool) const;
-template void Articulated::solve_exactly<EightColumns>(Solution<EightColumns>&, bool) const;
+template void Articulated::substitute<OneColumn>(Solution<OneColumn>&, bool, const char*, const char*) const;
+template void Articulated::substitute<EightColumns>(Solution<EightColumns>&, bool, const char*, const char*) const;
 
 }  // namespace supple

@@ -1,9 +1,11 @@
-// Right-hand sides and solutions of Articulated::solve_exactly: one column, or eight abreast.
+// Right-hand sides and solutions of Articulated::substitute: one column, or eight abreast.
 #pragma once
 
 #include "articulated_lanes.hpp"
 
 namespace supple {
+
+SUPPLE_INLINE Eight six_lanes(const Vec6& v) { return {v[0], v[1], v[2], v[3], v[4], v[5], 0, 0}; }
 
 struct OneColumn {  // a twist or wrench; lanes beyond the sixth are not read
     using Number = double;
@@ -40,14 +42,21 @@ struct Articulated::Solution {
     std::vector<Number> tie;       // multipliers of loops and couplings
     std::vector<Number> locked;    // per node: a motor's motion (given), or the multiplier of the transposed solution
 
-    void prepare(const Articulated& passes) {
+    // Zero right-hand sides, of all nodes or of the marked ones.
+    void prepare(const Articulated& passes, const char* nodes = nullptr) {
+        const int n = width * passes.blocks_;
         const Number zero = Number{} * 0.0;
-        wrench.assign(width * passes.blocks_, {});
-        twist.resize(width * passes.blocks_);
-        turn.assign(width * passes.blocks_, zero);
+        wrench.resize(n);
+        twist.resize(n);
+        turn.resize(n);
+        locked.resize(n);
+        for (int i = 0; i < n; ++i)
+            if (!nodes || (i < static_cast<int>(passes.nodes_.size()) && nodes[i])) {
+                wrench[i] = {};
+                turn[i] = locked[i] = zero;
+            }
         ball.assign(3 * passes.balls_.size(), zero);
         tie.assign(passes.tie_rows_, zero);
-        locked.assign(width * passes.blocks_, zero);
     }
 };
 

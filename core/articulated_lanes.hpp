@@ -21,6 +21,13 @@ SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& mo
     return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
 }
 
+SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
+SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
+SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
+// I v for an inertia of six numbers: xx, yy, zz, xy, xz, yz
+SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
+    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
+}
 SUPPLE_INLINE Mat3 get(const Turn& from, int lane) {
     Mat3 m;
     m << get(from.x, lane), get(from.y, lane), get(from.z, lane);

@@ -47,10 +47,7 @@ Articulated::Motion Articulated::motion(int b, const Step& step) const {
     } else {
         m.spin = (step.c0 / step.h) * m.x;
     }
-    const Eight* I = fixed.inertia;
-    const Three momentum = {I[0] * m.spin.x + I[3] * m.spin.y + I[4] * m.spin.z, I[3] * m.spin.x + I[1] * m.spin.y + I[5] * m.spin.z,
-                            I[4] * m.spin.x + I[5] * m.spin.y + I[2] * m.spin.z};
-    m.L = m.R * momentum;
+    m.L = m.R * times_inertia(fixed.inertia, m.spin);
     return m;
 }
 template Articulated::Motion Articulated::motion<true>(int, const Step&) const;
