@@ -122,6 +122,14 @@ void Adjoint::solve_forward() {
             for (int n = 0; n < 3; ++n) eight_.ball[3 * k + n][column] = -torque[n];
         }
     }
+    for (std::size_t k = 0; k < passes.loops_.size(); ++k) {
+        const Articulated::Loop& loop = passes.loops_[k];
+        for (std::size_t i = 0; i < loop.axes.size(); ++i) {
+            const Three moment = axes_[loop.axes[i]] * free_axis(static_cast<int>(k), static_cast<int>(i));
+            subtract(eight_.wrench[loop.end[0].node].v.angular, moment);
+            add(eight_.wrench[loop.end[1].node].v.angular, moment);
+        }
+    }
     for (const Articulated::Lock& lock : passes.locks_)
         if (lock.active) eight_.locked[lock.node] = (1 / lock.coefficient) * row_motion_[lock.system_row];
     for (const Articulated::Coupling& coupling : passes.couplings_)
