@@ -3,11 +3,12 @@
 #include <cmath>
 
 #include "articulated.hpp"
-#include "articulated_lanes.hpp"
+#include "articulated_exact.hpp"
 
 namespace supple {
 
 bool Articulated::begin(double h) {
+    if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
     kept_.clear();
     save(kept_);
     keep();
@@ -117,9 +118,9 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
             Eight moved = every(0.0);
             if (row.of)
                 for (std::size_t a = 0; a < row.of->axes.size(); ++a)
-                    moved += (row.sign * row.of->coefficients[a]) * turn_of_[axis_node_[row.of->axes[a]]][0];
+                    moved += (row.sign * row.of->coefficients[a]) * responses_->turn[axis_node_[row.of->axes[a]]];
             else
-                for (int r = 0; r < 6; ++r) moved += row.wrench[r] * twist_of_[row.node][r];
+                moved = responses_->twist[row.node].product(six_lanes(row.wrench));
             moved *= per_impulse;
             for (int c = 0; c < count; ++c) all(i, first + c) = moved[c];
         }
@@ -142,108 +143,20 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
 // the contact problem asks for.
 void Articulated::solve_eight(const ContactRow* rows, int count) {
     const int n = static_cast<int>(nodes_.size());
-    const Eight none = every(0.0);
-    right_of_.resize(n);
-    twist_of_.resize(n);
-    rho_of_.resize(n);
-    turn_of_.resize(n);
-    tie_right_of_.assign(tie_rows_, none);
-    tie_rho_of_.assign(tie_rows_, none);
-    tie_step_of_.assign(tie_rows_, none);
     on_path_.assign(n, 0);
     mark_paths(rows, count, on_path_);
-    for (int i = 0; i < n; ++i)
-        if (on_any_path_[i]) {
-            right_of_[i].fill(none);
-            rho_of_[i].fill(none);
-        }
+    responses_->prepare(*this, on_any_path_.data());
     for (int j = 0; j < count; ++j) {
-        if (rows[j].of)
+        if (rows[j].of) {
             for (std::size_t a = 0; a < rows[j].of->axes.size(); ++a)
-                rho_of_[axis_node_[rows[j].of->axes[a]]][0][j] -= rows[j].sign * rows[j].of->coefficients[a];
-        else
-            for (int r = 0; r < 6; ++r) right_of_[rows[j].node][r][j] -= rows[j].wrench[r];
+                responses_->turn[axis_node_[rows[j].of->axes[a]]][j] -= rows[j].sign * rows[j].of->coefficients[a];
+            continue;
+        }
+        Six& wrench = responses_->wrench[rows[j].node].v;
+        put(wrench.linear, j, get(wrench.linear, j) - rows[j].wrench.head<3>());
+        put(wrench.angular, j, get(wrench.angular, j) - rows[j].wrench.tail<3>());
     }
-    auto times = [](const Eight& six, const std::array<Eight, 6>& v) {
-        Eight y = six[0] * v[0];
-        for (int r = 1; r < 6; ++r) y += six[r] * v[r];
-        return y;
-    };
-
-    for (int i = n - 1; i >= 0; --i) {
-        if (!on_path_[i]) continue;
-        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-        const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        std::array<Eight, 6> right = right_of_[i];
-        auto take = [&](const Eight& rho, const Eight& by, const Eight* more) {
-            for (int r = 0; r < 6; ++r) right[r] -= by[r] * rho;
-            for (int k = 0; k < m; ++k) tie_right_of_[front->rows[k]] -= reinterpret_cast<const double*>(more)[k] * rho;
-        };
-        for (int a = 0; front && a < front->own; ++a) {
-            const double* inverse = &inverses_[front->inverse + a * front->own];
-            Eight y = none;
-            for (int b = 0; b < front->own; ++b) y += inverse[b] * tie_right_of_[front->rows[m + b]];
-            tie_rho_of_[front->rows[m + a]] = y;
-            const Eight* Y = &numbers_[front->Y + a * wide];
-            take(tie_right_of_[front->rows[m + a]], Y[0], Y + 1);
-        }
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            const Eight rho = rho_of_[i][0] + times(out.screw, right);
-            rho_of_[i][0] = out.inverse * rho;
-            if (front)
-                take(rho, numbers_[front->upart], &numbers_[front->upart + 1]);
-            else
-                take(rho, out.upart, nullptr);
-        } else if (nodes_[i].size == 3) {
-            const BallNode& node = balls_[ball_of_[i]];
-            Eight rho[3];
-            for (int k = 0; k < 3; ++k) rho[k] = times(node.screw[k], right);
-            for (int k = 0; k < 3; ++k) {
-                rho_of_[i][k] = node.inverse(k, 0) * rho[0] + node.inverse(k, 1) * rho[1] + node.inverse(k, 2) * rho[2];
-                take(rho[k], node.upart[k], front ? &numbers_[node.uparts + k * (wide - 1)] : nullptr);
-            }
-        }
-        if (i > 0)
-            for (int r = 0; r < 6; ++r) right_of_[nodes_[i].parent][r] += right[r];
-    }
-
-    for (int i = 0; i < n; ++i) {
-        if (!on_any_path_[i]) continue;
-        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-        const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        std::array<Eight, 6> twist;
-        if (i == 0)
-            twist.fill(none);
-        else
-            twist = twist_of_[nodes_[i].parent];
-        auto answer = [&](const Eight& rho, const Eight& part, const Eight* more) {
-            Eight y = rho + times(part, twist);
-            for (int k = 0; k < m; ++k) y += reinterpret_cast<const double*>(more)[k] * tie_step_of_[front->rows[k]];
-            return -y;
-        };
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            Eight turn = none;
-            if (out.inverse != 0)
-                turn = front ? answer(rho_of_[i][0], numbers_[front->part], &numbers_[front->part + 1])
-                             : answer(rho_of_[i][0], out.part, nullptr);
-            turn_of_[i][0] = turn;
-            for (int r = 0; r < 6; ++r) twist[r] += out.screw[r] * turn;
-        } else if (nodes_[i].size == 3) {
-            const BallNode& node = balls_[ball_of_[i]];
-            for (int k = 0; k < 3; ++k)
-                turn_of_[i][k] = answer(rho_of_[i][k], node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
-            for (int k = 0; k < 3; ++k)
-                for (int r = 0; r < 6; ++r) twist[r] += node.screw[k][r] * turn_of_[i][k];
-        }
-        twist_of_[i] = twist;
-        for (int a = 0; front && a < front->own; ++a) {
-            const Eight* X = &numbers_[front->X + a * wide];
-            const int row = front->rows[m + a];
-            tie_step_of_[row] = answer(tie_rho_of_[row], X[0], X + 1);
-        }
-    }
+    substitute(*responses_, false, on_path_.data(), on_any_path_.data());
 }
 
 bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {
