@@ -108,7 +108,7 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
         to_mujoco=times["mujoco"] / times["condensed"],
         to_engine=times["engine"] / times["condensed"],
         iterations=core.iterations / core.steps,
-        solver="tree" if core.tree else "sparse tangent",
+        solver="passes" if core.passes else "sparse tangent",
     )
     return times
 

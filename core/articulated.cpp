@@ -150,9 +150,10 @@ template void Articulated::ball_torque<false>(const BallNode&, const Step&, Vec3
 
 // From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only what the
 // present residual adds on the right-hand side of the last factors. False: a coordinate has no positive pivot.
-template <bool second, bool tangent>
+template <bool second, bool tangent, bool statics>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
+    if (tangent) negative_ = 0;
     const double kappa = step.c0 / step.h;
     const Eight none = every(0.0);
     for (int i : joined_) summed_[i] = Summed{};
@@ -166,24 +167,33 @@ bool Articulated::inward(const Step& step) {
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
-        const Past& past = past_[b];
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
-        const Motion m = motion<second>(b, step);
-        Three past_force = (step.c1 / step.h) * three(past.momentum), past_torque = (step.c1 / step.h) * three(past.momentum + 3);
-        if (second) {
-            past_force = past_force + (step.c2 / step.h) * three(past.momentum_before);
-            past_torque = past_torque + (step.c2 / step.h) * three(past.momentum_before + 3);
+        Motion m;
+        if constexpr (statics) {
+            const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+            const Three f = fixed.mass * every(gravity_), c = R * three(fixed.centre) + (three(now.p) - every(origin_)), zero = {none, none, none};
+            const Three moment = cross(c, f);
+            if (tangent) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
+            lanes.put_wrench(f, moment);
+        } else {
+            const Past& past = past_[b];
+            m = motion<second>(b, step);
+            Three past_force = (step.c1 / step.h) * three(past.momentum), past_torque = (step.c1 / step.h) * three(past.momentum + 3);
+            if (second) {
+                past_force = past_force + (step.c2 / step.h) * three(past.momentum_before);
+                past_torque = past_torque + (step.c2 / step.h) * three(past.momentum_before + 3);
+            }
+            const Three f = fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + past_force);
+            const Three t = -1.0 * (kappa * m.L + past_torque);
+            const Three c = m.centre - every(origin_);
+            const Three moment = cross(c, f) + t;
+            if (tangent) {
+                Turn turning = turning_tangent<second>(fixed.inertia, m.R, m.x, three(past.turn), step);
+                lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
+            }
+            lanes.put_wrench(f, moment);
         }
-        const Three f = fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + past_force);
-        const Three t = -1.0 * (kappa * m.L + past_torque);
-        const Three c = m.centre - every(origin_);
-        const Three moment = cross(c, f) + t;
-        if (tangent) {
-            Turn turning = turning_tangent<second>(fixed.inertia, m.R, m.x, three(past.turn), step);
-            lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
-        }
-        lanes.put_wrench(f, moment);
 
         const int count = std::min(width, n - width * b);
         alignas(64) double torques[width], slopes[width];
@@ -191,7 +201,7 @@ bool Articulated::inward(const Step& step) {
         store(torques, tau);
         store(slopes, slope);
         for (const NodeHandle& each : handles_)
-            if (each.node / width == b) {
+            if (!statics && each.node / width == b) {
                 const int l = each.node % width;
                 const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
                 const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
@@ -201,6 +211,8 @@ bool Articulated::inward(const Step& step) {
             }
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const Anchor& each : anchors_)
+            if (each.node / width == b) lanes.add_anchor<tangent>(each.node % width, each.wrench, each.stiffness);
         for (const NodeLoad& each : contact_loads_)
             if (each.node / width == b)
                 lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
@@ -228,6 +240,7 @@ bool Articulated::inward(const Step& step) {
         const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
+        if constexpr (statics) store(&balance_[width * b], tau - dot(s, Six{three(carried), three(carried + 3)}));
         if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
 
         for (int l = count - 1; l >= 0; --l) {
@@ -260,11 +273,15 @@ bool Articulated::inward(const Step& step) {
                     const Eight u = combined(sv, B, half);
                     const Eight lft = combined(sv, A, half);
                     const double d = sum(screw * u) + slopes[l];
-                    if (!(d > 0)) sound = false;
+                    const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+                    if (!(d > 0)) {
+                        sound = false;
+                        negative_ += !locked;
+                    }
                     alignas(64) double uv[width], lv[width];
                     store(uv, u);
                     store(lv, lft);
-                    if (lock_of_[i] >= 0 && locks_[lock_of_[i]].active) {
+                    if (locked) {
                         const double by = correction_[i];
                         for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
                         out.part = lft;
@@ -313,12 +330,13 @@ template bool Articulated::inward<false, true>(const Step&);
 template bool Articulated::inward<false, false>(const Step&);
 template bool Articulated::inward<true, true>(const Step&);
 template bool Articulated::inward<true, false>(const Step&);
+template bool Articulated::inward<false, true, true>(const Step&);
+template bool Articulated::inward<false, false, true>(const Step&);
 
 // --- outward ----------------------------------------------------------------------------------------------------------
 
-// Corrections of all coordinates and multipliers, from the world outward; adds them and returns the largest correction of
-// a coordinate, rad, or lengths over the length scale.
-double Articulated::outward() {
+// Corrections of all coordinates and multipliers, from the world outward.
+void Articulated::substitute() {
     const int n = static_cast<int>(nodes_.size());
     Eight eta = every(0.0);
     eta[6] = 1;
@@ -342,6 +360,11 @@ double Articulated::outward() {
         }
         if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
     }
+}
+
+// Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
+double Articulated::outward() {
+    substitute();
     Eight most = every(0.0);
     for (int b = 0; b < blocks_; ++b) {
         const Eight x = load(&correction_[width * b]) * fixed_[b].free;

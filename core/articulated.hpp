@@ -15,8 +15,9 @@
 // Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
 // eliminated at the node where the ends' paths meet.
 //
-// So far the passes serve time steps of a Simulation, alone and in a World with contact. Statics, modes, linear and condensed
-// models, and time steps that the passes cannot solve use the sparse factorisation of System.
+// The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
+// (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
+// factorisation of System.
 #pragma once
 
 #include <array>
@@ -69,7 +70,7 @@ class Articulated {
 
     long long iterations = 0, factorisations = 0;
 
-   private:
+   protected:
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
     static constexpr int most_chunks = 7;   // of ties carried along by one node
     struct Node {
@@ -148,7 +149,7 @@ class Articulated {
         double value = 0, past = 0, before = 0;
         double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
         int curve = -1;
-        bool equality = false;
+        bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
     };
     struct Lock {  // of one coordinate: a motor, or a limit while it is touched
@@ -166,6 +167,12 @@ class Articulated {
         int node = 0;
         Vec3 point, target;
         double stiffness = 0, damping = 0;
+    };
+
+    struct Anchor {  // a wrench that does not change with the node's motion, and a symmetric stiffness; world axes about origin_
+        int node = 0;
+        Vec6 wrench;
+        Mat6 stiffness;
     };
 
     // building
@@ -186,7 +193,8 @@ class Articulated {
     template <bool second>
     bool iterate(const Step& step, bool refactor);
     void forward();
-    template <bool second, bool tangent>
+    // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
+    template <bool second, bool tangent, bool statics = false>
     bool inward(const Step& step);
     template <bool tangent>
     void evaluate_ties(const Step& step);
@@ -202,6 +210,7 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
+    void substitute();                            // corrections from the last factors, not added to anything yet
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -263,6 +272,13 @@ class Articulated {
     std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
+    std::vector<Anchor> anchors_;
+    std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
+    std::vector<double> balance_;             // residual of statics, per node
+    // Negative pivots of the last factors, less the positive eigenvalues of the ties' own blocks if `count_inertia_`: then
+    // the number of negative eigenvalues of the symmetric tangent within the ties.
+    int negative_ = 0;
+    bool count_inertia_ = false;
 
     // ties
     int tie_rows_ = 0;

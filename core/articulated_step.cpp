@@ -86,6 +86,13 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
             torque[node % width] += t;
             slope[node % width] += d;
         }
+    for (const auto& [node, row] : stops_)
+        if (node / width == b) {
+            double t, d, energy;
+            system_->rows[row].push(now.q[node % width], t, d, energy);
+            torque[node % width] += t;
+            slope[node % width] += d;
+        }
     return torque;
 }
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
@@ -150,7 +157,7 @@ bool Articulated::update_limits() {
         update(lock.active, coordinate(lock.node), lock.lower, lock.upper, -rho_[lock.node]);
     }
     for (Coupling& c : couplings_)
-        if (c.system_row >= 0 && !c.equality) update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
+        if (c.system_row >= 0 && !c.equality && !c.stop) update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
     return changed;
 }
 
@@ -317,6 +324,7 @@ void Articulated::accept(const Step& step) {
     h_past_ = step.h;
 }
 template void Articulated::accept<false>(const Step&);
+template void Articulated::accept<true>(const Step&);
 
 // --- in and out -------------------------------------------------------------------------------------------------------
 
@@ -390,7 +398,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         c.before = c.spring >= 0 ? history.length_before[c.spring] : c.value;
         if (c.system_row >= 0) {
             multiplier_[c.row] = s.state.mu[c.system_row];
-            c.active = c.equality ? 1 : s.active()[c.system_row];
+            c.active = c.equality ? 1 : c.stop ? 0 : s.active()[c.system_row];
         }
     }
     for (Lock& lock : locks_) {
@@ -524,7 +532,7 @@ void Articulated::write(System& s, History& history) const {
             history.length_before[c.spring] = c.before;
             continue;
         }
-        s.state.mu[c.system_row] = c.active ? multiplier_[c.row] : 0;
+        s.state.mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
         active[c.system_row] = c.active;
     }
     for (const Lock& lock : locks_) {

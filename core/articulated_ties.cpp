@@ -5,6 +5,7 @@
 
 #include "articulated.hpp"
 #include "articulated_lanes.hpp"
+#include "dense.hpp"
 
 namespace supple {
 
@@ -79,6 +80,13 @@ void invert_small(const double* from, int n, double* inverse) {
 
 }  // namespace
 
+// Positive eigenvalues of a symmetric matrix.
+static int positive_eigenvalues(const double* of, int n) {
+    Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(n);
+    solver.compute(Eigen::MatrixXd(Eigen::Map<const Eigen::MatrixXd>(of, n, n)), Eigen::EigenvaluesOnly);
+    return static_cast<int>((solver.eigenvalues().array() > 0).count());
+}
+
 // World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
 // vector fixed in the world, and its derivative involves one end only.
 void Articulated::freeze_directions() {
@@ -139,6 +147,10 @@ void Articulated::evaluate_ties(const Step& step) {
             force += c.damping * (step.c0 * c.value + step.c1 * c.past + step.c2 * c.before) / step.h;
             slope += c.damping * step.c0 / step.h;
             multiplier = force;
+            diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
+        } else if (c.stop) {
+            double slope, energy;
+            system_->rows[c.system_row].push(c.value, multiplier, slope, energy);
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.active == 0) {
             multiplier = 0;
@@ -266,6 +278,7 @@ void Articulated::eliminate_own(Front& front) {
     work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
+    if (count_inertia_ && negative_ > 0) negative_ -= positive_eigenvalues(work_.data(), t);
     if (t <= width)
         invert_small(work_.data(), t, inverse);
     else
@@ -407,8 +420,11 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(upart, place) += coefficient;
             }
             const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
-            if (!(d > 0)) sound = false;
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+            if (!(d > 0)) {
+                sound = false;
+                negative_ += !locked;
+            }
             if (locked) {
                 const double by = correction_[i];
                 for (int r = 0; r < 6; ++r) FA[r * wide][6] += upart[0][r] * by;

@@ -21,7 +21,7 @@ def core(mech, tips, sparse, dt=2e-3, order=1):
     frames = [mech.frame(name) for name in tips]
     poses = np.ascontiguousarray(np.array([pose for _, pose in frames]))
     made = _core.CondensedCore(eqs.core, [body for body, _ in frames], poses, dt, order, True, sparse)
-    assert made.tree != sparse
+    assert made.passes != sparse
     return made, rest
 
 
