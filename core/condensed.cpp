@@ -128,12 +128,14 @@ bool Condensed::step() {
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     if (step_by_passes(whole) && accept(whole)) return true;
+    const bool by_passes = interior == passes.get();
+    if (by_passes) save_start();
     use_sparse();
     Outcome found = solve(whole, false);
     bool done = is_acceptable(found) && accept(whole);
     if (!done) {
         interior->back();
-        save_start();
+        if (!by_passes) save_start();
         found = retry_from_start(whole, found);
         done = found != Outcome::failed && accept(fresh ? euler(h) : whole);  // after a snap-through: backward Euler
     }

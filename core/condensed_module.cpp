@@ -206,6 +206,11 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
                      nb::rv_policy::automatic)
+        .def("leave_passes",  // from now on by the sparse tangent
+             [](CondensedCore& c) {
+                 c.model.use_sparse();
+                 c.model.passes.reset();
+             })
         .def_prop_ro("passes", [](const CondensedCore& c) { return c.model.passes != nullptr; })
         .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
         .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })

@@ -9,7 +9,8 @@ namespace supple {
 
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
-constexpr double leak_per_step = 0.005; // share of redundant multipliers that a step takes away, as in the engine
+constexpr double leak_per_step = 0.3;   // share of redundant multipliers that a step takes away
+constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
 // Stores eight columns of eight numbers, one row for each of eight nodes.
 template <class To>
@@ -105,6 +106,8 @@ void PassesInterior::set_anchors(double boost) {
 
 bool PassesInterior::respond(Tangent tangent, const Step* step, Response& response) {
     const bool fresh = tangent != Tangent::kept;
+    response.whole = false;
+    if (motor_jumped_) return false;
     forward();
     leak_ = tangent == Tangent::first && redundant_ ? leak_per_step : 0.0;
     if (tangent == Tangent::first) has_first_ = false;
@@ -436,6 +439,11 @@ void PassesInterior::predict(double h, double trend) {
         present_[b].q = past.q + h * (past.rate + trend * (past.rate - past.rate_before));
     }
     lock_coordinates();
+    motor_jumped_ = false;
+    for (const Lock& lock : locks_) {
+        const double unit = nodes_[lock.node].turns != 0 ? 1.0 : length_scale_;
+        motor_jumped_ = motor_jumped_ || std::abs(coordinate(lock.node) - past_[lock.node / width].q[lock.node % width]) > largest_jump * unit;
+    }
 }
 
 void PassesInterior::finish(const Step* step) {

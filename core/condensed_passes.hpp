@@ -63,7 +63,7 @@ class PassesInterior : public Interior, private Articulated {
     Step step_{};
     std::vector<Eight> columns_, first_;        // (nodes, groups): B now, and that of the first tangent of the step
     std::vector<Eight> tie_columns_;            // (ties, groups)
-    bool has_first_ = false;
+    bool has_first_ = false, motor_jumped_ = false;
     std::vector<CoordinateTerms> terms_;
     std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
     std::vector<Carried> carried_;
