@@ -164,17 +164,21 @@ bool Articulated::inward(const Step& step) {
     Eight A[6], B[6], W = none, right = none;
     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
     bool sound = true;
+    const bool heavy = !gravity_.isZero(0);
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
         Motion m;
+        bool has_elements = true;  // in statics, bodies without weight have none
         if constexpr (statics) {
             const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
             const Three f = fixed.mass * every(gravity_), c = R * three(fixed.centre) + (three(now.p) - every(origin_)), zero = {none, none, none};
             const Three moment = cross(c, f);
-            if (tangent) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
+            has_elements = heavy || tie_rows_ > 0 || std::any_of(anchors_.begin(), anchors_.end(), [&](const Anchor& a) { return a.node / width == b; });
+            if (tangent && heavy) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
+            if (tangent && !heavy && has_elements) lanes.clear_elements();
             lanes.put_wrench(f, moment);
         } else {
             const Past& past = past_[b];
@@ -255,14 +259,17 @@ bool Articulated::inward(const Step& step) {
             Eliminated& out = eliminated_[i];
             const Eight screw = load(lanes.screw[l]);
             if (tangent) {
+                // In statics P' is symmetric: A serves as B, whose lane 6 nothing reads.
                 if (!(flags & chained))
                     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
                 if (flags & joins)
                     for (int r = 0; r < 6; ++r) {
                         A[r] += summed_[i].A[r];
-                        B[r] += summed_[i].B[r];
+                        if (!statics) B[r] += summed_[i].B[r];
                     }
-                lanes.add_element(l, A, B);
+                if (!statics) lanes.add_element(l, A, B);
+                if (statics && has_elements)
+                    for (int r = 0; r < 6; ++r) A[r] += load(lanes.rows[r][l]);
                 out.screw = screw;
                 if (nodes_[i].size == 0) {
                     out.part = out.upart = none;
@@ -270,8 +277,8 @@ bool Articulated::inward(const Step& step) {
                 } else {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
-                    const Eight u = combined(sv, B, half);
                     const Eight lft = combined(sv, A, half);
+                    const Eight u = statics ? lft : combined(sv, B, half);
                     const double d = sum(screw * u) + slopes[l];
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
                     if (!(d > 0)) {
@@ -293,18 +300,18 @@ bool Articulated::inward(const Step& step) {
                         out.upart = out.inverse * u;
                         for (int r = 0; r < 6; ++r) {
                             A[r] -= uv[r] * out.part;
-                            B[r] -= lv[r] * out.upart;
+                            if (!statics) B[r] -= lv[r] * out.upart;
                         }
                     }
                 }
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
                 if (flags_[parent] & fronted)
-                    add_to_front(fronts_[front_of_[parent]], A, B);
+                    add_to_front(fronts_[front_of_[parent]], A, statics ? A : B);
                 else if (flags & branches)
                     for (int r = 0; r < 6; ++r) {
                         summed_[parent].A[r] += A[r];
-                        summed_[parent].B[r] += B[r];
+                        if (!statics) summed_[parent].B[r] += B[r];
                     }
             } else {
                 if (!(flags & chained)) right = none;

@@ -305,7 +305,7 @@ class Articulated {
     std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
-    std::vector<char> on_path_, on_any_path_;
+    std::vector<char> on_path_, on_any_path_, receives_;
     std::vector<std::array<Eight, 6>> right_of_, twist_of_;  // of eight right-hand sides, per node
     std::vector<std::array<Eight, 3>> rho_of_, turn_of_;     // rho / d, and corrections, per node
     std::vector<Eight> tie_right_of_, tie_rho_of_, tie_step_of_;

@@ -152,11 +152,17 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
     tie_step_of_.assign(tie_rows_, none);
     on_path_.assign(n, 0);
     mark_paths(rows, count, on_path_);
-    for (int i = 0; i < n; ++i)
-        if (on_any_path_[i]) {
-            right_of_[i].fill(none);
-            rho_of_[i].fill(none);
-        }
+    receives_.assign(n, 0);  // nodes with a row of their own, or with several children
+    for (int i : joined_) receives_[i] = 1;
+    bool combined = false;
+    for (int j = 0; j < count; ++j) {
+        if (rows[j].of) combined = true;
+        else receives_[rows[j].node] = 1;
+    }
+    for (int i = 0; i < n; ++i) {
+        if (receives_[i]) right_of_[i].fill(none);
+        if (combined || !on_path_[i]) rho_of_[i].fill(none);
+    }
     for (int j = 0; j < count; ++j) {
         if (rows[j].of)
             for (std::size_t a = 0; a < rows[j].of->axes.size(); ++a)
@@ -170,11 +176,16 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         return y;
     };
 
+    std::array<Eight, 6> right, twist;  // along a chain, from one node to the next
+    right.fill(none);
+    twist.fill(none);
     for (int i = n - 1; i >= 0; --i) {
         if (!on_path_[i]) continue;
+        if (!(flags_[i] & chained) || !on_path_[i + 1]) right.fill(none);
+        if (receives_[i])
+            for (int r = 0; r < 6; ++r) right[r] += right_of_[i][r];
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        std::array<Eight, 6> right = right_of_[i];
         auto take = [&](const Eight& rho, const Eight& by, const Eight* more) {
             for (int r = 0; r < 6; ++r) right[r] -= by[r] * rho;
             for (int k = 0; k < m; ++k) tie_right_of_[front->rows[k]] -= reinterpret_cast<const double*>(more)[k] * rho;
@@ -189,7 +200,8 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         }
         if (nodes_[i].size == 1) {
             const Eliminated& out = eliminated_[i];
-            const Eight rho = rho_of_[i][0] + times(out.screw, right);
+            Eight rho = times(out.screw, right);
+            if (combined) rho += rho_of_[i][0];
             rho_of_[i][0] = out.inverse * rho;
             if (front)
                 take(rho, numbers_[front->upart], &numbers_[front->upart + 1]);
@@ -204,7 +216,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
                 take(rho[k], node.upart[k], front ? &numbers_[node.uparts + k * (wide - 1)] : nullptr);
             }
         }
-        if (i > 0)
+        if (flags_[i] & branches)
             for (int r = 0; r < 6; ++r) right_of_[nodes_[i].parent][r] += right[r];
     }
 
@@ -212,11 +224,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         if (!on_any_path_[i]) continue;
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        std::array<Eight, 6> twist;
-        if (i == 0)
-            twist.fill(none);
-        else
-            twist = twist_of_[nodes_[i].parent];
+        if (i > 0 && (flags_[i] & branches || !on_any_path_[i - 1])) twist = twist_of_[nodes_[i].parent];
         auto answer = [&](const Eight& rho, const Eight& part, const Eight* more) {
             Eight y = rho + times(part, twist);
             for (int k = 0; k < m; ++k) y += reinterpret_cast<const double*>(more)[k] * tie_step_of_[front->rows[k]];

@@ -167,6 +167,7 @@ struct Lanes {
         add_block(l, 3, 0, k * C);
         add_block(l, 3, 3, -k * C * C);
     }
+    void clear_elements() { std::memset(rows, 0, sizeof rows); }
     // the node's element, added to P' and its transpose
     SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
         for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);
