@@ -9,7 +9,7 @@ namespace supple {
 
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
-constexpr double leak_per_step = 0.3;   // share of redundant multipliers that a step takes away
+constexpr double negligible_motion = 1e-8;  // by the removal of redundant multipliers, rad or radii
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
 // Stores eight columns of eight numbers, one row for each of eight nodes.
@@ -109,7 +109,6 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     response.whole = false;
     if (motor_jumped_) return false;
     forward();
-    leak_ = tangent == Tangent::first && redundant_ ? leak_per_step : 0.0;
     if (tangent == Tangent::first) has_first_ = false;
     if (tangent == Tangent::again && !has_first_) {
         std::swap(first_, columns_);
@@ -127,6 +126,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         inward<false, false, true>(statics);
     }
     substitute();
+    if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh) solve_columns();
     if (step->c2 != 0)
         fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
@@ -134,6 +134,21 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         fresh ? evaluate_motion<false, true>(*step) : evaluate_motion<false, false>(*step);
     groups_ == 1 ? project<1>(*step, fresh, response) : project<0>(*step, fresh, response);
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
+}
+
+// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. The step of the multipliers gets
+// the correction that makes their null-space part zero, scaled so that its imbalance moves no coordinate noticeably.
+void PassesInterior::remove_redundant_multipliers() {
+    const std::vector<double> correction = correction_, tie_step = tie_step_;
+    leak_ = 1;
+    inward<false, false, true>(statics);
+    leak_ = 0;
+    substitute();
+    double moved = 0;
+    for (std::size_t i = 0; i < correction.size(); ++i) moved = std::max(moved, std::abs(correction_[i] - correction[i]));
+    const double share = moved > negligible_motion ? negligible_motion / moved : 1.0;
+    for (int r = 0; r < tie_rows_; ++r) tie_step_[r] = tie_step[r] + share * (tie_step_[r] - tie_step[r]);
+    correction_ = correction;
 }
 
 // B: the answers to unit wrenches on the tips, in their own axes.

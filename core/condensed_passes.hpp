@@ -50,6 +50,7 @@ class PassesInterior : public Interior, private Articulated {
     int tip_node(int e) const { return body_node_[tips[e].body]; }
     Pose about_origin(int e) const;  // pose of a tip, with its position from origin_
     void set_anchors(double boost);
+    void remove_redundant_multipliers();
     void solve_columns();
     template <bool second, bool tangent>
     void evaluate_motion(const Step& step);
