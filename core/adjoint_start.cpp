@@ -1,5 +1,4 @@
 // How poses and velocities at the start follow from the coordinates and rates of the spanning tree.
-#include <Eigen/QR>
 
 #include "adjoint.hpp"
 
@@ -69,9 +68,9 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
             xi = to_body * (B * twist(result.twists, joint.parent) + d);
             dV = to_body * (B * twist(result.velocities, joint.parent) + r);
         } else {  // the joint is passed from its child to its parent; `turned` has the parent's own velocity
-            const auto solver = B.partialPivLu();
-            xi = solver.solve(joint.A_child * twist(result.twists, joint.child) - d);
-            dV = solver.solve(joint.A_child * twist(result.velocities, joint.child) - r);
+            const whole::LU solver{Eigen::MatrixXd(B)};
+            xi = solver.solve(Eigen::VectorXd(joint.A_child * twist(result.twists, joint.child) - d));
+            dV = solver.solve(Eigen::VectorXd(joint.A_child * twist(result.velocities, joint.child) - r));
         }
     }
     for (std::size_t j = 0; j < system_.joints.size(); ++j) {  // loops: least squares, as the rates at the start are
@@ -80,12 +79,23 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
         Eigen::MatrixXd S(6, joint.count);
         for (int i = 0; i < joint.count; ++i) S.col(i) = system_.screw(joint.first + i);
         const Mat6& B = system_.parent_adjoint(static_cast<int>(j));
-        const auto solver = S.colPivHouseholderQr();
+        Eigen::MatrixXd products;
+        whole::multiply_transposed(S, S, products);
+        const whole::SymmetricEigen modes(products);
+        auto least_squares = [&](const Vec6& b, double* x) {
+            std::fill(x, x + joint.count, 0.0);
+            for (Eigen::Index k = 0; k < modes.values.size(); ++k) {
+                if (modes.values[k] < 1e-24 * modes.values.maxCoeff()) continue;
+                const auto mode = modes.vectors.col(k);
+                const double amplitude = b.dot(S * mode) / modes.values[k];
+                for (int i = 0; i < joint.count; ++i) x[i] += amplitude * mode[i];
+            }
+        };
         const Vec6 moved = joint.A_child * twist(result.twists, joint.child) - B * twist(result.twists, joint.parent);
-        Eigen::Map<Eigen::VectorXd>(result.increments.data() + joint.first, joint.count) = solver.solve(moved);
+        least_squares(moved, result.increments.data() + joint.first);
         const Vec6 sped = joint.A_child * twist(result.velocities, joint.child) - B * twist(result.velocities, joint.parent) -
                           turned(static_cast<int>(j));
-        Eigen::Map<Eigen::VectorXd>(result.rates.data() + joint.first, joint.count) = solver.solve(sped);
+        least_squares(sped, result.rates.data() + joint.first);
     }
     return result;
 }

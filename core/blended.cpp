@@ -380,10 +380,10 @@ Vector Blended::holding() const {
 // taken as above.
 Vector Blended::grounded() const {
     const Matrix identity = Matrix::Identity(soft.rows(), soft.cols()), K = solve_positive(soft, identity);
-    const Eigen::SelfAdjointEigenSolver<Matrix> modes(K - ground * identity);
+    const SymmetricEigen modes(K - ground * identity);
     const Vector force = basis.transpose() * all_ - K * (z_ + settled) + ground * z_;
-    const Vector along = modes.eigenvectors().transpose() * force;
-    return z_ + modes.eigenvectors() * along.cwiseQuotient(modes.eigenvalues().cwiseAbs().cwiseMax(0.01 * ground));
+    const Vector along = modes.vectors.transpose() * force;
+    return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground));
 }
 
 // Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.

@@ -245,8 +245,7 @@ bool Condensed::stable() {
 }
 
 Eigen::Index Condensed::negative(const Matrix& of) {
-    spectrum_.compute(of, Eigen::EigenvaluesOnly);
-    return (spectrum_.eigenvalues().array() < -rounding).count();
+    return (whole::SymmetricEigen(of).values.array() < -rounding).count();
 }
 
 // Stability with the tips free under their wrenches, after `aim_under`: the number of negative pivots of K - J^T dw/dx J is that of
@@ -393,7 +392,7 @@ Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
             projected_.noalias() += response_.left * small_;
         }
         factors_.compute(projected_);
-        mu_ = factors_.solve(mu_).eval();
+        mu_ = factors_.solve(mu_);
         interior->step_in_torque = k < torque_steps_limit;
         const double size = apply(INFINITY);
         interior->step_in_torque = false;
@@ -604,14 +603,13 @@ double Condensed::aim_at(const std::vector<Pose>& goals) {
     right_ -= response_.drift;
     const Vector scale = interior->anchor.cwiseSqrt();
     small_ = scale.asDiagonal() * response_.compliance * scale.asDiagonal();
-    spectrum_.compute(small_);
-    const Matrix& ways = spectrum_.eigenvectors();
-    Vector along = ways.transpose() * scale.cwiseProduct(right_);
+    const whole::SymmetricEigen modes(small_);
+    Vector along = modes.vectors.transpose() * scale.cwiseProduct(right_);
     for (Eigen::Index i = 0; i < along.size(); ++i) {
-        const double soft = spectrum_.eigenvalues()[i];
+        const double soft = modes.values[i];
         along[i] *= soft / (soft * soft + smallest_compliance * smallest_compliance);
     }
-    mu_ = scale.cwiseProduct(ways * along);
+    mu_ = scale.cwiseProduct(modes.vectors * along);
     return worst;
 }
 
@@ -621,7 +619,7 @@ Matrix Condensed::compliance() {
     sparse->respond(Tangent::first, nullptr, response_);
     const Eigen::Index n = mu_.size();
     const Matrix left = Matrix::Identity(n, n) - response_.anchor * response_.compliance;
-    return response_.compliance * left.inverse();
+    return response_.compliance * whole::inverse(left);
 }
 
 }  // namespace supple

@@ -250,8 +250,7 @@ class Condensed : public Participant {
     double apply(double largest);
 
     Response response_;
-    Eigen::PartialPivLU<Matrix> factors_;
-    Eigen::SelfAdjointEigenSolver<Matrix> spectrum_;
+    whole::LU factors_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {

@@ -49,7 +49,7 @@ bool FreeBody::begin() {
         Mat6 system = h_ * (damping + h_ * stiffness) * J_J;
         system.topLeftCorner<3, 3>() += mass_ * Mat3::Identity();
         system.bottomRightCorner<3, 3>() += inverse.inverse();
-        response_ = system.inverse();
+        response_ = whole::solve_positive(system, Mat6(Mat6::Identity()));
         const Vec3 pull = stiffness * (target - position_ - arm);
         force += pull;
         torque += arm.cross(pull);

@@ -1,14 +1,13 @@
-// Eigen, with its large kernels for matrices of doubles compiled once, in dense.cpp. Every file that multiplies, inverts
-// or decomposes a matrix of unknown size would otherwise compile them again, some seconds each.
+// Eigen, with its products of matrices of any size compiled once, in dense.cpp; and decompositions of such matrices. Eigen's own
+// decompositions take ten seconds to compile and are written for matrices larger than those of a reduced model.
 #pragma once
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
-#include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 #include <Eigen/LU>
 #include <cmath>
 #include <concepts>
+#include <vector>
 
 #ifndef SUPPLE_DENSE
 #define SUPPLE_DENSE extern template
@@ -32,22 +31,7 @@ using RowsMapper = const_blas_data_mapper<double, Index, RowMajor>;
 SUPPLE_DENSE struct general_matrix_vector_product<Index, double, ColumnsMapper, ColMajor, false, double, RowsMapper, false, 0>;
 SUPPLE_DENSE struct general_matrix_vector_product<Index, double, RowsMapper, RowMajor, false, double, ColumnsMapper, false, 0>;
 
-// triangular systems of LLT and LU
-SUPPLE_DENSE struct triangular_solve_matrix<double, Index, OnTheLeft, Lower, false, ColMajor, ColMajor, 1>;
-SUPPLE_DENSE struct triangular_solve_matrix<double, Index, OnTheLeft, UnitLower, false, ColMajor, ColMajor, 1>;
-SUPPLE_DENSE struct triangular_solve_matrix<double, Index, OnTheLeft, Upper, false, ColMajor, ColMajor, 1>;
-SUPPLE_DENSE struct triangular_solve_matrix<double, Index, OnTheLeft, Upper, false, RowMajor, ColMajor, 1>;
-
-SUPPLE_DENSE struct compute_inverse<MatrixXd, MatrixXd, Dynamic>;
-
 }  // namespace internal
-
-SUPPLE_DENSE class PartialPivLU<MatrixXd>;
-SUPPLE_DENSE class LLT<MatrixXd>;
-SUPPLE_DENSE LLT<MatrixXd>& LLT<MatrixXd>::compute(const EigenBase<MatrixXd>&);
-SUPPLE_DENSE class SelfAdjointEigenSolver<MatrixXd>;
-SUPPLE_DENSE SelfAdjointEigenSolver<MatrixXd>& SelfAdjointEigenSolver<MatrixXd>::compute(const EigenBase<MatrixXd>&, int);
-
 }  // namespace Eigen
 
 // Sums, products and solutions of matrices of any size, evaluated at once by functions that are compiled once. They serve code that
@@ -63,6 +47,31 @@ void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b);  // a^-1 b by Cholesky's method
 VectorXd solve_positive(const MatrixXd& a, const VectorXd& b);
+MatrixXd inverse(const MatrixXd& a);
+
+// P A = L U with row pivoting. A singular matrix gives infinite or undefined numbers.
+class LU {
+   public:
+    LU() = default;
+    explicit LU(MatrixXd a) { compute(std::move(a)); }
+    void compute(MatrixXd a);
+    MatrixXd solve(MatrixXd b) const;
+    VectorXd solve(VectorXd b) const;
+
+   private:
+    void solve_columns(double* b, Eigen::Index columns) const;
+
+    MatrixXd factors_;  // L below the diagonal, whose own is 1; U with the inverse of its diagonal
+    std::vector<Eigen::Index> rows_;  // row i was exchanged with rows_[i]
+};
+
+// A = V diag(values) V^T by Jacobi's rotations; values in no order
+struct SymmetricEigen {
+    explicit SymmetricEigen(MatrixXd a);
+
+    VectorXd values;
+    MatrixXd vectors;  // columns
+};
 
 template <class T>
 concept Whole = std::same_as<T, MatrixXd> || std::same_as<T, VectorXd>;

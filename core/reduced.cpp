@@ -262,7 +262,7 @@ void Reduced::update_system() {
     system_ = mass + h * damping + h * h * stiffness;
     if (implicit) system_ += h * h * K_g;
     symmetric_ = !implicit || K_g.isApprox(K_g.transpose(), 1e-12) || K_g.isZero(0);
-    inverse_ = system_.inverse();
+    inverse_ = whole::inverse(system_);
 }
 
 void Reduced::prepare() {
@@ -313,7 +313,7 @@ void Reduced::solve_with_handles() {
             system += h * h * (by_twist.transpose() * K_g * by_twist);
         }
     }
-    handled_ = system.inverse();
+    handled_ = whole::inverse(system);
     fresh_.noalias() = handled_ * right_;
 }
 
