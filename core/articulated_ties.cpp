@@ -82,9 +82,7 @@ void invert_small(const double* from, int n, double* inverse) {
 
 // Positive eigenvalues of a symmetric matrix.
 static int positive_eigenvalues(const double* of, int n) {
-    Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(n);
-    solver.compute(Eigen::MatrixXd(Eigen::Map<const Eigen::MatrixXd>(of, n, n)), Eigen::EigenvaluesOnly);
-    return static_cast<int>((solver.eigenvalues().array() > 0).count());
+    return static_cast<int>((whole::SymmetricEigen(Eigen::Map<const Eigen::MatrixXd>(of, n, n)).values.array() > 0).count());
 }
 
 // World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
