@@ -1,6 +1,7 @@
 // How poses and velocities at the start follow from the coordinates and rates of the spanning tree.
 
 #include "adjoint.hpp"
+#include "dense.hpp"
 
 namespace supple {
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "dense.hpp"
+
 namespace supple {
 
 FreeBody::FreeBody(double mass, const Vec3& centre, const Mat3& inertia, const Pose& pose, double h)

@@ -1,5 +1,5 @@
 // Binds the engine.
-#include "engine.hpp"
+#include "linearisation.hpp"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -12,6 +12,17 @@ namespace nb = nanobind;
 using namespace supple;
 
 void bind_engine(nb::module_& module) {
+    nb::class_<Linearisation>(module, "Linearisation")
+        .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
+        .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
+        .def("tangent", &Linearisation::tangent)
+        .def_prop_ro("q", [](const Linearisation& l) { return numpy(l.system().state.q, {l.system().state.q.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("poses", [](const Linearisation& l) { return poses(l.system().state.H); }, nb::rv_policy::automatic)
+        .def_prop_ro("residual", [](const Linearisation& l) {
+            return std::max(l.system().imbalance(), l.system().gap_size());
+        });
+
     nb::class_<Engine>(module, "Engine")
         .def(nb::init<>())
         .def("add_body", &Engine::add_body)
@@ -28,12 +39,13 @@ void bind_engine(nb::module_& module) {
         .def("set_spring_rest", &Engine::set_spring_rest)
         .def("set_row", &Engine::set_row)
         .def("set_state", &Engine::set_state)
+        .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+            return Linearisation(e.settled(), e.state(q, lambda, mu));
+        })
         .def("evaluate", &Engine::evaluate)
         .def("factorise", &Engine::factorise)
         .def("solve", &Engine::solve)
-        .def("solve_many", &Engine::solve_many)
         .def("retract", &Engine::retract)
-        .def("tangent", &Engine::tangent)
         .def("start", &Engine::start)
         .def("step", &Engine::step)
         .def("schedule",

@@ -145,14 +145,21 @@ class Engine {
         system.rows.at(row).upper = upper;
     }
 
-    void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-        settle();
+    // The present state with other coordinates and multipliers; poses follow when it is evaluated.
+    State state(const Doubles& q, const Doubles& lambda, const Doubles& mu) const {
         expect(q, system.axes());
         expect(lambda, 6 * system.joints.size());
         expect(mu, system.rows.size());
-        system.state.q = doubles(q);
-        system.state.lambda = vectors<6>(lambda);
-        system.state.mu = doubles(mu);
+        State result = system.state;
+        result.q = doubles(q);
+        result.lambda = vectors<6>(lambda);
+        result.mu = doubles(mu);
+        return result;
+    }
+
+    void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        settle();
+        system.state = state(q, lambda, mu);
     }
 
     // Right-hand side of Newton's step.
@@ -181,42 +188,11 @@ class Engine {
         return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
     }
 
-    // Newton's solution for each row of right-hand sides (m, unknowns).
-    Array solve_many(const Doubles& rhs) {
-        const std::size_t n = system.unknowns(), m = rhs.size() / n;
-        expect(rhs, m * n);
-        std::vector<double> x(m * n);
-        {
-            nb::gil_scoped_release release;
-            for (std::size_t i = 0; i < m; ++i) system.solve(rhs.data() + i * n, x.data() + i * n, false, true);
-        }
-        return numpy(std::move(x), {m, n});
-    }
-
     void retract(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& x, double alpha) {
         expect(x, system.unknowns());
         set_state(q, lambda, mu);
         const State base = system.state;
         system.retract(base, x.data(), alpha);
-    }
-
-    // Tangent as triplets (row, column, value); the regularisation is left out.
-    std::tuple<Array, Array, Array> tangent() {
-        std::vector<double> rows, columns, values;
-        Fronts& fronts = system.fronts();
-        const auto scale = system.scales();
-        for (int e = 0; e < fronts.elements(); ++e) {
-            const auto& index = fronts.element_rows(e);
-            const double* element = fronts.element(e);
-            for (std::size_t j = 0; j < index.size(); ++j)
-                for (std::size_t i = 0; i < index.size(); ++i) {
-                    rows.push_back(index[i]);
-                    columns.push_back(index[j]);
-                    values.push_back(element[j * index.size() + i] / (scale[index[i]] * scale[index[j]]));
-                }
-        }
-        const std::size_t n = values.size();
-        return {numpy(std::move(rows), {n}), numpy(std::move(columns), {n}), numpy(std::move(values), {n})};
     }
 
     std::vector<int> axis_rows() const {

@@ -140,6 +140,7 @@ class System {
     int axis_row(int axis) const { return axis_row_[axis]; }
     bool single(int axis) const { return single_[axis]; }  // not a component of a rotation vector
     Fronts& fronts() { return *fronts_; }
+    const Fronts& fronts() const { return *fronts_; }
     // Scale of an unknown in the element matrices: they hold scale_i scale_k times the tangent.
     std::vector<double> scales() const;
 

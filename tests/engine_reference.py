@@ -10,6 +10,7 @@ from scipy.sparse import coo_matrix
 
 from supple import spatial
 from supple.engine.assembly import Equations, Load
+from supple.engine.linearisation import Linearisation
 from supple.mechanism import Mechanism, kinematics, mobility
 from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.kinematics import displacement_across
@@ -56,19 +57,18 @@ def all_coordinates(mech: Mechanism, q: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def dense_tangent(core) -> np.ndarray:
-    """(unknowns, unknowns), as last evaluated."""
-    rows, columns, values = core.tangent()
-    n = core.unknowns
+def dense_tangent(linear: Linearisation) -> np.ndarray:
+    """(unknowns, unknowns)"""
+    rows, columns, values = linear.core.tangent()
+    n = linear.layout.size
     return coo_matrix((values, (rows.astype(int), columns.astype(int))), shape=(n, n)).toarray()
 
 
 def residual_rows(eqs: Equations) -> np.ndarray:
     """Rows of the unknowns that leave a residual: coordinates, loops, rigid rows."""
-    core = eqs.core
-    loops = [core.lambda_rows[j] + i for j in eqs.mechanism.topology.loops for i in range(6)]
-    rows = range(core.unknowns - len(eqs.row) - len(eqs.limit_names), core.unknowns)
-    return np.array([*core.axis_rows, *loops, *rows], dtype=int)
+    at, places = eqs.layout, np.arange(eqs.layout.size)
+    loops = [places[at.multipliers[j]] for j in eqs.mechanism.topology.loops]
+    return np.concatenate([at.coordinates, *loops, places[at.rows]])
 
 
 def load_wrench(load: Load, pose: np.ndarray) -> np.ndarray:

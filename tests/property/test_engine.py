@@ -11,6 +11,7 @@ import engine_reference as reference
 import mechanisms
 import supple
 from supple.engine.assembly import Equations, equations, loads
+from supple.engine.linearisation import Linearisation, linearised
 
 SEEDS = st.integers(0, 2**32 - 1)
 few = settings(max_examples=25)
@@ -32,10 +33,10 @@ def evaluated_at(eq: supple.engine.Equilibrium) -> Equations:
 def tangent_error(eqs: Equations, state, rng: np.random.Generator, step: float = 1e-5) -> float:
     """Difference of the tangent from central differences of the residual, along a motion that keeps loops
     and rows closed: x solves  tangent x = e  with e in the coordinates' rows."""
-    core = eqs.core
-    tangent = reference.dense_tangent(core)
-    e = np.zeros(core.unknowns)
-    e[core.axis_rows] = rng.normal(size=len(core.axis_rows))
+    core, places = eqs.core, eqs.layout
+    tangent = reference.dense_tangent(Linearisation.at(eqs, state))
+    e = np.zeros(places.size)
+    e[places.coordinates] = rng.normal(size=len(places.coordinates))
     x = np.linalg.lstsq(tangent, e, rcond=1e-11)[0]
     x /= np.abs(x).max()
 
@@ -96,8 +97,8 @@ def test_forces_are_the_gradient_of_the_energy(seed, coupled):
     state = q + rng.uniform(-0.4, 0.4, len(q)), reactions, mu
     core.set_state(*state)
     rhs = core.evaluate(False)
-    x = np.zeros(core.unknowns)
-    x[core.axis_rows] = rng.normal(size=len(q))
+    x = np.zeros(eqs.layout.size)
+    x[eqs.layout.coordinates] = rng.normal(size=len(q))
 
     def energy(alpha: float) -> float:
         core.retract(*state, x, alpha)
@@ -139,12 +140,11 @@ def test_transposed_solve_is_the_adjoint_of_the_solve(seed, loops):
     rng = np.random.default_rng(seed)
     mech = reference.unlimited(mechanisms.random_mechanism(rng, 5, loops=loops))
     eq = supple.equilibrium(mech, wrench_on_some_body(mech, rng))
-    core = evaluated_at(eq).core
-    core.factorise(0.0)
-    b, y = np.zeros((2, core.unknowns))
-    moving = [*range(6 * len(mech.bodies)), *core.axis_rows]  # multipliers of redundant loops are not unique
-    b[moving], y[moving] = rng.normal(size=(2, len(moving)))
-    forward, backward = core.solve(b, False)[0], core.solve(y, True)[0]
+    linear = linearised(mech, eq)
+    b, y = np.zeros((2, linear.layout.size))
+    for part in (linear.layout.twists, linear.layout.coordinates):  # multipliers of redundant loops are not unique
+        b[part], y[part] = rng.normal(size=(2, len(b[part])))
+    forward, backward = linear.solve(b[None])[0], linear.solve_transposed(y[None])[0]
     scale = np.abs(y) @ np.abs(forward)
     assert y @ forward == pytest.approx(backward @ b, abs=1e-9 * scale + 1e-12)
 
@@ -155,16 +155,32 @@ def test_solve_inverts_the_tangent(seed, loops):
     rng = np.random.default_rng(seed)
     mech = reference.unlimited(mechanisms.random_mechanism(rng, 5, loops=loops))
     eq = supple.equilibrium(mech, wrench_on_some_body(mech, rng))
-    core = evaluated_at(eq).core
-    core.factorise(0.0)
-    b = np.zeros(core.unknowns)
-    moving = [*range(6 * len(mech.bodies)), *core.axis_rows]
-    b[moving] = rng.normal(size=len(moving))
-    tangent = reference.dense_tangent(core)
-    x = core.solve(b, False)[0]
-    np.testing.assert_allclose(tangent @ x, b, atol=1e-8)
-    x = core.solve(b, True)[0]
-    np.testing.assert_allclose(tangent.T @ x, b, atol=1e-8)
+    linear = linearised(mech, eq)
+    b = np.zeros(linear.layout.size)
+    for part in (linear.layout.twists, linear.layout.coordinates):
+        b[part] = rng.normal(size=len(b[part]))
+    tangent = reference.dense_tangent(linear)
+    np.testing.assert_allclose(tangent @ linear.solve(b[None])[0], b, atol=1e-8)
+    np.testing.assert_allclose(tangent.T @ linear.solve_transposed(b[None])[0], b, atol=1e-8)
+
+
+@few
+@given(SEEDS)
+def test_a_linearisation_stays_what_it_is_when_its_equations_go_on(seed):
+    rng = np.random.default_rng(seed)
+    mech = reference.unlimited(mechanisms.random_mechanism(rng, 4, loops=seed % 2))
+    eq = supple.equilibrium(mech, wrench_on_some_body(mech, rng))
+    eqs = evaluated_at(eq)
+    first, second = Linearisation.at(eqs, eq.state), Linearisation.at(eqs, eq.state)
+    q, reactions, mu = eq.state
+    eqs.set_loads([])
+    eqs.core.set_state(q + 0.1, reactions + 1.0, mu)
+    eqs.core.evaluate(True)
+    eqs.core.factorise(1.0)
+    rhs = rng.normal(size=(3, first.layout.size))
+    np.testing.assert_array_equal(first.solve(rhs), second.solve(rhs))
+    np.testing.assert_array_equal(first.stiffness, linearised(mech, eq).stiffness)
+    np.testing.assert_array_equal(first.poses.array, eq.poses.array)
 
 
 @few

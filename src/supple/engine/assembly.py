@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,26 @@ class Load:
         return replace(self, wrench=by * self.wrench)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Places of the unknowns in a vector of them: twists of bodies, multipliers and coordinates of each joint, rows."""
+
+    size: int
+    """Number of unknowns."""
+    twists: slice
+    """Twists of all bodies, (bodies, 6) in sequence."""
+    coordinates: Array
+    """(axes,) place of every coordinate, in the order of `Equations.axis`."""
+    multipliers: tuple[slice, ...]
+    """Multipliers of each joint: its reaction (6,). In right-hand sides the gap of the joint."""
+    rows: slice
+    """Multipliers of the rows. In right-hand sides the errors of the rows."""
+
+    def twist(self, body: int) -> slice:
+        """The twist of a body. In right-hand sides its wrench."""
+        return slice(6 * body, 6 * body + 6)
+
+
 @dataclass
 class Equations:
     """The compiled equations of a mechanism, and the indices of its parts in them.
@@ -63,6 +84,19 @@ class Equations:
     """Set-points of motors and rest lengths of couplings, rad or m."""
     limit_names: list[str] = field(default_factory=list)
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Places of the unknowns in right-hand sides and solutions."""
+        core = self.core
+        rows = len(self.row) + len(self.limit_names)
+        return Layout(
+            core.unknowns,
+            slice(0, 6 * len(self.mechanism.bodies)),
+            np.array(core.axis_rows, dtype=int),
+            tuple(slice(start, start + 6) for start in core.lambda_rows),
+            slice(core.unknowns - rows, core.unknowns),
+        )
 
     def zero_state(self) -> tuple[Array, Array, Array]:
         """Coordinates of the reference pose with all multipliers zero."""

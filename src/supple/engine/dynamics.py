@@ -434,7 +434,7 @@ def check_inertia(mech: Mechanism) -> None:
     if values[0] > 1e-13:
         return
     light = np.abs(linear.free @ (scales[:, None] * vectors[:, values <= 1e-13])).max(axis=1)
-    names = [name for name, size in zip(linear.equations.axis, light, strict=True) if size > 1e-3 * light.max()]
+    names = [name for name, size in zip(linear.names.axis, light, strict=True) if size > 1e-3 * light.max()]
     raise MechanismError(
         f"dynamics cannot move {listed(names)} of '{mech.name}': the bodies that they move "
         "have no inertia; give them mass and inertia, or the joint an armature"

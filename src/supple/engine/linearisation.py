@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, equations, turned
+from supple.engine.assembly import Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_slices
@@ -28,36 +28,48 @@ RANK_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Linearisation:
-    """The equations of a mechanism, evaluated with their tangent at one state."""
+    """The equations of a mechanism at one state, with their factorised tangent. It is independent of the equations that
+    it was made from, which may go on to other states."""
 
-    equations: Equations
+    mechanism: Mechanism
+    names: Equations
+    """Names of coordinates, springs and rows, and the set-points at this state. It has no core."""
+    layout: Layout
+    core: Any
 
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.equations.mechanism
+    @classmethod
+    def at(cls, eqs: Equations, state: tuple[Array, Array, Array]) -> Linearisation:
+        """At a state (coordinates, multipliers of joints, multipliers of rows), with the present loads and
+        set-points."""
+        names = replace(eqs, core=None, targets=dict(eqs.targets))
+        return cls(eqs.mechanism, names, eqs.layout, eqs.core.linearise(*state))
 
     @cached_property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self.equations.core.poses)
+        return Poses(self.mechanism, self.core.poses)
 
     @cached_property
     def q(self) -> Array:
         """(axes,) coordinates of every joint."""
-        q: Array = self.equations.core.q
+        q: Array = self.core.q
         return q
 
     def solve(self, rhs: Array) -> Array:
-        """Responses (m, unknowns) to right-hand sides (m, unknowns): wrenches of bodies, then gaps and coordinate
-        torques of each joint, then rows."""
-        self.equations.core.factorise(0.0)
-        result: Array = self.equations.core.solve_many(np.ascontiguousarray(rhs))
-        if not np.isfinite(result).all():
+        """Responses (m, unknowns) to right-hand sides (m, unknowns), both arranged as `layout` says."""
+        return self._checked(self.core.solve(np.ascontiguousarray(rhs)))
+
+    def solve_transposed(self, rhs: Array) -> Array:
+        """Solutions (m, unknowns) with the transposed tangent."""
+        return self._checked(self.core.solve_transposed(np.ascontiguousarray(rhs)))
+
+    def _checked(self, solution: Array) -> Array:
+        if not np.isfinite(solution).all():
             raise MechanismError(
                 f"the tangent of '{self.mechanism.name}' is singular at this state: some motion meets no "
                 "resistance; add a spring, or take another state"
             )
-        return result
+        return solution
 
     @cached_property
     def jacobian(self) -> Array:
@@ -77,6 +89,11 @@ class Linearisation:
         twists = np.einsum("bij,aj->abi", to_body, columns)
         return np.where(moves[:, :, None], twists, 0.0)
 
+    @property
+    def _twists(self) -> Array:
+        """(6 bodies, axes): the Jacobian of all bodies, as one matrix."""
+        return self.jacobian.reshape(len(self.q), self.layout.twists.stop).T
+
     def jacobian_of(self, names: Sequence[str]) -> Array:
         """(6 names, axes): twists of bodies and sites, each in its own frame, per increment of a tree joint's
         coordinate."""
@@ -89,21 +106,12 @@ class Linearisation:
     @cached_property
     def conditions(self) -> Array:
         """(6 loops + rows, axes): Jacobian of the loops' gaps and of the rows with respect to the coordinates."""
-        mech, core = self.mechanism, self.equations.core
-        rows, columns, values = core.tangent()
-        n, na = core.unknowns, len(self.q)
-        starts = core.lambda_rows
-        loops = [start + i for start in (starts[j] for j in mech.topology.loops) for i in range(6)]
-        tied = [*loops, *range(n - len(self.equations.row) - len(self.equations.limit_names), n)]
-        position = np.full(n, -1)
-        position[tied] = np.arange(len(tied))
-        pick = position[rows.astype(int)] >= 0
-        nb = len(mech.bodies)
-        dense = np.zeros((len(tied), n))
-        np.add.at(dense, (position[rows[pick].astype(int)], columns[pick].astype(int)), values[pick])
-        motions = self.jacobian.reshape(na, 6 * nb)
-        conditions: Array = dense[:, : 6 * nb] @ motions.T + dense[:, core.axis_rows]
-        return conditions
+        at, places = self.layout, np.arange(self.layout.size)
+        tied = [*(at.multipliers[j] for j in self.mechanism.topology.loops), at.rows]
+        rows = self._tangent[np.concatenate([places[part] for part in tied])]
+        by_twists: Array = rows[:, at.twists] @ self._twists
+        by_coordinates: Array = rows[:, at.coordinates].toarray()
+        return by_twists + by_coordinates
 
     @cached_property
     def free(self) -> Array:
@@ -113,26 +121,29 @@ class Linearisation:
     @cached_property
     def motions(self) -> Array:
         """(6 bodies + axes, m): the admissible motions as twists of bodies and increments of coordinates."""
-        flat = self.jacobian.reshape(len(self.q), 6 * len(self.mechanism.bodies))
-        return np.vstack([flat.T @ self.free, self.free])
+        return np.vstack([self._twists @ self.free, self.free])
 
     @cached_property
     def stiffness(self) -> Array:
         """(m, m): the tangent in the admissible motions."""
+        keep = np.concatenate([np.arange(self.layout.size)[self.layout.twists], self.layout.coordinates])
+        stiffness: Array = self.motions.T @ (self._tangent[keep][:, keep] @ self.motions)
+        return stiffness
+
+    @cached_property
+    def _tangent(self) -> Any:
+        """(unknowns, unknowns) sparse, by rows."""
         from scipy.sparse import coo_matrix
 
-        core, nb = self.equations.core, len(self.mechanism.bodies)
-        rows, columns, values = core.tangent()
-        keep = np.concatenate([np.arange(6 * nb), core.axis_rows]).astype(int)
-        full = coo_matrix((values, (rows.astype(int), columns.astype(int))), shape=(core.unknowns,) * 2).tocsr()
-        stiffness: Array = self.motions.T @ (full[keep][:, keep] @ self.motions)
-        return stiffness
+        rows, columns, values = self.core.tangent()
+        return coo_matrix((values, (rows.astype(int), columns.astype(int))), shape=(self.layout.size,) * 2).tocsr()
 
     @cached_property
     def mass(self) -> Array:
         """(m, m): mass and armature in the admissible motions."""
-        mech, nb = self.mechanism, len(self.mechanism.bodies)
-        return projected_mass(mech, self.motions[: 6 * nb].reshape(nb, 6, -1), self.motions[6 * nb :])
+        twists, increments = np.split(self.motions, [self.layout.twists.stop])
+        bodies = len(self.mechanism.bodies)
+        return projected_mass(self.mechanism, twists.reshape(bodies, 6, increments.shape[1]), increments)
 
 
 def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:
@@ -145,11 +156,11 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
 
     check_mechanism(mech)
     eqs = equations(mech if at is not None else _unloaded(mech))
-    eqs.mechanism, core = mech, eqs.core
+    eqs.mechanism = mech
     if at is None:
-        core.set_gravity(np.zeros(3))
+        eqs.core.set_gravity(np.zeros(3))
         eqs.set_targets(*eqs.at_reference())
-        core.set_state(*eqs.zero_state())
+        state = eqs.zero_state()
     else:
         checked_equilibrium(at, mech, "at")
         if not at.residual < 1e-6:
@@ -162,9 +173,8 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
                 load = replace(load, wrench=turned(to_body, load.wrench), world=False)
             loads.append(load)
         eqs.set_loads(loads)
-        core.set_state(*at.state)
-    core.evaluate(True)
-    return Linearisation(eqs)
+        state = at.state
+    return Linearisation.at(eqs, state)
 
 
 def _unloaded(mech: Mechanism) -> Mechanism:
@@ -206,7 +216,7 @@ def loose_coordinates(linear: Linearisation) -> list[str]:
     _, values, vectors = np.linalg.svd(stiffness)
     loose = linear.free @ (scales[:, None] * vectors[values <= 1e-10].T)
     largest = np.abs(loose).max(axis=1, initial=0.0)
-    names = linear.equations.axis
+    names = linear.names.axis
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
 
 

@@ -55,13 +55,12 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
     values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, mass, subset_by_index=indices)
     largest = np.abs(np.diag(linear.stiffness) / np.diag(mass)).max()
     values[np.abs(values) < 1e-12 * largest] = 0.0  # rounding error of motions without stiffness
-    full = linear.motions @ vectors
-    nb = len(mech.bodies)
+    twists, increments = np.split(linear.motions @ vectors, [linear.layout.twists.stop])
     return Modes(
         mech,
         np.sign(values) * np.sqrt(np.abs(values)) / (2 * np.pi),
-        np.ascontiguousarray(full[6 * nb :].T),
-        np.ascontiguousarray(full[: 6 * nb].T.reshape(-1, nb, 6)),
+        np.ascontiguousarray(increments.T),
+        np.ascontiguousarray(twists.T).reshape(-1, len(mech.bodies), 6),
     )
 
 

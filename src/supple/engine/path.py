@@ -196,14 +196,10 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
 
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
-    """The linearisation at an accepted state. Its matrices are computed here, before the core's state changes."""
+    """The linearisation at an accepted state."""
     eqs = follower.newton.eqs
     follower.acting(follower.shares[index]).apply_to(eqs)
-    eqs.core.set_state(*follower.states[index])
-    eqs.core.evaluate(True)
-    result = Linearisation(eqs)
-    assert result.stiffness is not None  # cached, with `conditions` and `free`
-    return result
+    return Linearisation.at(eqs, follower.states[index])
 
 
 def _softest_motion(linear: Linearisation) -> tuple[str, float]:
@@ -211,7 +207,7 @@ def _softest_motion(linear: Linearisation) -> tuple[str, float]:
     (lengths over the radius)."""
     from scipy.linalg import eigh
 
-    names = list(linear.equations.axis)
+    names = list(linear.names.axis)
     if not len(linear.stiffness):
         return names[0], 0.0
     mech = linear.mechanism
@@ -232,9 +228,8 @@ def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str,
         return "", 1.0, 1.0
     before = np.linalg.svd(first.conditions, compute_uv=False)
     worst = int(np.abs(left[:, rank - 1]).argmax())
-    eqs = last.equations
-    loops = [eqs.mechanism.joints[j].name for j in eqs.mechanism.topology.loops]
-    rows = [*eqs.row, *eqs.limit_names]
+    loops = [last.mechanism.joints[j].name for j in last.mechanism.topology.loops]
+    rows = [*last.names.row, *last.names.limit_names]
     at_row = worst - 6 * len(loops)
     name = f"the loop closed by '{loops[worst // 6]}'" if at_row < 0 else f"'{rows[at_row]}'"
     return name, float(before[rank - 1] / max(before[0], 1e-300)), float(sizes[rank - 1] / sizes[0])

@@ -118,7 +118,7 @@ def equilibrium(
     reached = follower.run()
     error = end_of_path(follower) if reached < 1 else None
     result = _result(follower, path)
-    check_held(Linearisation(eqs))
+    check_held(Linearisation.at(eqs, result.state))
     if error is not None:
         error.state = result
         raise error
@@ -156,7 +156,8 @@ def _minimise_reactions(newton: Newton) -> None:
     loops = list(mech.topology.loops)
     if not loops:
         return
-    undetermined = null_space(Linearisation(eqs).conditions[: 6 * len(loops)].T)  # multipliers without effect
+    conditions = Linearisation.at(eqs, newton.state).conditions
+    undetermined = null_space(conditions[: 6 * len(loops)].T)  # multipliers without effect
     q, reactions, mu = core.q, core.reactions, core.mu
     changes = []
     for multipliers in undetermined.T:
@@ -171,7 +172,7 @@ def _minimise_reactions(newton: Newton) -> None:
         amounts = np.linalg.lstsq(columns, -(reactions * weights).ravel(), rcond=None)[0]
         reactions = reactions + np.tensordot(amounts, np.array(changes), axes=1)
     core.set_state(q, reactions, mu)
-    core.evaluate(True)
+    core.evaluate(False)
 
 
 def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
@@ -182,7 +183,7 @@ def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
     path = _load_path(follower) if with_path else None
     acting.apply_to(eqs)
     core.set_state(*newton.state)
-    core.evaluate(True)
+    core.evaluate(False)
     _minimise_reactions(newton)
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(

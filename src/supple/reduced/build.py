@@ -185,11 +185,10 @@ def _with_modes(linear: Linearisation, space: AdmissibleSpace, count: int, shape
         raise MechanismError(f"'{name}' has {available} modes with its end effectors held, not {count}")
     own = interior.T @ linear.stiffness @ interior
     values, vectors = eigh((own + own.T) / 2, interior.T @ linear.mass @ interior, subset_by_index=(0, count - 1))
-    modes = linear.motions @ (interior @ vectors)
-    nb = len(linear.mechanism.bodies)
+    twists, increments = np.split(linear.motions @ (interior @ vectors), [linear.layout.twists.stop])
     return _Shapes(
-        np.concatenate([shapes.twists, modes[: 6 * nb].reshape(nb, 6, count)], axis=2),
-        np.concatenate([shapes.increments, modes[6 * nb :]], axis=1),
+        np.concatenate([shapes.twists, twists.reshape(-1, 6, count)], axis=2),
+        np.concatenate([shapes.increments, increments], axis=1),
         _block_diagonal(shapes.stiffness, np.diag(values)),
         _block_diagonal(shapes.basis, np.eye(count)),
         _block_diagonal(shapes.cobasis, np.eye(count)),

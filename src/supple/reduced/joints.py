@@ -140,18 +140,17 @@ def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:
     """Static response to a unit gap in each loop, without other loads: increments of every coordinate (axes, 6 loops),
     and twists of the end effectors (6e, 6 loops)."""
     mech, linear = model.mechanism, model.linearisation
-    core, loops = linear.equations.core, mech.topology.loops
+    at, loops = linear.layout, mech.topology.loops
     e = len(model.end_effectors)
     if not loops:
         return np.zeros((len(model.q), 0)), np.zeros((6 * e, 0))
     held = held_base(mech)[0]
-    rhs = np.zeros((6 * len(loops), core.unknowns))
-    starts = core.lambda_rows
+    rhs = np.zeros((6 * len(loops), at.size))
     for i, j in enumerate(held.topology.loops):
-        rhs[6 * i : 6 * i + 6, starts[j] : starts[j] + 6] = np.eye(6)
+        rhs[6 * i : 6 * i + 6, at.multipliers[j]] = np.eye(6)
     response = linear.solve(rhs)
     turns = np.zeros((len(model.q), len(rhs)))
-    turns[model.held_axes] = response[:, core.axis_rows].T
-    twists = response[:, : 6 * len(mech.bodies)].T.reshape(len(mech.bodies), 6, -1)
+    turns[model.held_axes] = response[:, at.coordinates].T
+    twists = response[:, at.twists].T.reshape(len(mech.bodies), 6, -1)
     frames = [mech.frame(name) for name in model.end_effectors]
     return turns, np.concatenate([spatial.adjoint(spatial.inverse(pose)) @ twists[body] for body, pose in frames])

@@ -164,11 +164,11 @@ class ReducedModel(Model):
             joint's coordinates (axes,).
         """
         linear = self.linearisation
-        eqs = linear.equations
-        rhs = np.zeros(eqs.core.unknowns)
-        rows = np.array(eqs.core.axis_rows, dtype=int)
+        eqs, places = linear.names, linear.layout
+        rhs = np.zeros(places.size)
+        rows = places.coordinates
         if name in eqs.row:
-            rhs[eqs.core.unknowns - len(eqs.row) - len(eqs.limit_names) + eqs.row[name]] = 1.0
+            rhs[places.rows][eqs.row[name]] = 1.0
         elif name in eqs.spring:
             coupling = next(c for c in self.mechanism.couplings if c.name == name)
             axes = [eqs.axis[n] for n in coupling.coordinates]
@@ -187,7 +187,7 @@ class ReducedModel(Model):
             # the torque is conjugate to rates of q, the rows of a rotation vector to its increments
             rhs[rows[own]] = np.linalg.solve(joint.increments(linear.q[own]).T, torque)
         response = linear.solve(rhs[None])[0]
-        twists = response[: 6 * len(self.mechanism.bodies)].reshape(-1, 6)
+        twists = response[places.twists].reshape(-1, 6)
         tips = [self._tip_twist(name, twists) for name in self.end_effectors]
         displacement = np.concatenate([*tips, np.zeros(self.modes)])
         increments = np.zeros(len(self.q))
@@ -196,7 +196,7 @@ class ReducedModel(Model):
 
     def rest_target(self, name: str) -> float:
         """Value of a set-point in the linearised state; for a model of the reference pose, its value in that pose."""
-        eqs = self.linearisation.equations
+        eqs = self.linearisation.names
         return eqs.targets[name] if name in eqs.targets else float(eqs.rest[eqs.sprung_axis(name)])
 
     def moved(self, increments: Array) -> Array:
@@ -219,7 +219,7 @@ class ReducedModel(Model):
     def held_axes(self) -> list[int]:
         """Indices of the coordinates of `linearisation` among those of the mechanism, which include a free base's."""
         index = {name: i for i, name in enumerate(axis_names(self.mechanism))}
-        return [index[name] for name in self.linearisation.equations.axis]
+        return [index[name] for name in self.linearisation.names.axis]
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
         from supple.reduced.floating_motion import FloatingMotion
