@@ -88,13 +88,13 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
     blended = pulled_simulation(blend_of_three(mech))
     engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
-    peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other processes seldom interrupt a repetition
+    mujoco_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other processes seldom interrupt a repetition
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
         "condensed": (200, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
         "blended": (50, lambda n: blended._motion.core.step(n, True)),
-        "engine": (peer_steps, engine.step),
-        "mujoco": (peer_steps, lambda n: mujoco.mj_step(mj_model, mj_data, nstep=n)),
+        "engine": (100, engine.step),
+        "mujoco": (mujoco_steps, lambda n: mujoco.mj_step(mj_model, mj_data, nstep=n)),
     }
     calls = {key: (lambda run=run, n=n: run(n)) for key, (n, run) in runs.items()}
     times: dict[str, float] = dict.fromkeys(runs, float("inf"))

@@ -230,6 +230,8 @@ class Articulated {
     double row_value(const Combination& of, const std::vector<Present>& at) const;
     void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
     void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
+    void inward_eight(const ContactRow* rows, int count);
+    void outward_eight();
     template <class Self, class Visit>
     static void visit_state(Self& self, Visit visit);
     void freeze_directions();

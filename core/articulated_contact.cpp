@@ -141,6 +141,17 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
 // With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all that a row of
 // the contact problem asks for.
 void Articulated::solve_eight(const ContactRow* rows, int count) {
+    inward_eight(rows, count);
+    outward_eight();
+}
+
+namespace {
+SUPPLE_INLINE Eight times(const Eight& six, const std::array<Eight, 6>& v) {
+    return ((six[0] * v[0] + six[1] * v[1]) + (six[2] * v[2] + six[3] * v[3])) + (six[4] * v[4] + six[5] * v[5]);
+}
+}  // namespace
+
+void Articulated::inward_eight(const ContactRow* rows, int count) {
     const int n = static_cast<int>(nodes_.size());
     const Eight none = every(0.0);
     right_of_.resize(n);
@@ -170,15 +181,8 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         else
             for (int r = 0; r < 6; ++r) right_of_[rows[j].node][r][j] -= rows[j].wrench[r];
     }
-    auto times = [](const Eight& six, const std::array<Eight, 6>& v) {
-        Eight y = six[0] * v[0];
-        for (int r = 1; r < 6; ++r) y += six[r] * v[r];
-        return y;
-    };
-
-    std::array<Eight, 6> right, twist;  // along a chain, from one node to the next
+    std::array<Eight, 6> right;  // along a chain, from one node to the next
     right.fill(none);
-    twist.fill(none);
     for (int i = n - 1; i >= 0; --i) {
         if (!on_path_[i]) continue;
         if (!(flags_[i] & chained) || !on_path_[i + 1]) right.fill(none);
@@ -219,7 +223,13 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         if (flags_[i] & branches)
             for (int r = 0; r < 6; ++r) right_of_[nodes_[i].parent][r] += right[r];
     }
+}
 
+void Articulated::outward_eight() {
+    const int n = static_cast<int>(nodes_.size());
+    const Eight none = every(0.0);
+    std::array<Eight, 6> twist;
+    twist.fill(none);
     for (int i = 0; i < n; ++i) {
         if (!on_any_path_[i]) continue;
         Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;

@@ -165,9 +165,11 @@ void PassesInterior::solve_columns() {
     }
     on_any_path_.assign(n, 1);
     for (int k = 0; k < groups_; ++k) {
-        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
+        inward_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
+        if (tie_rows_) outward_eight();
+        const auto& of = tie_rows_ ? turn_of_ : rho_of_;  // of a tree, `project` completes the columns
         for (int i = 0; i < n; ++i)
-            if (nodes_[i].size == 1) columns_[i * groups_ + k] = turn_of_[i][0];
+            if (nodes_[i].size == 1) columns_[i * groups_ + k] = of[i][0];
         for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = tie_step_of_[r];
     }
 }
@@ -317,7 +319,14 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
             const CoordinateTerms& terms = terms_[i];
             alignas(64) double s[width];
             store(s, eliminated_[i].screw);
-            const Eight *turn = &columns_[i * K], *onto = &onto_all[i * K];
+            Eight* turn = &columns_[i * K];
+            const Eight* onto = &onto_all[i * K];
+            if (fresh && tie_rows_ == 0) {
+                alignas(64) double part[width];
+                store(part, eliminated_[i].part);
+                const bool locked = eliminated_[i].inverse == 0;
+                for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
+            }
             alignas(64) Eight behind[most];
             const double correction = correction_[i];
             eta += correction * eliminated_[i].screw;
