@@ -5,7 +5,6 @@
 
 #include "articulated.hpp"
 #include "articulated_lanes.hpp"
-#include "dense.hpp"
 
 namespace supple {
 
@@ -80,9 +79,18 @@ void invert_small(const double* from, int n, double* inverse) {
 
 }  // namespace
 
-// Positive eigenvalues of a symmetric matrix.
-static int positive_eigenvalues(const double* of, int n) {
-    return static_cast<int>((whole::SymmetricEigen(Eigen::Map<const Eigen::MatrixXd>(of, n, n)).values.array() > 0).count());
+// Positive pivots of a symmetric matrix (row major): as many as positive eigenvalues (Sylvester's law of inertia).
+static int positive_pivots(std::vector<double> M, int n) {
+    int count = 0;
+    for (int k = 0; k < n; ++k) {
+        const double pivot = M[k * n + k];
+        count += pivot > 0;
+        for (int r = k + 1; r < n; ++r) {
+            const double by = M[r * n + k] / pivot;
+            for (int c = k + 1; c < n; ++c) M[r * n + c] -= by * M[k * n + c];
+        }
+    }
+    return count;
 }
 
 // World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
@@ -276,7 +284,7 @@ void Articulated::eliminate_own(Front& front) {
     work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
-    if (count_inertia_ && negative_ > 0) negative_ -= positive_eigenvalues(work_.data(), t);
+    if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(work_, t);
     if (t <= width)
         invert_small(work_.data(), t, inverse);
     else
