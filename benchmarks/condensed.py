@@ -55,6 +55,8 @@ def main() -> None:
     if args.long is None:
         seconds_by_mechanism = {name: step_times(report, name, mech, args.quick) for name, mech in sizes().items()}
         targets(report, seconds_by_mechanism)
+        for name in ("loop", "y", *ROBOTS):
+            against_engine(report, name, args.quick)
         for name, (mech, push) in PULLED.items():
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
@@ -111,6 +113,27 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
         solver="passes" if core.passes else "sparse tangent",
     )
     return times
+
+
+def against_engine(report: Report, name: str, quick: bool) -> None:
+    """Times per step of the condensed model and of the engine on a mechanism with loops or several end effectors."""
+    if name in ROBOTS and not SHARED.exists():
+        return
+    mech, tips = load_mechanism(name)
+    condensed, engine = supple.ReducedSimulation(supple.condense(mech, tips), DT), supple.Simulation(mech, DT)
+    for sim in (condensed, engine):
+        for tip in tips:
+            sim.apply(tip, [0, 0.2, 0.1, 0, 0, 0])
+        sim.step(100)
+    core = condensed._motion.core
+    runs = {"condensed": lambda: core.step(100, True), "engine": lambda: engine.step(100)}
+    times = {key: seconds / 100 for key, seconds in alternate(runs, 10 if quick else 60).items()}
+    report.row(
+        us_per_step=name,
+        end_effectors=len(tips),
+        **{key: 1e6 * seconds for key, seconds in times.items()},
+        condensed_over_engine=times["condensed"] / times["engine"],
+    )
 
 
 def targets(report: Report, seconds_by_mechanism: dict[str, dict[str, float]]) -> None:
