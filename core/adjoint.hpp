@@ -6,13 +6,17 @@
 //     forward    K dx = -(dF/d past) d past - (dF/d inputs) d inputs
 //     backward   K^T z = g,   gradient of past and inputs  -=  (dF/d past)^T z, (dF/d inputs)^T z
 // where g collects what the scalar and later steps have with respect to x. Momenta follow from poses,
-// M = M(H, H_1, H_2), and are differentiated alike. Poses are moved by body twists, H exp(xi); gradients with respect to
-// poses are wrenches in body frames.
+// M = M(H, H_1, H_2), and are differentiated alike. Inside the sweeps, a body moves by a displacement P of its centre of mass and a
+// rotation phi, both in world axes. The set of active limits is that of the record.
 //
-// The set of active limits is that of the record.
+// The equations are linearised and factorised by the recursive passes of Articulated, with the exact tangent. Where these do not serve
+// (see Articulated::uncovered and can_be_exact), or find a pivot that is not positive, the sparse factorisation of System does.
 #pragma once
 
-#include "adjoint_tree.hpp"
+#include <memory>
+#include <string>
+
+#include "articulated_exact.hpp"
 #include "tape.hpp"
 
 namespace supple {
@@ -64,9 +68,19 @@ struct OutputArrays {
     }
 };
 
+inline Vec3 velocity_at(const Vec6& twist, const Vec3& point) { return twist.head<3>() + twist.tail<3>().cross(point); }
+
+template <class Number>
+Number sum_of(const Combination& of, const Number* values) {
+    Number sum = 0.0 * values[0];
+    for (std::size_t i = 0; i < of.axes.size(); ++i) sum += of.coefficients[i] * values[of.axes[i]];
+    return sum;
+}
+
 class Adjoint {
    public:
-    Adjoint(const System& system, std::shared_ptr<const Tape> tape);
+    // `passes`: of the stepper that recorded the tape; null if they do not cover the mechanism.
+    Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape);
     Adjoint(const Adjoint&) = delete;
 
     InputArrays backward(const OutputArrays& gradient);
@@ -78,66 +92,102 @@ class Adjoint {
     InputArrays start(const double* q, const double* rates);
 
     int axes() const { return system_.axes(); }
+    int bodies() const { return system_.bodies(); }
     int times() const { return tape_->steps() + 1; }
+    const Tape& tape() const { return *tape_; }
     std::size_t size_of(const std::string& input) const;  // of an array of InputArrays or OutputArrays
 
+    Pose recorded_pose(int record, int body);
     // Twists of the bodies at the start and at the end of each step (times, bodies, 6).
     std::vector<double> recorded_velocities();
 
    private:
-    struct BodyStep {            // of the present record; (f, s) are flight and spin
-        Vec3 flight, spin;       // velocity of the centre of mass in world axes, angular velocity in body axes
-        Vec3 force, torque;      // weight less rate of momentum, about the centre of mass, body axes
-        Mat6 by_twist[3];        // d(f, s) by twists at the end, one and two steps back
-        Mat3 by_centre;          // df by the centre of mass
-        Mat6 wrench_by_motion;   // dw by (f, s), handles included
-        Mat6 wrench_by_past;     // dw by the past momenta's sum (c1 M_1 + c2 M_2) / h
-        Mat6 momentum_by_motion;
-        Mat3 momentum_by_turn;   // of the angular momentum by the body's rotation
-        Mat6 velocity_by_motion;
-        Eigen::Matrix<double, 6, 3> wrench_by_centre;
-        Vec6 wrench_by_mass;
+    static constexpr int kept = 8;  // records whose frames are kept
+
+    // Bodies are treated eight abreast: in the order of the nodes of the passes, in the axes of these nodes, or, without passes, as
+    // they come.
+    struct Constants {
+        Eight mass;
+        Three centre;       // in the node
+        Three arm;          // from the body's origin to its centre of mass, node's axes
+        Eight inertia[6];
+        Turn body_axes;     // from the body's axes to the node's
     };
-    struct Block {               // coordinates that share an exponential
+    struct FrameBlock {
+        Articulated::Motion motion;
+        Three p;                   // of the node's origin
+        Turn inverse;              // Jr(x)^-1 R^T
+        Three linear, angular;     // momentum
+    };
+    struct Frame {                 // a record
+        int posed = -1, turned = -1, moved = -1;  // records that the parts belong to
+        std::vector<Articulated::Present> nodes;
+        std::vector<FrameBlock> blocks;
+        std::vector<double> p;     // armature momenta
+    };
+    struct Block {                 // coordinates that share an exponential
         int axis = 0, size = 1;
         Vec3 rate;
-        Mat3 by_increment[3];    // of a rotation's rate, by increments at the end, one and two steps back
-        Mat3 of_vector;          // of a rotation: Jr(q)^-1, the change of its vector with an increment
+        Mat3 by_increment[3];      // of a rotation's rate, by increments at the end, one and two steps back
+        Mat3 of_vector;            // of a rotation: Jr(q)^-1, the change of its vector with an increment
     };
-    // Tangent or gradient of one record's poses, momenta, increments and armature momenta.
-    struct Variation {
-        std::vector<Vec6> H, M;
-        std::vector<double> q, p;
+    // Gradient with respect to one record: positions P and rotations F of eight bodies, their linear and angular momenta.
+    struct Gradient {
+        struct Bodies {
+            Three P, F, linear, angular;
+        };
+        std::vector<Bodies> bodies;
+        std::vector<double> q, p;  // increments and armature momenta
     };
-
-    Variation zero() const;
-    void linearise(int record, bool tangent = true);
-    struct Turn {                // of a body between two records
-        Vec3 vector;
-        Mat3 inverse;            // Jr(vector)^-1; its transpose is Jl(vector)^-1
+    // Tangents along eight directions, one in each lane.
+    struct Tangents {
+        std::vector<Six> H, M;     // per node: displacement and rotation, momenta
+        std::vector<Eight> q, p;   // per axis
     };
-    void linearise_body(int b, const Step& step, const Pose& now, const Pose& last, const Pose& before, const Turn& turn, const Turn& past);
-    const std::vector<Turn>& turns(int record);  // from the record before
-    // The equations at the linearised record, by passes over the tree where these serve, else by the sparse factorisation.
-    void factorise(const TapeRecord& record);
-    void solve(const double* right, double* x, bool transposed, int columns = 1);
+    Frame& posed(int record);      // with poses
+    Frame& turned(int record);     // with rotations since the record before
+    Frame& moved(int record);      // with velocities and momenta
+    Gradient zero_gradient() const;
+    void set_inputs(int record);
+    void linearise(int record);
+    void factorise_sparse(int record);
+    Pose body_pose(const Frame& frame, int body) const;
     double spring_slope(int axis) const;
     double coupling_slope(int spring) const;
-    void record_motion(const Variation& now, const std::vector<double>& velocity, int time, OutputArrays& out) const;
+    double share_of(int row) const;  // of a row's target at the end of the time step; the rest is that at its start
     bool acts(const InputArrays& direction, int record) const;
+    void add_objective(const OutputArrays& objective, int record, Gradient& g);
+    void solve_transposed(const Gradient& g);
+    void solve_forward();          // eight columns
+    Vec3 free_axis(int loop, int i) const;  // of a free joint that closes a loop, world axes
+    void start_tangents(const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities);
+    void step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before,
+                       std::vector<Six>& velocities);
+    void write_tangents(const Tangents& now, const std::vector<Six>& velocities, int time, int count, OutputArrays* out);
 
     System system_;
     std::shared_ptr<const Tape> tape_;
-    History history_;
-    std::vector<Turn> turns_[2];
-    int turns_of_[2] = {-1, -1};  // records that they belong to
-    std::vector<BodyStep> bodies_;
+    std::unique_ptr<Articulated> passes_;     // null: they do not cover the mechanism
+    bool exact_passes_ = false;               // they can factorise the exact tangent
+    std::vector<int> node_of_, body_of_;      // node of each body, and back (-1: none)
+    std::vector<Pose> body_in_node_;
+    std::vector<Constants> constants_;
     std::vector<Block> blocks_;
-    std::vector<double> z_, right_;
-    TreeTangent tree_;
-    bool by_passes_ = false;     // the present record is factorised by tree_
-    std::vector<TreeTangent::Body> wrenches_;
-    std::vector<Mat3> slopes_;   // of the torques of every coordinate
+    Frame frames_[kept];
+    int inputs_ = -1;                         // those that the system and the passes have
+
+    // the linearised record
+    int record_ = -1;
+    bool by_passes_ = false;
+    History history_;
+    std::vector<Articulated::ExactBody> bodies_;
+    std::vector<Turn> past_spin_;             // derivative of the spin by the rotation before, phi_1 - phi_2
+    std::vector<Six> by_motion_, z_;          // gradients by velocity of the centre and spin; adjoint displacements and rotations
+    std::vector<double> z_axes_, z_rows_, right_, x_;
+    Articulated::Solution<OneColumn> one_;
+    Articulated::Solution<EightColumns> eight_;
+    std::vector<Six> wrenches_, twists_;      // eight columns, per node: at the centres of mass
+    std::vector<Eight> axes_, row_motion_;    // per axis: right-hand sides, then increments; per row
 };
 
 }  // namespace supple

@@ -51,25 +51,13 @@ void bind_adjoint(nb::module_& module) {
         }, nb::rv_policy::automatic)
         .def_prop_ro("q", [](const Tape& tape) {
             std::vector<double> values;
-            for (int i : tape.ends) values.insert(values.end(), tape.records[i].q.begin(), tape.records[i].q.end());
-            return numpy(std::move(values), {tape.ends.size(), tape.records[0].q.size()});
+            for (int i : tape.ends) values.insert(values.end(), tape.q(i), tape.q(i) + tape.axes());
+            return numpy(std::move(values), {tape.ends.size(), static_cast<std::size_t>(tape.axes())});
         }, nb::rv_policy::automatic)
         .def_prop_ro("targets", [](const Tape& tape) {
             std::vector<double> values;
-            for (int i : tape.ends) values.insert(values.end(), tape.records[i].targets.begin(), tape.records[i].targets.end());
-            return numpy(std::move(values), {tape.ends.size(), tape.records[0].targets.size()});
-        }, nb::rv_policy::automatic)
-        .def_prop_ro("poses", [](const Tape& tape) {
-            const std::size_t n = tape.records[0].H.size();
-            std::vector<double> values(16 * n * tape.ends.size(), 0.0);
-            double* at = values.data();
-            for (int i : tape.ends)
-                for (const Pose& H : tape.records[i].H) {
-                    write(H, at);
-                    at[15] = 1;
-                    at += 16;
-                }
-            return numpy(std::move(values), {tape.ends.size(), n, 4, 4});
+            for (int i : tape.ends) values.insert(values.end(), tape.targets(i), tape.targets(i) + tape.rows());
+            return numpy(std::move(values), {tape.ends.size(), static_cast<std::size_t>(tape.rows())});
         }, nb::rv_policy::automatic)
         // parts: the start, then the end of every time step or of each part of a divided one
         .def_prop_ro("step_of_part", [](const Tape& tape) {
@@ -77,13 +65,6 @@ void bind_adjoint(nb::module_& module) {
             for (std::size_t i = 1; i < tape.records.size(); ++i) result.push_back(tape.records[i].index);
             return result;
         })
-        .def("part_rotations", [](const Tape& tape, int body) {
-            std::vector<double> values;
-            for (std::size_t i = 1; i < tape.records.size(); ++i)
-                for (int r = 0; r < 3; ++r)
-                    for (int c = 0; c < 3; ++c) values.push_back(tape.records[i].H.at(body).R(r, c));
-            return numpy(std::move(values), {tape.records.size() - 1, 3, 3});
-        }, nb::rv_policy::automatic)
         // time steps (from 1) that were divided, and those in which a limit was met or left
         .def_prop_ro("divided", [](const Tape& tape) {
             std::vector<int> result;
@@ -100,8 +81,29 @@ void bind_adjoint(nb::module_& module) {
 
     nb::class_<Adjoint>(module, "Adjoint")
         .def("__init__", [](Adjoint* self, const Engine& engine, const std::shared_ptr<Tape>& tape) {
-            new (self) Adjoint(engine.system, tape);
+            new (self) Adjoint(engine.system, engine.stepper->passes(), tape);
         })
+        .def("poses", [](Adjoint& self) {  // (times, bodies, 4, 4)
+            const std::size_t n = self.bodies(), times = self.times();
+            std::vector<double> values(16 * n * times, 0.0);
+            double* at = values.data();
+            for (int record : self.tape().ends)
+                for (int b = 0; b < self.bodies(); ++b, at += 16) {
+                    write(self.recorded_pose(record, b), at);
+                    at[15] = 1;
+                }
+            return numpy(std::move(values), {times, n, 4, 4});
+        }, nb::rv_policy::automatic)
+        .def("part_rotations", [](Adjoint& self, int body) {  // of a body at the start and at the end of every part
+            std::vector<double> values;
+            const std::size_t records = self.tape().records.size();
+            for (std::size_t i = 1; i < records; ++i) {
+                const Pose H = self.recorded_pose(static_cast<int>(i), body);
+                for (int r = 0; r < 3; ++r)
+                    for (int c = 0; c < 3; ++c) values.push_back(H.R(r, c));
+            }
+            return numpy(std::move(values), {records - 1, 3, 3});
+        }, nb::rv_policy::automatic)
         .def("backward", [](Adjoint& self, const nb::dict& gradient) {
             const auto objective = from_dict<OutputArrays>(self, gradient);
             InputArrays result;

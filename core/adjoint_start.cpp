@@ -11,8 +11,8 @@ namespace supple {
 //     A dV_child = B dV_parent + S dr + turned,   turned = dS r - ad(eta) B V_parent.
 InputArrays Adjoint::start(const double* q, const double* rates) {
     const int nb = system_.bodies(), na = system_.axes();
-    const TapeRecord& record = tape_->records[1];
-    system_.state.q = record.q;
+    const double* recorded_q = tape_->q(1);
+    system_.state.q.assign(recorded_q, recorded_q + na);
     system_.evaluate(false);
     InputArrays result;
     result.twists.assign(6 * nb, 0.0);
@@ -27,7 +27,7 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
             result.rates[a] = rates[a];
             continue;
         }
-        const Vec3 vector(&record.q[a]), rate(&tape_->rate[a]), dq(q + a), drate(rates + a);
+        const Vec3 vector(recorded_q + a), rate(&tape_->rate[a]), dq(q + a), drate(rates + a);
         const Mat3 J = so3_right_jacobian(vector);
         const Vec3 d = J * dq, coordinate_rate = so3_right_jacobian_inverse(vector) * rate;
         const Vec3 r = J * drate + so3_right_jacobian_directional(vector, coordinate_rate) * dq;

@@ -123,12 +123,18 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     }
     const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
     const double c = step.c0 / step.h;
+    Vec3 resistance;
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
         torque[i] += s.damping[a] * rate[i];
-        slope(i, i) += s.damping[a] * c;
         torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
-        slope(i, i) += s.armature[a] * c * c;
+        resistance[i] = c * (s.damping[a] + c * s.armature[a]);
+    }
+    if (exact_) {
+        const Mat3 R = node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose());
+        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(so3_log(node.rotation_past.transpose() * R));
+    } else {
+        slope.diagonal() += resistance;  // serves Newton's method, where steps are short
     }
     if (node.sign < 0) {
         torque = -(node.rotation.transpose() * torque);
@@ -145,6 +151,22 @@ Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& 
 
 template void Articulated::ball_torque<true>(const BallNode&, const Step&, Vec3&, Mat3&) const;
 template void Articulated::ball_torque<false>(const BallNode&, const Step&, Vec3&, Mat3&) const;
+
+// Weight less the rate of momentum of eight bodies, about their centres of mass.
+template <bool second>
+Six Articulated::applied_less_inertia(int b, const Step& step, const Motion& m) const {
+    const double kappa = step.c0 / step.h;
+    const Fixed& fixed = fixed_[b];
+    const Past& past = past_[b];
+    Three force = (step.c1 / step.h) * three(past.momentum), torque = (step.c1 / step.h) * three(past.momentum + 3);
+    if (second) {
+        force = force + (step.c2 / step.h) * three(past.momentum_before);
+        torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
+    }
+    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + force), -1.0 * (kappa * m.L + torque)};
+}
+template Six Articulated::applied_less_inertia<true>(int, const Step&, const Motion&) const;
+template Six Articulated::applied_less_inertia<false>(int, const Step&, const Motion&) const;
 
 // --- inward -----------------------------------------------------------------------------------------------------------
 
@@ -181,19 +203,14 @@ bool Articulated::inward(const Step& step) {
             if (tangent && !heavy && has_elements) lanes.clear_elements();
             lanes.put_wrench(f, moment);
         } else {
-            const Past& past = past_[b];
-            m = motion<second>(b, step);
-            Three past_force = (step.c1 / step.h) * three(past.momentum), past_torque = (step.c1 / step.h) * three(past.momentum + 3);
-            if (second) {
-                past_force = past_force + (step.c2 / step.h) * three(past.momentum_before);
-                past_torque = past_torque + (step.c2 / step.h) * three(past.momentum_before + 3);
-            }
-            const Three f = fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + past_force);
-            const Three t = -1.0 * (kappa * m.L + past_torque);
+            m = exact_ ? exact_[b].motion : motion<second>(b, step);
+            const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
+            const Three &f = resultant.linear, &t = resultant.angular;
             const Three c = m.centre - every(origin_);
             const Three moment = cross(c, f) + t;
             if (tangent) {
-                Turn turning = turning_tangent<second>(fixed.inertia, m.R, m.x, three(past.turn), step);
+                const Turn turning = exact_ ? exact_[b].turning
+                                            : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
                 lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
             }
             lanes.put_wrench(f, moment);
@@ -230,6 +247,10 @@ bool Articulated::inward(const Step& step) {
                     lanes.add_body_wrench<tangent>(each.node % width, at, H.R * each.force, H.R * each.torque);
             }
 
+        if (tangent && exact_)
+            for (const NodeHandle& each : handles_)
+                if (each.node / width == b) add_exact_damper(lanes, each, m, kappa);
+
         // wrenches carried, from the outermost of the eight inward
         Eight carried[8] = {none, none, none, none, none, none, none, none};
         for (int l = count - 1; l >= 0; --l) {
@@ -238,6 +259,7 @@ bool Articulated::inward(const Step& step) {
             if (flags_[i] & joins) W += summed_[i].W;
             W += load(lanes.wrench[l]);
             carried[l] = W;
+            if (tangent && exact_) carried_[i] = W;
             if (flags_[i] & branches) summed_[nodes_[i].parent].W += W;
         }
         transpose(carried);
@@ -292,7 +314,7 @@ bool Articulated::inward(const Step& step) {
                         const double by = correction_[i];
                         for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
                         out.part = lft;
-                        out.upart = none;
+                        out.upart = exact_ ? u : none;
                         out.inverse = 0;
                     } else {
                         out.inverse = 1 / d;
@@ -343,7 +365,7 @@ template bool Articulated::inward<false, false, true>(const Step&);
 // --- outward ----------------------------------------------------------------------------------------------------------
 
 // Corrections of all coordinates and multipliers, from the world outward.
-void Articulated::substitute() {
+void Articulated::compute_corrections() {
     const int n = static_cast<int>(nodes_.size());
     Eight eta = every(0.0);
     eta[6] = 1;
@@ -371,7 +393,7 @@ void Articulated::substitute() {
 
 // Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
 double Articulated::outward() {
-    substitute();
+    compute_corrections();
     Eight most = every(0.0);
     for (int b = 0; b < blocks_; ++b) {
         const Eight x = load(&correction_[width * b]) * fixed_[b].free;

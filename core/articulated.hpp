@@ -20,7 +20,6 @@
 // factorisation of System.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -31,6 +30,7 @@
 namespace supple {
 
 struct Lanes;
+struct EightColumns;
 
 class Articulated {
    public:
@@ -68,9 +68,34 @@ class Articulated {
     bool finish(const std::vector<Touch>& touches, const double* impulses);
     void abandon();                        // the state is that before `begin`
 
+    // Recorded steps, for Adjoint: the exact tangent of a step at its end, and solutions with it and with its transpose.
+    struct Motion;             // of eight bodies in a step
+    struct ExactBody;          // the motion of eight bodies, and the exact derivative of their angular momentum
+    template <class Column>
+    struct Solution;           // right-hand sides and solutions, in the order of the nodes
+    Articulated(const Articulated& passes, const System& system);  // a copy for a copy of the system
+    // Whether the tangent is exact: no coordinate of a loop joint is without stiffness and mass.
+    bool can_be_exact() const;
+    std::vector<int> loop_joints() const;
+    // Coordinates, multipliers of rows, active rows and wrenches of the loop joints after an accepted step, in the layout of System.
+    void record(double* q, double* mu, signed char* active, double* lambda) const;
+    // Poses of all nodes for coordinates in the layout of System.
+    void place(const double* q);
+    // Factorises the exact tangent at the placed pose. The rows that are active and the wrenches of the loop joints are those of a
+    // record, `q` the coordinates and `p` the armature momenta at the end of the step and of the two steps before. False: a pivot
+    // is not positive, or constraints cannot be separated into independent and redundant ones.
+    bool factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
+                           const double* const q[3], const double* const p[3]);
+    // Solves with the last factors, or with their transpose. Nodes that are not marked are left out: in the pass inward those
+    // that no right-hand side acts beyond, in the pass outward those whose solution is not asked for.
+    template <class Column>
+    void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
+    Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
+
     long long iterations = 0, factorisations = 0;
 
    protected:
+    friend class Adjoint;
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
     static constexpr int most_chunks = 7;   // of ties carried along by one node
     struct Node {
@@ -121,6 +146,9 @@ class Articulated {
         Mat3 inverse;
         Vec3 step;
 
+        // Torques and increments of the joint as it is described, from and to those of the node.
+        Vec3 torque_from_axes(const Vec3& torque) const { return sign > 0 ? torque : Vec3(-(rotation.transpose() * torque)); }
+        Vec3 increment_of_axes(const Vec3& step) const { return sign > 0 ? step : Vec3(-(rotation * step)); }
         void turn_to(const Vec3& to) {
             q = to;
             rotation = so3_exp(to);
@@ -196,6 +224,7 @@ class Articulated {
     // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
     template <bool second, bool tangent, bool statics = false>
     bool inward(const Step& step);
+    void add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const;
     template <bool tangent>
     void evaluate_ties(const Step& step);
     template <bool tangent>
@@ -204,13 +233,13 @@ class Articulated {
     template <bool tangent>
     void start_fronts();
     void add_to_front(Front& front, const Eight* A, const Eight* B);
-    void eliminate_own(Front& front);
+    bool eliminate_own(Front& front);
     template <bool second, bool tangent>
     bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
-    void substitute();                            // corrections from the last factors, not added to anything yet
+    void compute_corrections();                   // corrections from the last factors, not added to anything yet
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -229,14 +258,20 @@ class Articulated {
     bool limit_active() const;
     double row_value(const Combination& of, const std::vector<Present>& at) const;
     void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
-    void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
-    void inward_eight(const ContactRow* rows, int count);
-    void outward_eight();
+    // Corrections of the marked nodes for as many right-hand sides; without `outward`, only the pass inward.
+    void solve_eight(const ContactRow* rows, int count, bool outward = true);
     template <class Self, class Visit>
     static void visit_state(Self& self, Visit visit);
     void freeze_directions();
+    void read_multipliers(Loop& loop, const Vec6& lambda);
+    Vec6 loop_wrench(const Loop& loop) const;  // as System::state.lambda
+    Vec3 free_ball(const Loop& loop) const;
+    Mat3 ball_axes(const Loop& loop) const;
+    template <class Integer>
+    void put_rows(double* mu, Integer* active) const;
 
-    struct Motion;
+    template <bool second>
+    Six applied_less_inertia(int block, const Step& step, const Motion& m) const;
     template <bool second>
     Motion motion(int block, const Step& step) const;
     template <bool second>
@@ -294,6 +329,8 @@ class Articulated {
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
+    const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
+    std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
     double leak_ = 0;         // share of redundant multipliers that the next correction takes away
     double gap_ = 0, soft_scale_ = 1;
@@ -307,10 +344,8 @@ class Articulated {
     std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
-    std::vector<char> on_path_, on_any_path_, receives_;
-    std::vector<std::array<Eight, 6>> right_of_, twist_of_;  // of eight right-hand sides, per node
-    std::vector<std::array<Eight, 3>> rho_of_, turn_of_;     // rho / d, and corrections, per node
-    std::vector<Eight> tie_right_of_, tie_rho_of_, tie_step_of_;
+    std::vector<char> on_path_, on_any_path_, on_no_path_;
+    std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides
 };
 
 }  // namespace supple

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "articulated.hpp"
-#include "articulated_lanes.hpp"
+#include "articulated_exact.hpp"
 
 namespace supple {
 
@@ -117,9 +117,9 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
             Eight moved = every(0.0);
             if (row.of)
                 for (std::size_t a = 0; a < row.of->axes.size(); ++a)
-                    moved += (row.sign * row.of->coefficients[a]) * turn_of_[axis_node_[row.of->axes[a]]][0];
+                    moved += (row.sign * row.of->coefficients[a]) * responses_->turn[axis_node_[row.of->axes[a]]];
             else
-                for (int r = 0; r < 6; ++r) moved += row.wrench[r] * twist_of_[row.node][r];
+                moved = responses_->twist[row.node].product(six_lanes(row.wrench));
             moved *= per_impulse;
             for (int c = 0; c < count; ++c) all(i, first + c) = moved[c];
         }
@@ -140,128 +140,24 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
 
 // With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all that a row of
 // the contact problem asks for.
-void Articulated::solve_eight(const ContactRow* rows, int count) {
-    inward_eight(rows, count);
-    outward_eight();
-}
-
-namespace {
-SUPPLE_INLINE Eight times(const Eight& six, const std::array<Eight, 6>& v) {
-    return ((six[0] * v[0] + six[1] * v[1]) + (six[2] * v[2] + six[3] * v[3])) + (six[4] * v[4] + six[5] * v[5]);
-}
-}  // namespace
-
-void Articulated::inward_eight(const ContactRow* rows, int count) {
+void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
     const int n = static_cast<int>(nodes_.size());
-    const Eight none = every(0.0);
-    right_of_.resize(n);
-    twist_of_.resize(n);
-    rho_of_.resize(n);
-    turn_of_.resize(n);
-    tie_right_of_.assign(tie_rows_, none);
-    tie_rho_of_.assign(tie_rows_, none);
-    tie_step_of_.assign(tie_rows_, none);
+    if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
+    on_no_path_.assign(n, 0);
     on_path_.assign(n, 0);
     mark_paths(rows, count, on_path_);
-    receives_.assign(n, 0);  // nodes with a row of their own, or with several children
-    for (int i : joined_) receives_[i] = 1;
-    bool combined = false;
+    responses_->prepare(*this, on_any_path_.data());
     for (int j = 0; j < count; ++j) {
-        if (rows[j].of) combined = true;
-        else receives_[rows[j].node] = 1;
-    }
-    for (int i = 0; i < n; ++i) {
-        if (receives_[i]) right_of_[i].fill(none);
-        if (combined || !on_path_[i]) rho_of_[i].fill(none);
-    }
-    for (int j = 0; j < count; ++j) {
-        if (rows[j].of)
+        if (rows[j].of) {
             for (std::size_t a = 0; a < rows[j].of->axes.size(); ++a)
-                rho_of_[axis_node_[rows[j].of->axes[a]]][0][j] -= rows[j].sign * rows[j].of->coefficients[a];
-        else
-            for (int r = 0; r < 6; ++r) right_of_[rows[j].node][r][j] -= rows[j].wrench[r];
+                responses_->turn[axis_node_[rows[j].of->axes[a]]][j] -= rows[j].sign * rows[j].of->coefficients[a];
+            continue;
+        }
+        Six& wrench = responses_->wrench[rows[j].node].v;
+        put(wrench.linear, j, get(wrench.linear, j) - rows[j].wrench.head<3>());
+        put(wrench.angular, j, get(wrench.angular, j) - rows[j].wrench.tail<3>());
     }
-    std::array<Eight, 6> right;  // along a chain, from one node to the next
-    right.fill(none);
-    for (int i = n - 1; i >= 0; --i) {
-        if (!on_path_[i]) continue;
-        if (!(flags_[i] & chained) || !on_path_[i + 1]) right.fill(none);
-        if (receives_[i])
-            for (int r = 0; r < 6; ++r) right[r] += right_of_[i][r];
-        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-        const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        auto take = [&](const Eight& rho, const Eight& by, const Eight* more) {
-            for (int r = 0; r < 6; ++r) right[r] -= by[r] * rho;
-            for (int k = 0; k < m; ++k) tie_right_of_[front->rows[k]] -= reinterpret_cast<const double*>(more)[k] * rho;
-        };
-        for (int a = 0; front && a < front->own; ++a) {
-            const double* inverse = &inverses_[front->inverse + a * front->own];
-            Eight y = none;
-            for (int b = 0; b < front->own; ++b) y += inverse[b] * tie_right_of_[front->rows[m + b]];
-            tie_rho_of_[front->rows[m + a]] = y;
-            const Eight* Y = &numbers_[front->Y + a * wide];
-            take(tie_right_of_[front->rows[m + a]], Y[0], Y + 1);
-        }
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            Eight rho = times(out.screw, right);
-            if (combined) rho += rho_of_[i][0];
-            rho_of_[i][0] = out.inverse * rho;
-            if (front)
-                take(rho, numbers_[front->upart], &numbers_[front->upart + 1]);
-            else
-                take(rho, out.upart, nullptr);
-        } else if (nodes_[i].size == 3) {
-            const BallNode& node = balls_[ball_of_[i]];
-            Eight rho[3];
-            for (int k = 0; k < 3; ++k) rho[k] = times(node.screw[k], right);
-            for (int k = 0; k < 3; ++k) {
-                rho_of_[i][k] = node.inverse(k, 0) * rho[0] + node.inverse(k, 1) * rho[1] + node.inverse(k, 2) * rho[2];
-                take(rho[k], node.upart[k], front ? &numbers_[node.uparts + k * (wide - 1)] : nullptr);
-            }
-        }
-        if (flags_[i] & branches)
-            for (int r = 0; r < 6; ++r) right_of_[nodes_[i].parent][r] += right[r];
-    }
-}
-
-void Articulated::outward_eight() {
-    const int n = static_cast<int>(nodes_.size());
-    const Eight none = every(0.0);
-    std::array<Eight, 6> twist;
-    twist.fill(none);
-    for (int i = 0; i < n; ++i) {
-        if (!on_any_path_[i]) continue;
-        Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-        const int m = front ? front->open : 0, wide = front ? 1 + front->chunks : 1;
-        if (i > 0 && (flags_[i] & branches || !on_any_path_[i - 1])) twist = twist_of_[nodes_[i].parent];
-        auto answer = [&](const Eight& rho, const Eight& part, const Eight* more) {
-            Eight y = rho + times(part, twist);
-            for (int k = 0; k < m; ++k) y += reinterpret_cast<const double*>(more)[k] * tie_step_of_[front->rows[k]];
-            return -y;
-        };
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            Eight turn = none;
-            if (out.inverse != 0)
-                turn = front ? answer(rho_of_[i][0], numbers_[front->part], &numbers_[front->part + 1])
-                             : answer(rho_of_[i][0], out.part, nullptr);
-            turn_of_[i][0] = turn;
-            for (int r = 0; r < 6; ++r) twist[r] += out.screw[r] * turn;
-        } else if (nodes_[i].size == 3) {
-            const BallNode& node = balls_[ball_of_[i]];
-            for (int k = 0; k < 3; ++k)
-                turn_of_[i][k] = answer(rho_of_[i][k], node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
-            for (int k = 0; k < 3; ++k)
-                for (int r = 0; r < 6; ++r) twist[r] += node.screw[k][r] * turn_of_[i][k];
-        }
-        twist_of_[i] = twist;
-        for (int a = 0; front && a < front->own; ++a) {
-            const Eight* X = &numbers_[front->X + a * wide];
-            const int row = front->rows[m + a];
-            tie_step_of_[row] = answer(tie_rho_of_[row], X[0], X + 1);
-        }
-    }
+    substitute(*responses_, false, on_path_.data(), (outward ? on_any_path_ : on_no_path_).data());
 }
 
 bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {

@@ -21,9 +21,35 @@ SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& mo
     return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
 }
 
+SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
+SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
+SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
+// I v for an inertia of six numbers: xx, yy, zz, xy, xz, yz
+SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
+    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
+}
+SUPPLE_INLINE Mat3 get(const Turn& from, int lane) {
+    Mat3 m;
+    m << get(from.x, lane), get(from.y, lane), get(from.z, lane);
+    return m;
+}
+
+inline Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any size
+    Three result = {every(0.0), every(0.0), every(0.0)};
+    for (int l = 0; l < width; ++l) put(result, l, so3_log(get(A, l).transpose() * get(B, l)));
+    return result;
+}
+
 struct Articulated::Motion {
     Three centre, flight, L, x, spin;  // x and spin in the node's axes, the others in world axes
     Turn R;
+};
+
+struct Articulated::ExactBody {
+    Motion motion;
+    Three force, torque;  // weight less the rate of momentum, about the centre of mass
+    Turn spin_by_turn;    // derivative of the spin (node's axes) by the body's rotation in world axes
+    Turn turning;         // (c0/h) R I spin_by_turn
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
@@ -84,6 +110,12 @@ struct Lanes {
             }
         // rows 0 ... 2 of the transpose are those of P' itself: only symmetric pairs of off-diagonal blocks are added
     }
+    // From here on the first rows of the transpose differ from those of P'.
+    void make_skewed(int l) {
+        if (!skewed[l])
+            for (int r = 0; r < 3; ++r) std::memcpy(transposed[r][l], rows[r][l], sizeof rows[r][l]);
+        skewed[l] = true;
+    }
     // Whole rows: numbers added one by one would have to reach memory before the row is read.
     SUPPLE_INLINE static void add(double* to, const Eight& more) { store(to, load(to) + more); }
     void add_wrench(int l, const Vec3& f, const Vec3& m, bool tangent) {
@@ -135,9 +167,7 @@ struct Lanes {
         const Vec3 m = at.cross(f) + t;
         add_wrench(l, f, m, tangent);
         if (!tangent) return;
-        if (!skewed[l])
-            for (int r = 0; r < 3; ++r) std::memcpy(transposed[r][l], rows[r][l], sizeof rows[r][l]);
-        skewed[l] = true;
+        make_skewed(l);
         const Mat3 F = 0.5 * skew(f);
         for (int r = 0; r < 3; ++r)
             for (int c = 0; c < 3; ++c) {

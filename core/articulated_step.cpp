@@ -22,17 +22,6 @@ Vec6 wrench_in(const Pose& frame, const Vec6& w) {
     const Vec3 f = w.head<3>(), m = w.tail<3>() - frame.p.cross(f);
     return stack(frame.R.transpose() * f, frame.R.transpose() * m);
 }
-
-Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any size
-    Three result = {every(0.0), every(0.0), every(0.0)};
-    for (int l = 0; l < width; ++l) {
-        Mat3 a, b;
-        a << get(A.x, l), get(A.y, l), get(A.z, l);
-        b << get(B.x, l), get(B.y, l), get(B.z, l);
-        put(result, l, so3_log(a.transpose() * b));
-    }
-    return result;
-}
 }  // namespace
 
 // Motion of eight bodies at the end of the step: spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R), x_0 the turn of
@@ -58,10 +47,7 @@ Articulated::Motion Articulated::motion(int b, const Step& step) const {
     } else {
         m.spin = (step.c0 / step.h) * m.x;
     }
-    const Eight* I = fixed.inertia;
-    const Three momentum = {I[0] * m.spin.x + I[3] * m.spin.y + I[4] * m.spin.z, I[3] * m.spin.x + I[1] * m.spin.y + I[5] * m.spin.z,
-                            I[4] * m.spin.x + I[5] * m.spin.y + I[2] * m.spin.z};
-    m.L = m.R * momentum;
+    m.L = m.R * times_inertia(fixed.inertia, m.spin);
     return m;
 }
 template Articulated::Motion Articulated::motion<true>(int, const Step&) const;
@@ -264,20 +250,14 @@ void Articulated::accept(const Step& step) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
         Past& past = past_[b];
-        Three force = (step.c1 / step.h) * three(past.momentum), torque = (step.c1 / step.h) * three(past.momentum + 3);
-        if (second) {
-            force = force + (step.c2 / step.h) * three(past.momentum_before);
-            torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
-        }
-        force = fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + force);
-        torque = -1.0 * (kappa * m.L + torque);
+        const Six resultant = applied_less_inertia<second>(b, step, m);
         auto keep = [](Eight* to, const Three& v) {
             to[0] = v.x;
             to[1] = v.y;
             to[2] = v.z;
         };
-        keep(past.wrench, force);
-        keep(past.wrench + 3, torque);
+        keep(past.wrench, resultant.linear);
+        keep(past.wrench + 3, resultant.angular);
         std::copy_n(now.R, 9, past.R);
         keep(past.turn, m.x);
         keep(past.spin, m.spin);
@@ -328,6 +308,45 @@ template void Articulated::accept<true>(const Step&);
 
 // --- in and out -------------------------------------------------------------------------------------------------------
 
+// Multipliers for directions that are frozen at the present pose.
+void Articulated::read_multipliers(Loop& loop, const Vec6& lambda) {
+    const Joint& joint = system_->joints[loop.joint];
+    const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child, H = pose(loop.end[0].node);
+    const Vec3 force = frame.R * lambda.head<3>();
+    const Vec3 moment = frame.R * lambda.tail<3>() + (frame.p - H.act(loop.end[0].point)).cross(force);
+    const Vec3 z = H.R * loop.end[0].direction[0], x = H.R * loop.end[0].direction[1], y = z.cross(x);
+    const double all[] = {force[0] * length_scale_, force[1] * length_scale_, force[2] * length_scale_,
+                          moment.dot(y), -moment.dot(x), moment.dot(z)};
+    std::copy_n(all, loop.rows, &multiplier_[loop.first]);
+}
+
+Vec6 Articulated::loop_wrench(const Loop& loop) const {
+    const Joint& joint = system_->joints[loop.joint];
+    const double* multiplier = &multiplier_[loop.first];
+    const Pose H = pose(loop.end[0].node);
+    const Vec3 force = Vec3(multiplier) / length_scale_;
+    const Vec3 z = H.R * loop.end[0].direction[0], x = H.R * loop.end[0].direction[1];
+    Vec3 moment = Vec3::Zero();
+    if (loop.rows > 3) moment += z.cross(Vec3(multiplier[3] * loop.along[0] + multiplier[4] * loop.along[1]));
+    if (loop.rows > 5) moment += multiplier[5] * x.cross(loop.along[2]);
+    const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
+    return wrench_in(frame, stack(force, H.act(loop.end[0].point).cross(force) + moment));
+}
+
+// Coordinates of a free ball joint that closes a loop.
+Vec3 Articulated::free_ball(const Loop& loop) const {
+    const Joint& joint = system_->joints[loop.joint];
+    const Pose a = joint.parent < 0 ? joint.pose_parent : body_pose(joint.parent) * joint.pose_parent;
+    const Pose b = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
+    return ball_axes(loop).transpose() * so3_log(a.R.transpose() * b.R);
+}
+
+Mat3 Articulated::ball_axes(const Loop& loop) const {
+    Mat3 axes;  // the coordinates are components along the joint's own axes
+    for (int i = 0; i < 3; ++i) axes.col(i) = system_->twists[loop.axes[i]].tail<3>();
+    return axes;
+}
+
 void Articulated::read(const System& s, const History& history, double h, bool fresh) {
     fresh_ = fresh;
     h_past_ = h;
@@ -374,15 +393,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         }
     }
     for (Loop& loop : loops_) {
-        const Joint& joint = s.joints[loop.joint];
-        const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child, H = pose(loop.end[0].node);
-        const Vec6& lambda = s.state.lambda[loop.joint];
-        const Vec3 force = frame.R * lambda.head<3>();
-        const Vec3 moment = frame.R * lambda.tail<3>() + (frame.p - H.act(loop.end[0].point)).cross(force);
-        const Vec3 z = H.R * loop.end[0].direction[0], x = H.R * loop.end[0].direction[1], y = z.cross(x);
-        const double all[] = {force[0] * length_scale_, force[1] * length_scale_, force[2] * length_scale_,
-                              moment.dot(y), -moment.dot(x), moment.dot(z)};
-        std::copy_n(all, loop.rows, &multiplier_[loop.first]);
+        read_multipliers(loop, s.state.lambda[loop.joint]);
         if (loop.rows == 5) {
             const int a = loop.axes[0];
             loop.angle = s.state.q[a];
@@ -409,6 +420,33 @@ void Articulated::read(const System& s, const History& history, double h, bool f
 }
 
 Pose Articulated::body_pose(int body) const { return pose(body_node_[body]) * nodes_[body_node_[body]].body_in_node; }
+
+// Multipliers of the system's rows, and which rows are active.
+template <class Integer>
+void Articulated::put_rows(double* mu, Integer* active) const {
+    for (const Coupling& c : couplings_) {
+        if (c.spring >= 0) continue;
+        mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
+        active[c.system_row] = static_cast<Integer>(c.active);
+    }
+    for (const Lock& lock : locks_) {
+        const bool first = &locks_[lock_of_[lock.node]] == &lock;
+        mu[lock.system_row] = first && lock.active ? -rho_[lock.node] / lock.coefficient : 0;
+        active[lock.system_row] = static_cast<Integer>(first ? (lock.coefficient < 0 && !lock.equality ? -lock.active : lock.active) : 0);
+    }
+}
+
+void Articulated::record(double* q, double* mu, signed char* active, double* lambda) const {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) q[nodes_[i].axis] = past_[i / width].q[i % width];
+    for (const BallNode& node : balls_) std::copy_n(node.q_past.data(), 3, q + node.axis);
+    for (const Loop& loop : loops_) {
+        if (loop.rows == 5) q[loop.axes[0]] = loop.angle;
+        if (loop.rows == 3) Eigen::Map<Vec3>(q + loop.axes[0]) = free_ball(loop);
+        Eigen::Map<Vec6>(lambda + 6 * (&loop - loops_.data())) = loop_wrench(loop);
+    }
+    put_rows(mu, active);
+}
 
 void Articulated::write(System& s, History& history) const {
     const int n = static_cast<int>(nodes_.size()), nb = s.bodies();
@@ -455,14 +493,11 @@ void Articulated::write(System& s, History& history) const {
             history.rate_before[a] = loop.rate_before;
             history.p[a] = history.p_before[a] = 0;
         } else if (loop.rows == 3) {
-            const Pose a = joint.parent < 0 ? joint.pose_parent : body_pose(joint.parent) * joint.pose_parent;
             const Pose b = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
             Vec3 spin = Vec3::Zero();
             if (joint.child >= 0) spin += body_pose(joint.child).R * s.velocity[joint.child].tail<3>();
             if (joint.parent >= 0) spin -= body_pose(joint.parent).R * s.velocity[joint.parent].tail<3>();
-            Mat3 axes;  // the coordinates are components along the joint's own axes
-            for (int i = 0; i < 3; ++i) axes.col(i) = s.twists[loop.axes[i]].tail<3>();
-            const Vec3 rate = axes.transpose() * (b.R.transpose() * spin), q = axes.transpose() * so3_log(a.R.transpose() * b.R);
+            const Vec3 rate = ball_axes(loop).transpose() * (b.R.transpose() * spin), q = free_ball(loop);
             const Vec3 before = so3_log(so3_exp(q) * so3_exp(Vec3(-h_past_ * rate)));
             for (int i = 0; i < 3; ++i) {
                 const int axis = loop.axes[i];
@@ -499,9 +534,7 @@ void Articulated::write(System& s, History& history) const {
         add(handle.node, at, handle.stiffness * (handle.target - at) - handle.damping * velocity, Vec3::Zero());
     }
     for (const Loop& loop : loops_) {
-        const Joint& joint = s.joints[loop.joint];
         const double* multiplier = &multiplier_[loop.first];
-        Vec6 on_child = Vec6::Zero();
         for (int side = 0; side < 2; ++side) {
             const Pose H = pose(loop.end[side].node);
             const Vec3 at = H.act(loop.end[side].point), force = Vec3(multiplier) / length_scale_;
@@ -511,10 +544,8 @@ void Articulated::write(System& s, History& history) const {
             if (loop.rows > 5) moment += multiplier[5] * x.cross(loop.along[2]);
             const double sign = side == 0 ? -1.0 : 1.0;
             add(loop.end[side].node, at, sign * force, sign * moment);
-            if (side == 0) on_child = stack(force, at.cross(force) + moment);
         }
-        const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
-        s.state.lambda[loop.joint] = wrench_in(frame, on_child);
+        s.state.lambda[loop.joint] = loop_wrench(loop);
     }
     for (int i = n - 1; i > 0; --i) carried[nodes_[i].parent] += carried[i];
     for (std::size_t j = 0; j < s.joints.size(); ++j) {
@@ -527,19 +558,11 @@ void Articulated::write(System& s, History& history) const {
     }
     std::vector<int> active(s.rows.size(), 0);
     for (const Coupling& c : couplings_) {
-        if (c.spring >= 0) {
-            history.length[c.spring] = c.past;
-            history.length_before[c.spring] = c.before;
-            continue;
-        }
-        s.state.mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
-        active[c.system_row] = c.active;
+        if (c.spring < 0) continue;
+        history.length[c.spring] = c.past;
+        history.length_before[c.spring] = c.before;
     }
-    for (const Lock& lock : locks_) {
-        const bool first = &locks_[lock_of_[lock.node]] == &lock;
-        s.state.mu[lock.system_row] = first && lock.active ? -rho_[lock.node] / lock.coefficient : 0;
-        active[lock.system_row] = first ? (lock.coefficient < 0 && !lock.equality ? -lock.active : lock.active) : 0;
-    }
+    put_rows(s.state.mu.data(), active.data());
     const auto lambda = s.state.lambda;
     const auto mu = s.state.mu;
     const auto rate = s.rate;

@@ -77,6 +77,42 @@ void invert_small(const double* from, int n, double* inverse) {
         for (int c = 0; c < n; ++c) inverse[r * n + c] = reinterpret_cast<const double*>(&I[r])[c];
 }
 
+// The same without rows that depend on others: pivots on the diagonal, and a zero row and column in the inverse for each dependent
+// one. `floor`: a pivot that is rounding. False: what is left beside the pivots is not zero.
+bool invert_independent(double* M, int n, double* inverse, double floor) {
+    constexpr double negligible = 1e-9;
+    double scale[8 * 8];
+    bool done[8 * 8] = {};
+    for (int k = 0; k < n; ++k) scale[k] = std::max(std::abs(M[k * (n + 1)]), floor / negligible);
+    for (;;) {
+        int k = -1;
+        double best = negligible;
+        for (int i = 0; i < n; ++i) {
+            if (done[i] || !(std::abs(M[i * (n + 1)]) > best * scale[i])) continue;
+            best = std::abs(M[i * (n + 1)]) / scale[i];
+            k = i;
+        }
+        if (k < 0) break;
+        done[k] = 1;
+        const double over = 1 / M[k * (n + 1)];
+        double* row = M + k * n;
+        for (int c = 0; c < n; ++c) row[c] *= over;
+        row[k] = over;
+        for (int r = 0; r < n; ++r) {
+            if (r == k) continue;
+            const double by = M[r * n + k];
+            M[r * n + k] = 0;
+            for (int c = 0; c < n; ++c) M[r * n + c] -= by * row[c];
+        }
+    }
+    for (int r = 0; r < n; ++r)
+        for (int c = 0; c < n; ++c) {
+            inverse[r * n + c] = done[r] && done[c] ? M[r * n + c] : 0.0;
+            if (!done[r] && !done[c] && !(std::abs(M[r * n + c]) <= 10 * negligible * std::sqrt(scale[r] * scale[c]))) return false;
+        }
+    return true;
+}
+
 }  // namespace
 
 // Positive pivots of a symmetric matrix (row major): as many as positive eigenvalues (Sylvester's law of inertia).
@@ -112,7 +148,7 @@ void Articulated::evaluate_ties(const Step& step) {
     if (tie_rows_ == 0) return;
     gap_ = 0;
     if (tangent) redundant_ = false;
-    const double soft = regularised / soft_scale_;
+    const double soft = exact_ ? 0.0 : regularised / soft_scale_;  // redundant ties are left out of an exact tangent
     for (Loop& loop : loops_) {
         for (int side = 0; side < 2; ++side) {
             const End& end = loop.end[side];
@@ -277,7 +313,7 @@ SUPPLE_INLINE void take_own(Eight* row, const double* entries, const Eight* X, i
 }  // namespace
 
 // Eliminates the multipliers whose ties end here: with E their own block, X = E^-1 (their rows), Y = (their columns) E^-1.
-void Articulated::eliminate_own(Front& front) {
+bool Articulated::eliminate_own(Front& front) {
     const int m = front.open, t = front.own, wide = 1 + front.chunks;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *X = &numbers_[front.X], *Y = &numbers_[front.Y];
     double* inverse = &inverses_[front.inverse];
@@ -285,7 +321,12 @@ void Articulated::eliminate_own(Front& front) {
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
     if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(work_, t);
-    if (t <= width)
+    if (exact_) {
+        double floor = 1 / soft_scale_;
+        for (int a = 0; a < t; ++a)
+            if (diagonal_[front.rows[m + a]] == 0) floor = std::max(floor, std::abs(work_[a * (t + 1)]));
+        if (!invert_independent(work_.data(), t, inverse, 1e-12 * floor)) return false;
+    } else if (t <= width)
         invert_small(work_.data(), t, inverse);
     else
         invert(work_.data(), t, inverse);
@@ -315,6 +356,7 @@ void Articulated::eliminate_own(Front& front) {
             take_own<w>(B + r * w, row, Y, t, mask);
         }
     });
+    return true;
 }
 
 namespace {
@@ -391,7 +433,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         lanes.add_element(l, FA, FB, wide);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_rows(*front, end);
-            if (front->own) eliminate_own(*front);
+            if (front->own) sound = eliminate_own(*front);
         }
     } else {
         R[0] -= load(lanes.wrench[l]);
@@ -435,7 +477,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 const double by = correction_[i];
                 for (int r = 0; r < 6; ++r) FA[r * wide][6] += upart[0][r] * by;
                 for (int r = 0; r < m; ++r) FA[(6 + r) * wide][6] += lane(upart, r) * by;
-                std::fill_n(upart, wide, none);
+                if (!exact_) std::fill_n(upart, wide, none);
                 out.inverse = 0;
             } else {
                 out.inverse = 1 / d;

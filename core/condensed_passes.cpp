@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "articulated_lanes.hpp"
+#include "articulated_exact.hpp"
 
 namespace supple {
 
@@ -125,7 +125,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         set_anchors(boost_);
         inward<false, false, true>(statics);
     }
-    substitute();
+    compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh) solve_columns();
     if (step->c2 != 0)
@@ -143,7 +143,7 @@ void PassesInterior::remove_redundant_multipliers() {
     leak_ = 1;
     inward<false, false, true>(statics);
     leak_ = 0;
-    substitute();
+    compute_corrections();
     double moved = 0;
     for (std::size_t i = 0; i < correction.size(); ++i) moved = std::max(moved, std::abs(correction_[i] - correction[i]));
     const double share = moved > negligible_motion ? negligible_motion / moved : 1.0;
@@ -165,12 +165,10 @@ void PassesInterior::solve_columns() {
     }
     on_any_path_.assign(n, 1);
     for (int k = 0; k < groups_; ++k) {
-        inward_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
-        if (tie_rows_) outward_eight();
-        const auto& of = tie_rows_ ? turn_of_ : rho_of_;  // of a tree, `project` completes the columns
+        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k), tie_rows_ > 0);  // `project` completes trees
         for (int i = 0; i < n; ++i)
-            if (nodes_[i].size == 1) columns_[i * groups_ + k] = of[i][0];
-        for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = tie_step_of_[r];
+            if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
+        for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];
     }
 }
 

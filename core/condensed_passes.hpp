@@ -12,6 +12,8 @@
 //     sum over coordinates  t (s^T Gc xi + ad(s)^T D) + (xi_parent^T Gc s) t
 #pragma once
 
+#include <array>
+
 #include "articulated.hpp"
 #include "condensed.hpp"
 

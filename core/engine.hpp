@@ -240,8 +240,7 @@ class Engine {
 
     // Records the following time steps, until another record begins, a step fails, or the state is set from outside.
     std::shared_ptr<Tape> record() {
-        settled();
-        stepper->tape = std::make_shared<Tape>(system, stepper->history, stepper->time, !stepper->fresh && stepper->order() == 2);
+        stepper->start_tape();
         return stepper->tape;
     }
 

@@ -70,10 +70,7 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
     ahead_ = true;
     fresh = passes_->limit_changed();
     time += h_;
-    if (tape) {
-        sync();
-        record(h_, passes_->order_used(), fresh);
-    }
+    if (tape) record(h_, passes_->order_used(), fresh);
     return true;
 }
 
@@ -112,7 +109,8 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     for (int row : driven) from.push_back(system_.rows[row].lower);
     const int refusals = refusals_, pause = pause_;
     passed_ = 0;
-    if (tape) tape->set_inputs(system_, driven);
+    if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
+    inputs_recorded_ = true;
     if (step_by_passes(driven, targets)) return true;
     sync();
     set_targets(driven, targets);
@@ -154,9 +152,22 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     return true;
 }
 
+void Stepper::start_tape() {
+    sync();
+    std::vector<int> loops;
+    for (std::size_t j = 0; j < system_.joints.size(); ++j)
+        if (system_.joints[j].outer < 0) loops.push_back(static_cast<int>(j));
+    if (passes_) loops = passes_->loop_joints();
+    tape = std::make_shared<Tape>(system_, history, time, !fresh && order_ == 2, std::move(loops));
+    inputs_recorded_ = false;
+}
+
 void Stepper::record(double h, int order, bool impact) {
     passed_ += h / h_;  // halves of halves: exact
-    tape->add(system_, history, difference(h, order), time, passed_, impact);
+    const int record = tape->add(difference(h, order), time, passed_, impact);
+    if (!ahead_) return tape->fill(record, system_);
+    passes_->record(tape->q(record), tape->mu(record), tape->active(record), tape->lambda(record));
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) tape->targets(record)[r] = system_.rows[r].lower;
 }
 
 bool Stepper::advance(double h, int order) {

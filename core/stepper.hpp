@@ -25,7 +25,7 @@ class Stepper : public Participant {
     // somebody else has moved the system, `refresh` that loads, handles or set-points may have changed.
     void sync();
     void changed() { current_ = false; }
-    void refresh() { refreshed_ = false; }
+    void refresh() { refreshed_ = inputs_recorded_ = false; }
     // What the passes keep beside the system and the history, to the bit.
     std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
     void save(std::vector<double>& flat) const;
@@ -44,6 +44,8 @@ class Stepper : public Participant {
     Unsettled unsettled;
 
     std::shared_ptr<Tape> tape;  // records accepted steps where there is one
+    void start_tape();
+    const Articulated* passes() const { return passes_.get(); }  // null: they do not cover the mechanism
 
     double time = 0;
     bool fresh = true;  // no equidistant history: the next step is backward Euler
@@ -107,6 +109,7 @@ class Stepper : public Participant {
     const char* uncovered_ = "";
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
+    bool inputs_recorded_ = false;         // the tape has what acts on the system
     bool ahead_ = false;                   // the system does not have the passes' state yet
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it

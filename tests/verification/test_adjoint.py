@@ -316,6 +316,47 @@ def test_redundant_loop_with_motors_on_both_sides() -> None:
     assert np.allclose(found.coordinates[0, :, a], direction[0], atol=1e-10)
 
 
+def free_loop(ball: bool) -> Mechanism:
+    """A four-bar closed by a free hinge or ball joint, whose rotation is no coordinate of the recursive passes."""
+    b = supple.Builder("free loop", gravity=(0, 0, -9.81))
+    corners = np.array([(0, 0, 0), (0.1, 0, 0.4), (0.7, 0, 0.5), (0.6, 0, 0)], dtype=float)
+    for name, i, j in (("crank", 0, 1), ("coupler", 1, 2), ("rocker", 3, 2)):
+        b.link(name, corners[i], corners[j], mass=1.0)
+    b.hinge("a", "world", "crank", at=corners[0], axis="y", stiffness=8.0, damping=0.1)
+    b.hinge("b", "crank", "coupler", at=corners[1], axis="y")
+    b.hinge("c", "world", "rocker", at=corners[3], axis="y", damping=0.2)
+    (b.ball("d", "rocker", "coupler", at=corners[2]) if ball else b.hinge("d", "rocker", "coupler", corners[2], "y"))
+    return b.build()
+
+
+@pytest.mark.parametrize("ball", [False, True])
+def test_loops_with_free_joints(ball: bool) -> None:
+    case = Case(free_loop(ball))
+    inputs = replace(usual_inputs(np.random.default_rng(3), case), damping={"a": 0.1}, armature={"c": 0.01})
+    tape = check(case, inputs)
+    # every coordinate, among them the free ones, and their dampers, in both sweeps
+    objective, names = Objective(np.random.default_rng(5), case), list(tape.equations.axis)
+    gradient = objective.gradient(tape)
+    motion = adjoint.tangent(tape, damping={name: np.eye(len(names))[i] for i, name in enumerate(names)})
+    weights = objective.coordinates, objective.wrenches(tape), objective.velocities
+    moved = motion.coordinates, motion.poses, motion.velocities
+    for i, name in enumerate(names):
+        forward = sum(float(np.sum(a * b[i])) for a, b in zip(weights, moved, strict=True))
+        assert np.isclose(gradient.damping[name], forward, rtol=1e-9, atol=1e-13)
+
+
+def test_more_directions_than_lanes() -> None:
+    """Directions go through the sweep in groups of eight; each is as if it were alone."""
+    case = Case(with_motor())
+    tape = case.run(usual_inputs(np.random.default_rng(2), case))
+    directions = np.random.default_rng(3).normal(size=(11, 3))
+    together = adjoint.tangent(tape, gravity=directions)
+    for i in (0, 7, 8, 10):
+        alone = adjoint.tangent(tape, gravity=directions[i : i + 1])
+        assert np.array_equal(together.coordinates[i], alone.coordinates[0])
+        assert np.array_equal(together.velocities[i], alone.velocities[0])
+
+
 def test_start_of_a_loop() -> None:
     """A parallelogram that starts anywhere on its path: the three angles of the tree move together."""
     mech = square(a={"stiffness": 3.0}, d={"armature": 0.05, "damping": 0.1})

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import _core
 from supple.engine.tape import Tape
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_slices, of_tree
@@ -37,7 +35,6 @@ class _Start:
     """Gradient with respect to the start, computed when it is first asked for."""
 
     tape: Tape
-    sweep: Any
     found: dict[str, Array]
 
     @cached_property
@@ -47,7 +44,7 @@ class _Start:
             raise _began_later()
         of_q, of_rates = (
             np.array([sum(float(column[part] @ self.found[part]) for part in AT_START) for column in columns])
-            for columns in _initial_maps(self.tape, self.sweep)
+            for columns in _initial_maps(self.tape)
         )
         return of_q, of_rates
 
@@ -151,12 +148,11 @@ def gradient(
     for name, value in (("poses", poses), ("velocities", velocities)):
         if value is not None:
             given[name] = array(value, (n, len(mech.bodies), 6), f"the gradient with respect to {name}")
-    sweep = _core.Adjoint(tape.equations.core, tape.core)
-    found = sweep.backward({name: np.ascontiguousarray(value) for name, value in given.items()})
-    return _gradient(tape, sweep, found)
+    found = tape.sweep.backward({name: np.ascontiguousarray(value) for name, value in given.items()})
+    return _gradient(tape, found)
 
 
-def _gradient(tape: Tape, sweep: Any, found: dict[str, Array]) -> Gradient:
+def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
     eqs, mech, n = tape.equations, tape.mechanism, tape.steps + 1
     axes, couplings = list(eqs.axis), _coupling_names(tape)
     rest, spring_rest = found["rest"].reshape(n, -1), found["spring_rest"].reshape(n, -1)
@@ -187,7 +183,7 @@ def _gradient(tape: Tape, sweep: Any, found: dict[str, Array]) -> Gradient:
         (inertia + inertia.transpose(0, 2, 1)) / 2,
         found["gravity"],
         found["wrenches"].reshape(-1, len(mech.bodies), 6),
-        _Start(tape, sweep, {name: found[name] for name in AT_START}),
+        _Start(tape, {name: found[name] for name in AT_START}),
     )
 
 
@@ -242,7 +238,7 @@ def tangent(
     if unknown:
         raise MechanismError(f"`want` is some of {MOTION}, got {unknown[0]!r}")
     columns = directions.finished()
-    found = directions.sweep.forward(columns, *(name in want for name in MOTION))
+    found = tape.sweep.forward(columns, *(name in want for name in MOTION))
     mech, n = tape.mechanism, tape.steps + 1
 
     def stacked(name: str, *shape: int) -> Array:
@@ -282,7 +278,7 @@ def points(tape: Tape, name: str) -> Array:
 
 def velocities(tape: Tape) -> Array:
     """(steps + 1, bodies, 6) twists of the bodies, as in `Simulation.velocities`."""
-    found: Array = _core.Adjoint(tape.equations.core, tape.core).velocities()
+    found: Array = tape.sweep.velocities()
     return found.reshape(tape.steps + 1, -1, 6)
 
 
@@ -291,7 +287,6 @@ class _Directions:
 
     def __init__(self, tape: Tape) -> None:
         self.tape, self.eqs = tape, tape.equations
-        self.sweep = _core.Adjoint(self.eqs.core, tape.core)
         self.columns: list[dict[str, Array]] | None = None
         n = tape.steps + 1
         bodies, axes, springs = len(tape.mechanism.bodies), len(self.eqs.axis), len(self.eqs.spring)
@@ -326,7 +321,7 @@ class _Directions:
             return
         if not self.tape.from_start:
             raise _began_later()
-        maps = _initial_maps(self.tape, self.sweep)
+        maps = _initial_maps(self.tape)
         for values, of, what in ((q, maps[0], "q"), (rates, maps[1], "rates")):
             if values is None:
                 continue
@@ -374,7 +369,8 @@ class _Directions:
     def gravity(self, given: ArrayLike | None) -> None:
         if given is None:
             return
-        for column, value in zip(self.columns or (), self.checked(given, (3,), "gravity"), strict=True):
+        checked = self.checked(given, (3,), "gravity")
+        for column, value in zip(self.columns or (), checked, strict=True):
             self.entry(column, "gravity")[:] += value
 
     def finished(self) -> list[dict[str, Array]]:
@@ -432,12 +428,12 @@ def _to_axes(tape: Tape, values: Array) -> Array:
     return result
 
 
-def _initial_maps(tape: Tape, sweep: Any) -> tuple[Iterable[dict[str, Array]], Iterable[dict[str, Array]]]:
+def _initial_maps(tape: Tape) -> tuple[Iterable[dict[str, Array]], Iterable[dict[str, Array]]]:
     """For each initial coordinate, then for each initial rate: the bodies' twists and changes of velocity, increments
     and changes of the rates of all joints."""
     units = _to_axes(tape, np.eye(tape.mechanism.dof))
     still = np.zeros(units.shape[1])
-    return [sweep.start(unit, still) for unit in units], [sweep.start(still, unit) for unit in units]
+    return [tape.sweep.start(unit, still) for unit in units], [tape.sweep.start(still, unit) for unit in units]
 
 
 def _point(tape: Tape, name: str) -> tuple[int, Array]:
@@ -455,7 +451,7 @@ def _frame_of_parts(tape: Tape, name: str, frame: str) -> tuple[int, Array, Arra
         raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
     body, point = _point(tape, name)
     if frame == "world":
-        return body, point, tape.core.part_rotations(body)
+        return body, point, tape.sweep.part_rotations(body)
     turn = tape.mechanism.frame(name)[1][:3, :3].T
     return body, point, np.broadcast_to(turn, (len(tape.core.step_of_part), 3, 3))
 
