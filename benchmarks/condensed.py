@@ -55,6 +55,8 @@ def main() -> None:
     if args.long is None:
         seconds_by_mechanism = {name: step_times(report, name, mech, args.quick) for name, mech in sizes().items()}
         targets(report, seconds_by_mechanism)
+        for name in ("loop", "y", *ROBOTS):
+            against_engine(report, name, args.quick)
         for name, (mech, push) in PULLED.items():
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
@@ -88,13 +90,13 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
     blended = pulled_simulation(blend_of_three(mech))
     engine = simulation(mech)
     mj_model, mj_data = mujoco_twin(mech)
-    peer_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other processes seldom interrupt a repetition
+    mujoco_steps = max(2, 20_000 // len(mech.bodies) ** 2)  # few, so that other processes seldom interrupt a repetition
     runs: dict[str, tuple[int, Callable[[int], object]]] = {
         "condensed": (200, lambda n: condensed._motion.core.step(n, True)),
         "linear": (200, lambda n: linear._motion.core.step(n, True)),
         "blended": (50, lambda n: blended._motion.core.step(n, True)),
-        "engine": (peer_steps, engine.step),
-        "mujoco": (peer_steps, lambda n: mujoco.mj_step(mj_model, mj_data, nstep=n)),
+        "engine": (100, engine.step),
+        "mujoco": (mujoco_steps, lambda n: mujoco.mj_step(mj_model, mj_data, nstep=n)),
     }
     calls = {key: (lambda run=run, n=n: run(n)) for key, (n, run) in runs.items()}
     times: dict[str, float] = dict.fromkeys(runs, float("inf"))
@@ -108,9 +110,30 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
         to_mujoco=times["mujoco"] / times["condensed"],
         to_engine=times["engine"] / times["condensed"],
         iterations=core.iterations / core.steps,
-        solver="tree" if core.tree else "sparse tangent",
+        solver="passes" if core.passes else "sparse tangent",
     )
     return times
+
+
+def against_engine(report: Report, name: str, quick: bool) -> None:
+    """Times per step of the condensed model and of the engine on a mechanism with loops or several end effectors."""
+    if name in ROBOTS and not SHARED.exists():
+        return
+    mech, tips = load_mechanism(name)
+    condensed, engine = supple.ReducedSimulation(supple.condense(mech, tips), DT), supple.Simulation(mech, DT)
+    for sim in (condensed, engine):
+        for tip in tips:
+            sim.apply(tip, [0, 0.2, 0.1, 0, 0, 0])
+        sim.step(100)
+    core = condensed._motion.core
+    runs = {"condensed": lambda: core.step(100, True), "engine": lambda: engine.step(100)}
+    times = {key: seconds / 100 for key, seconds in alternate(runs, 10 if quick else 60).items()}
+    report.row(
+        us_per_step=name,
+        end_effectors=len(tips),
+        **{key: 1e6 * seconds for key, seconds in times.items()},
+        condensed_over_engine=times["condensed"] / times["engine"],
+    )
 
 
 def targets(report: Report, seconds_by_mechanism: dict[str, dict[str, float]]) -> None:

@@ -172,9 +172,10 @@ template Six Articulated::applied_less_inertia<false>(int, const Step&, const Mo
 
 // From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only what the
 // present residual adds on the right-hand side of the last factors. False: a coordinate has no positive pivot.
-template <bool second, bool tangent>
+template <bool second, bool tangent, bool statics>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
+    if (tangent) negative_ = 0;
     const double kappa = step.c0 / step.h;
     const Eight none = every(0.0);
     for (int i : joined_) summed_[i] = Summed{};
@@ -185,22 +186,35 @@ bool Articulated::inward(const Step& step) {
     Eight A[6], B[6], W = none, right = none;
     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
     bool sound = true;
+    const bool heavy = !gravity_.isZero(0);
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
-        const Past& past = past_[b];
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
-        const Motion m = exact_ ? exact_[b].motion : motion<second>(b, step);
-        const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
-        const Three &f = resultant.linear, &t = resultant.angular;
-        const Three c = m.centre - every(origin_);
-        const Three moment = cross(c, f) + t;
-        if (tangent) {
-            const Turn turning = exact_ ? exact_[b].turning : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past.turn), step);
-            lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
+        Motion m;
+        bool has_elements = true;  // in statics, bodies without weight have none
+        if constexpr (statics) {
+            const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+            const Three f = fixed.mass * every(gravity_), c = R * three(fixed.centre) + (three(now.p) - every(origin_)), zero = {none, none, none};
+            const Three moment = cross(c, f);
+            has_elements = heavy || tie_rows_ > 0 || std::any_of(anchors_.begin(), anchors_.end(), [&](const Anchor& a) { return a.node / width == b; });
+            if (tangent && heavy) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
+            if (tangent && !heavy && has_elements) lanes.clear_elements();
+            lanes.put_wrench(f, moment);
+        } else {
+            m = exact_ ? exact_[b].motion : motion<second>(b, step);
+            const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
+            const Three &f = resultant.linear, &t = resultant.angular;
+            const Three c = m.centre - every(origin_);
+            const Three moment = cross(c, f) + t;
+            if (tangent) {
+                const Turn turning = exact_ ? exact_[b].turning
+                                            : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
+                lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
+            }
+            lanes.put_wrench(f, moment);
         }
-        lanes.put_wrench(f, moment);
 
         const int count = std::min(width, n - width * b);
         alignas(64) double torques[width], slopes[width];
@@ -208,7 +222,7 @@ bool Articulated::inward(const Step& step) {
         store(torques, tau);
         store(slopes, slope);
         for (const NodeHandle& each : handles_)
-            if (each.node / width == b) {
+            if (!statics && each.node / width == b) {
                 const int l = each.node % width;
                 const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
                 const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
@@ -218,6 +232,8 @@ bool Articulated::inward(const Step& step) {
             }
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const Anchor& each : anchors_)
+            if (each.node / width == b) lanes.add_anchor<tangent>(each.node % width, each.wrench, each.stiffness);
         for (const NodeLoad& each : contact_loads_)
             if (each.node / width == b)
                 lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
@@ -250,6 +266,7 @@ bool Articulated::inward(const Step& step) {
         const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
+        if constexpr (statics) store(&balance_[width * b], tau - dot(s, Six{three(carried), three(carried + 3)}));
         if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
 
         for (int l = count - 1; l >= 0; --l) {
@@ -264,14 +281,17 @@ bool Articulated::inward(const Step& step) {
             Eliminated& out = eliminated_[i];
             const Eight screw = load(lanes.screw[l]);
             if (tangent) {
+                // In statics P' is symmetric: A serves as B, whose lane 6 nothing reads.
                 if (!(flags & chained))
                     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
                 if (flags & joins)
                     for (int r = 0; r < 6; ++r) {
                         A[r] += summed_[i].A[r];
-                        B[r] += summed_[i].B[r];
+                        if (!statics) B[r] += summed_[i].B[r];
                     }
-                lanes.add_element(l, A, B);
+                if (!statics) lanes.add_element(l, A, B);
+                if (statics && has_elements)
+                    for (int r = 0; r < 6; ++r) A[r] += load(lanes.rows[r][l]);
                 out.screw = screw;
                 if (nodes_[i].size == 0) {
                     out.part = out.upart = none;
@@ -279,14 +299,18 @@ bool Articulated::inward(const Step& step) {
                 } else {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
-                    const Eight u = combined(sv, B, half);
                     const Eight lft = combined(sv, A, half);
+                    const Eight u = statics ? lft : combined(sv, B, half);
                     const double d = sum(screw * u) + slopes[l];
-                    if (!(d > 0)) sound = false;
+                    const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+                    if (!(d > 0)) {
+                        sound = false;
+                        negative_ += !locked;
+                    }
                     alignas(64) double uv[width], lv[width];
                     store(uv, u);
                     store(lv, lft);
-                    if (lock_of_[i] >= 0 && locks_[lock_of_[i]].active) {
+                    if (locked) {
                         const double by = correction_[i];
                         for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
                         out.part = lft;
@@ -298,18 +322,18 @@ bool Articulated::inward(const Step& step) {
                         out.upart = out.inverse * u;
                         for (int r = 0; r < 6; ++r) {
                             A[r] -= uv[r] * out.part;
-                            B[r] -= lv[r] * out.upart;
+                            if (!statics) B[r] -= lv[r] * out.upart;
                         }
                     }
                 }
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
                 if (flags_[parent] & fronted)
-                    add_to_front(fronts_[front_of_[parent]], A, B);
+                    add_to_front(fronts_[front_of_[parent]], A, statics ? A : B);
                 else if (flags & branches)
                     for (int r = 0; r < 6; ++r) {
                         summed_[parent].A[r] += A[r];
-                        summed_[parent].B[r] += B[r];
+                        if (!statics) summed_[parent].B[r] += B[r];
                     }
             } else {
                 if (!(flags & chained)) right = none;
@@ -335,12 +359,13 @@ template bool Articulated::inward<false, true>(const Step&);
 template bool Articulated::inward<false, false>(const Step&);
 template bool Articulated::inward<true, true>(const Step&);
 template bool Articulated::inward<true, false>(const Step&);
+template bool Articulated::inward<false, true, true>(const Step&);
+template bool Articulated::inward<false, false, true>(const Step&);
 
 // --- outward ----------------------------------------------------------------------------------------------------------
 
-// Corrections of all coordinates and multipliers, from the world outward; adds them and returns the largest correction of
-// a coordinate, rad, or lengths over the length scale.
-double Articulated::outward() {
+// Corrections of all coordinates and multipliers, from the world outward.
+void Articulated::compute_corrections() {
     const int n = static_cast<int>(nodes_.size());
     Eight eta = every(0.0);
     eta[6] = 1;
@@ -364,6 +389,11 @@ double Articulated::outward() {
         }
         if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
     }
+}
+
+// Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
+double Articulated::outward() {
+    compute_corrections();
     Eight most = every(0.0);
     for (int b = 0; b < blocks_; ++b) {
         const Eight x = load(&correction_[width * b]) * fixed_[b].free;

@@ -15,8 +15,9 @@
 // Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
 // eliminated at the node where the ends' paths meet.
 //
-// So far the passes serve time steps of a Simulation, alone and in a World with contact. Statics, modes, linear and condensed
-// models, and time steps that the passes cannot solve use the sparse factorisation of System.
+// The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
+// (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
+// factorisation of System.
 #pragma once
 
 #include <memory>
@@ -93,7 +94,7 @@ class Articulated {
 
     long long iterations = 0, factorisations = 0;
 
-   private:
+   protected:
     friend class Adjoint;
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
     static constexpr int most_chunks = 7;   // of ties carried along by one node
@@ -176,7 +177,7 @@ class Articulated {
         double value = 0, past = 0, before = 0;
         double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
         int curve = -1;
-        bool equality = false;
+        bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
     };
     struct Lock {  // of one coordinate: a motor, or a limit while it is touched
@@ -194,6 +195,12 @@ class Articulated {
         int node = 0;
         Vec3 point, target;
         double stiffness = 0, damping = 0;
+    };
+
+    struct Anchor {  // a wrench that does not change with the node's motion, and a symmetric stiffness; world axes about origin_
+        int node = 0;
+        Vec6 wrench;
+        Mat6 stiffness;
     };
 
     // building
@@ -214,7 +221,8 @@ class Articulated {
     template <bool second>
     bool iterate(const Step& step, bool refactor);
     void forward();
-    template <bool second, bool tangent>
+    // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
+    template <bool second, bool tangent, bool statics = false>
     bool inward(const Step& step);
     void add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const;
     template <bool tangent>
@@ -231,6 +239,7 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
+    void compute_corrections();                   // corrections from the last factors, not added to anything yet
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -249,7 +258,8 @@ class Articulated {
     bool limit_active() const;
     double row_value(const Combination& of, const std::vector<Present>& at) const;
     void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
-    void solve_eight(const ContactRow* rows, int count);  // corrections of the marked nodes for as many right-hand sides
+    // Corrections of the marked nodes for as many right-hand sides; without `outward`, only the pass inward.
+    void solve_eight(const ContactRow* rows, int count, bool outward = true);
     template <class Self, class Visit>
     static void visit_state(Self& self, Visit visit);
     void freeze_directions();
@@ -299,6 +309,13 @@ class Articulated {
     std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
+    std::vector<Anchor> anchors_;
+    std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
+    std::vector<double> balance_;             // residual of statics, per node
+    // Negative pivots of the last factors, less the positive eigenvalues of the ties' own blocks if `count_inertia_`: then
+    // the number of negative eigenvalues of the symmetric tangent within the ties.
+    int negative_ = 0;
+    bool count_inertia_ = false;
 
     // ties
     int tie_rows_ = 0;
@@ -327,7 +344,7 @@ class Articulated {
     std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
     std::vector<double> kept_;                         // everything the step started from
     std::vector<ContactRow> contact_rows_;
-    std::vector<char> on_path_, on_any_path_;
+    std::vector<char> on_path_, on_any_path_, on_no_path_;
     std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides
 };
 

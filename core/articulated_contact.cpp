@@ -8,7 +8,6 @@
 namespace supple {
 
 bool Articulated::begin(double h) {
-    if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
     kept_.clear();
     save(kept_);
     keep();
@@ -141,8 +140,10 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
 
 // With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all that a row of
 // the contact problem asks for.
-void Articulated::solve_eight(const ContactRow* rows, int count) {
+void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
     const int n = static_cast<int>(nodes_.size());
+    if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
+    on_no_path_.assign(n, 0);
     on_path_.assign(n, 0);
     mark_paths(rows, count, on_path_);
     responses_->prepare(*this, on_any_path_.data());
@@ -156,7 +157,7 @@ void Articulated::solve_eight(const ContactRow* rows, int count) {
         put(wrench.linear, j, get(wrench.linear, j) - rows[j].wrench.head<3>());
         put(wrench.angular, j, get(wrench.angular, j) - rows[j].wrench.tail<3>());
     }
-    substitute(*responses_, false, on_path_.data(), on_any_path_.data());
+    substitute(*responses_, false, on_path_.data(), (outward ? on_any_path_ : on_no_path_).data());
 }
 
 bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {

@@ -103,11 +103,13 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         return {at, reinterpret_cast<const double*>(at + 1)};
     };
 
+    Column chain;  // what the next node hands to this one
     for (int i = n - 1; i >= 0; --i) {
         if (inward_nodes && !inward_nodes[i]) continue;
         const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, own = front ? front->own : 0;
-        Column& right = columns.wrench[i];
+        Column right = columns.wrench[i];
+        if (flags_[i] & chained && (!inward_nodes || inward_nodes[i + 1])) right.add(chain);
         auto take = [&](const Number& by, const Vectors& from) {
             right.add(by, *from.six);
             for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] += by * from.ties[k];
@@ -144,7 +146,10 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
                 take(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
             }
         }
-        if (i > 0) columns.wrench[nodes_[i].parent].add(right);
+        if (flags_[i] & branches)
+            columns.wrench[nodes_[i].parent].add(right);
+        else
+            chain = right;
     }
 
     for (int i = 0; i < n; ++i) {

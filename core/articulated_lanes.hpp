@@ -178,6 +178,17 @@ struct Lanes {
             }
         add_block(l, 3, 3, 0.5 * skew(m));
     }
+    // A wrench that does not change with the node's motion, and a symmetric stiffness, about the origin
+    template <bool tangent>
+    void add_anchor(int l, const Vec6& wrench, const Mat6& stiffness) {
+        add_wrench(l, wrench.head<3>(), wrench.tail<3>(), tangent);
+        if (!tangent) return;
+        for (int r = 0; r < 6; ++r) {
+            const Eight row = {stiffness(r, 0), stiffness(r, 1), stiffness(r, 2), stiffness(r, 3), stiffness(r, 4), stiffness(r, 5), 0, 0};
+            add(rows[r][l], row);
+            if (r >= 3) add(rows[3 + r][l], row);
+        }
+    }
     // force -k (x + w x at) on the node's displacement
     void add_point_spring(int l, const Vec3& at, double k) {
         const Mat3 C = skew(at);
@@ -186,6 +197,7 @@ struct Lanes {
         add_block(l, 3, 0, k * C);
         add_block(l, 3, 3, -k * C * C);
     }
+    void clear_elements() { std::memset(rows, 0, sizeof rows); }
     // the node's element, added to P' and its transpose
     SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
         for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);

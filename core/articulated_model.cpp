@@ -293,12 +293,16 @@ void Articulated::add_ties(const System& s) {
     lock_of_.assign(nodes_.size(), -1);
     for (std::size_t r = 0; r < s.rows.size(); ++r) {
         const Row& row = s.rows[r];
-        if (row.stop != 0) uncovered_ = "limits that are springs";
         const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
         const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
-        if (row.of.axes.size() > 1 || second_limit) {
+        if (row.stop != 0 && single >= 0 && row.of.coefficients[0] == 1) {
+            stops_.emplace_back(single, static_cast<int>(r));
+            continue;
+        }
+        if (row.of.axes.size() > 1 || row.stop != 0 || second_limit) {
             Coupling coupling = couple(row.of);
             coupling.system_row = static_cast<int>(r);
+            coupling.stop = row.stop != 0;
             coupling.equality = row.equality;
             couplings_.push_back(coupling);
             continue;
@@ -467,6 +471,7 @@ void Articulated::lay_out_fronts() {
     rho_.assign(width * blocks_, 0.0);
     extra_torque_.assign(width * blocks_, 0.0);
     floor_.assign(width * blocks_, 0.0);
+    balance_.assign(width * blocks_, 0.0);
     const System& s = *system_;
     for (int i = 0; i < width * blocks_; ++i) {
         Fixed& fixed = fixed_[i / width];

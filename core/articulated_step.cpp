@@ -72,6 +72,13 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
             torque[node % width] += t;
             slope[node % width] += d;
         }
+    for (const auto& [node, row] : stops_)
+        if (node / width == b) {
+            double t, d, energy;
+            system_->rows[row].push(now.q[node % width], t, d, energy);
+            torque[node % width] += t;
+            slope[node % width] += d;
+        }
     return torque;
 }
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
@@ -136,7 +143,7 @@ bool Articulated::update_limits() {
         update(lock.active, coordinate(lock.node), lock.lower, lock.upper, -rho_[lock.node]);
     }
     for (Coupling& c : couplings_)
-        if (c.system_row >= 0 && !c.equality) update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
+        if (c.system_row >= 0 && !c.equality && !c.stop) update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
     return changed;
 }
 
@@ -297,6 +304,7 @@ void Articulated::accept(const Step& step) {
     h_past_ = step.h;
 }
 template void Articulated::accept<false>(const Step&);
+template void Articulated::accept<true>(const Step&);
 
 // --- in and out -------------------------------------------------------------------------------------------------------
 
@@ -401,7 +409,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         c.before = c.spring >= 0 ? history.length_before[c.spring] : c.value;
         if (c.system_row >= 0) {
             multiplier_[c.row] = s.state.mu[c.system_row];
-            c.active = c.equality ? 1 : s.active()[c.system_row];
+            c.active = c.equality ? 1 : c.stop ? 0 : s.active()[c.system_row];
         }
     }
     for (Lock& lock : locks_) {
@@ -418,7 +426,7 @@ template <class Integer>
 void Articulated::put_rows(double* mu, Integer* active) const {
     for (const Coupling& c : couplings_) {
         if (c.spring >= 0) continue;
-        mu[c.system_row] = c.active ? multiplier_[c.row] : 0;
+        mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
         active[c.system_row] = static_cast<Integer>(c.active);
     }
     for (const Lock& lock : locks_) {

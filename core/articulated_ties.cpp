@@ -115,6 +115,20 @@ bool invert_independent(double* M, int n, double* inverse, double floor) {
 
 }  // namespace
 
+// Positive pivots of a symmetric matrix (row major): as many as positive eigenvalues (Sylvester's law of inertia).
+static int positive_pivots(std::vector<double> M, int n) {
+    int count = 0;
+    for (int k = 0; k < n; ++k) {
+        const double pivot = M[k * n + k];
+        count += pivot > 0;
+        for (int r = k + 1; r < n; ++r) {
+            const double by = M[r * n + k] / pivot;
+            for (int c = k + 1; c < n; ++c) M[r * n + c] -= by * M[k * n + c];
+        }
+    }
+    return count;
+}
+
 // World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
 // vector fixed in the world, and its derivative involves one end only.
 void Articulated::freeze_directions() {
@@ -175,6 +189,10 @@ void Articulated::evaluate_ties(const Step& step) {
             force += c.damping * (step.c0 * c.value + step.c1 * c.past + step.c2 * c.before) / step.h;
             slope += c.damping * step.c0 / step.h;
             multiplier = force;
+            diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
+        } else if (c.stop) {
+            double slope, energy;
+            system_->rows[c.system_row].push(c.value, multiplier, slope, energy);
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.active == 0) {
             multiplier = 0;
@@ -302,6 +320,7 @@ bool Articulated::eliminate_own(Front& front) {
     work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
     for (int a = 0; a < t; ++a)
         for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
+    if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(work_, t);
     if (exact_) {
         double floor = 1 / soft_scale_;
         for (int a = 0; a < t; ++a)
@@ -449,8 +468,11 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(upart, place) += coefficient;
             }
             const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
-            if (!(d > 0)) sound = false;
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+            if (!(d > 0)) {
+                sound = false;
+                negative_ += !locked;
+            }
             if (locked) {
                 const double by = correction_[i];
                 for (int r = 0; r < 6; ++r) FA[r * wide][6] += upart[0][r] * by;

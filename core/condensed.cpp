@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "condensed_passes.hpp"
+
 namespace supple {
 
 namespace {
@@ -35,21 +37,41 @@ constexpr double regularisation = 1e-6;  // over the compliance of the anchors: 
                                          // leave a regular matrix
 }  // namespace
 
+Condensed::Condensed() = default;
+Condensed::~Condensed() = default;
+
 void Condensed::prepare() {
-    const Eigen::Index n = 6 * static_cast<Eigen::Index>(interior->tips.size());
+    const Eigen::Index n = 6 * static_cast<Eigen::Index>(set.tips.size());
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
-                         &mu_, &moved_, &soft_, &before_, &lambda_before, &interior->lambda})
+                         &mu_, &moved_, &soft_, &before_, &lambda_before, &set.lambda})
         each->setZero(n);
+}
+
+void Condensed::use_sparse() {
+    if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
+    interior = sparse.get();
+}
+
+void Condensed::use_passes() {
+    if (!passes || interior == passes.get()) return;
+    passes->read_from(sparse->system(), sparse->history(), h);
+    interior = passes.get();
+}
+
+double Condensed::energy() const {
+    if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
+    return sparse->kinetic() + sparse->energy();
 }
 
 // Makes the anchors about as stiff as the mechanism is at the tips in its present state.
 void Condensed::drop_anchors(double linear, double angular) {
+    use_sparse();
     const Eigen::Index n = lambda().size();
     interior->anchor.resize(n);
     for (Eigen::Index i = 0; i < n; ++i) interior->anchor[i] = i % 6 < 3 ? linear : angular;
-    interior->respond(Tangent::first, nullptr, response_);
+    sparse->respond(Tangent::first, nullptr, response_);
     for (Eigen::Index i = 0; i < n; i += 3) {
         const double mean = response_.compliance.diagonal().segment<3>(i).mean();
         if (mean > 0 && std::isfinite(mean)) interior->anchor.segment<3>(i).setConstant(1 / mean);
@@ -105,11 +127,15 @@ double Condensed::apply(double largest) {
 bool Condensed::step() {
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
+    if (step_by_passes(whole) && accept(whole)) return true;
+    const bool by_passes = interior == passes.get();
+    if (by_passes) save_start();
+    use_sparse();
     Outcome found = solve(whole, false);
     bool done = is_acceptable(found) && accept(whole);
     if (!done) {
         interior->back();
-        save_start();
+        if (!by_passes) save_start();
         found = retry_from_start(whole, found);
         done = found != Outcome::failed && accept(fresh ? euler(h) : whole);  // after a snap-through: backward Euler
     }
@@ -122,6 +148,15 @@ bool Condensed::step() {
     return done;
 }
 
+// A time step by the passes. False if it does not end in a stable state; the state is then unchanged.
+bool Condensed::step_by_passes(const Step& step) {
+    if (!passes || patience > 0) return false;
+    use_passes();
+    const Outcome found = solve(step, false);
+    if (found == Outcome::unstable) restore_kept_state();
+    return found == Outcome::stable;
+}
+
 // Saves the state at the start of a step, for `abandon`.
 void Condensed::save_start() {
     start_.lambda = lambda();
@@ -130,11 +165,13 @@ void Condensed::save_start() {
     start_.fresh = fresh;
     start_.patience = patience;
     start_.pace = pace;
+    start_.interior = interior;
     interior->save(Interior::begun);
 }
 
 void Condensed::abandon() {
     begun_ = false;
+    interior = start_.interior;
     interior->restore(Interior::begun);
     interior->lambda = start_.lambda;
     lambda_before = start_.lambda_before;
@@ -151,10 +188,10 @@ bool Condensed::step_in_parts(double whole) {
     const double end = time + whole, before = time;
     parts_start_ = time;
     parts_length_ = whole;
-    interior->start_motor_travel();
+    sparse->start_motor_travel();
     bool done = divide(whole, 1);
     for (int k = 0; !done && k < 10 && snap_through(end - time); ++k) done = advance(end - time) || divide(end - time, 1);
-    interior->move_motors(1);
+    sparse->move_motors(1);
     if (time != before) fresh = true;  // the history is not equidistant after substeps
     return done;
 }
@@ -225,12 +262,12 @@ double Condensed::energy_with_tip_springs(const std::vector<Pose>& goals) {
     interior->finish(nullptr);
     errors(goals);
     interior->lambda = anchor_boost * interior->anchor.cwiseProduct(right_);
-    return interior->energy() + 0.5 * lambda().dot(right_);
+    return sparse->energy() + 0.5 * lambda().dot(right_);
 }
 
 // Whether the present state is in balance and stable with the tips fixed.
 bool Condensed::is_stable_equilibrium() {
-    if (!interior->respond(Tangent::first, nullptr, response_)) return false;
+    if (!sparse->respond(Tangent::first, nullptr, response_)) return false;
     ++iterations, ++tangents;
     if (!stable()) return false;
     std::vector<Pose> here;
@@ -250,26 +287,26 @@ bool Condensed::descend_to_stable_state() {
     std::vector<Pose> here;
     for (int e = 0; e < frames(); ++e) here.push_back(interior->tip_pose(e));
     interior->back();
-    interior->downhill = true;
+    sparse->downhill = true;
     bool found = false;
     double energy = energy_with_tip_springs(here);
     mu_.setZero();
     for (int k = 0; k < relax_limit && !found; ++k) {
         double alpha = 1;
-        if (!interior->respond(Tangent::first, nullptr, response_)) break;
+        if (!sparse->respond(Tangent::first, nullptr, response_)) break;
         ++iterations, ++tangents;
         const double size = interior->move(mu_, largest_turn, alpha);
         if (!std::isfinite(size)) break;
         double next = energy_with_tip_springs(here);
         for (int half = 0; half < line_search && size > small_motion && !(next <= energy); ++half) {
-            interior->move_on(-alpha / 2);
+            sparse->move_on(-alpha / 2);
             alpha /= 2;
             next = energy_with_tip_springs(here);
         }
         energy = next;
         found = size < rounding && response_.negative == 0 && interior->gap() < closed;
     }
-    interior->downhill = false;
+    sparse->downhill = false;
     if (!found) {
         restore_kept_state();
         return false;
@@ -279,7 +316,7 @@ bool Condensed::descend_to_stable_state() {
         interior->back();
         interior->finish(nullptr);
     }
-    interior->restart();
+    sparse->restart();
     lambda_before = lambda();
     pace = {};
     fresh = true;
@@ -295,7 +332,7 @@ bool Condensed::divide(double whole, int depth) {
 }
 
 bool Condensed::advance(double h_now) {
-    interior->move_motors((time + h_now - parts_start_) / parts_length_);
+    sparse->move_motors((time + h_now - parts_start_) / parts_length_);
     return solve(euler(h_now), false) != Outcome::failed && accept(euler(h_now));
 }
 
@@ -388,12 +425,12 @@ Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
 bool Condensed::solve_balance(const std::function<double()>& aim, int limit) {
     int good = 0;
     for (int k = 0; k < limit; ++k) {
-        if (!interior->respond(Tangent::first, nullptr, response_)) return false;
+        if (!sparse->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
         const double error = aim();
         const double size = apply(largest_turn);
         if (!std::isfinite(size)) return false;
-        good = std::max(size, error) < rounding && !(k > 0 && interior->changed()) ? good + 1 : 0;
+        good = std::max(size, error) < rounding && !(k > 0 && sparse->changed()) ? good + 1 : 0;
         if (good > extra_corrections) {
             interior->finish(nullptr);
             return interior->gap() < closed;
@@ -417,7 +454,7 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
         part = (goal - reached) / 4;
         if (part < smallest_fraction) break;
     }
-    interior->restart();
+    sparse->restart();
     lambda_before = lambda();
     fresh = true;
     return reached;
@@ -444,14 +481,14 @@ double Condensed::continue_branch(double share, const Vector& begin) {
     double rate = 0, first = 0, last = 0;
     bool kinked = false;
     for (int k = 0; k < branch_limit; ++k) {
-        if (!interior->respond(Tangent::first, nullptr, response_)) return 4;
+        if (!sparse->respond(Tangent::first, nullptr, response_)) return 4;
         ++tangents;
         aim_under(share, begin);
         const bool regular = stable_under_load();
         const double size = apply(INFINITY);
         if (!std::isfinite(size) || (!regular && (k > 0 || size > last_static))) return 4;
         if (size > largest_branch_turn) return size / largest_branch_turn;
-        kinked = kinked || (k > 0 && interior->changed());
+        kinked = kinked || (k > 0 && sparse->changed());
         if (k > 0 && size > passing) {
             const double allowed = kinked && first < kink_turn ? 1.0 : k == 1 ? first_rate : later_rate;
             rate = std::max(rate, size / last / allowed);
@@ -459,7 +496,7 @@ double Condensed::continue_branch(double share, const Vector& begin) {
         }
         if (k == 0) first = size;
         last = size;
-        if (size < passing && !(k > 0 && interior->changed())) {
+        if (size < passing && !(k > 0 && sparse->changed())) {
             if (share < 1) return rate;
             return solve_balance([&] { return aim_under(share, begin); }, static_limit) && (size < last_static || stable_under_load())
                        ? rate : 2;
@@ -469,6 +506,7 @@ double Condensed::continue_branch(double share, const Vector& begin) {
 }
 
 double Condensed::follow_branch() {
+    use_sparse();
     const Vector begin = lambda();
     double reached = 0, step = 1, growth = largest_growth;
     while (reached < 1 && step > smallest_share) {
@@ -486,7 +524,7 @@ double Condensed::follow_branch() {
         step = taken * (converged ? std::clamp(factor, 0.5, growth) : std::clamp(factor, 0.1, 0.5));
         growth = converged ? largest_growth : 1.0;
     }
-    interior->restart();
+    sparse->restart();
     lambda_before = lambda();
     fresh = true;
     return reached;
@@ -494,6 +532,7 @@ double Condensed::follow_branch() {
 
 // Finds a state in balance, first among stable ones only; it need not be on the present branch.
 double Condensed::balance() {
+    use_sparse();
     bool stable_only = true;
     const Vector none = Vector::Zero(mu_.size());
     auto reach = [&](double fraction) {
@@ -507,6 +546,7 @@ double Condensed::balance() {
 
 // Pulls the tips to given poses by springs of increasing stiffness (continuation), then fixes them there.
 double Condensed::hold(const std::vector<Pose>& poses) {
+    use_sparse();
     if (errors(poses) < near_pose) {  // stays on the present branch if possible
         interior->keep();
         if (solve_balance([&] { return aim_at(poses); }, static_limit)) {
@@ -575,7 +615,8 @@ double Condensed::aim_at(const std::vector<Pose>& goals) {
 
 // Compliance for wrenches fixed in the tips' own axes, from that with anchors: C_a (1 - A C_a)^-1
 Matrix Condensed::compliance() {
-    interior->respond(Tangent::first, nullptr, response_);
+    use_sparse();
+    sparse->respond(Tangent::first, nullptr, response_);
     const Eigen::Index n = mu_.size();
     const Matrix left = Matrix::Identity(n, n) - response_.anchor * response_.compliance;
     return response_.compliance * whole::inverse(left);

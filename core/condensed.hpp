@@ -61,37 +61,36 @@ constexpr double anchor_boost = 100;  // factor on the anchors if the tangent ha
 constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
 constexpr int patience_limit = 20;    // time steps for which an unstable state is accepted
 
-class Interior {
-   public:
-    virtual ~Interior() = default;
-
+// The end effectors, the wrenches that hold them and the stiffness of their anchors.
+struct TipSet {
     std::vector<EndEffector> tips;
     Vector lambda;   // (6e,) wrenches that hold the tips, in their own axes
     Vector anchor;   // (6e,) stiffness A
-    bool step_in_torque = false;  // the unknown at touched stops is their torque, not their coordinate
-    bool downhill = false;  // boosted anchors; the correction goes downhill in energy and leaves saddle points
+};
 
-    virtual void start() = 0;  // starts at rest in the system's state
-    virtual void restart() = 0;  // starts in the present state, and keeps the velocities of the links
+// What a time step needs from a solver of the interior's balance.
+class Interior {
+   public:
+    explicit Interior(TipSet& set) : tips(set.tips), lambda(set.lambda), anchor(set.anchor) {}
+    virtual ~Interior() = default;
+
+    std::vector<EndEffector>& tips;
+    Vector &lambda, &anchor;
+    bool step_in_torque = false;  // the unknown at touched stops is their torque, not their coordinate
+
     virtual Pose tip_pose(int e) const = 0;
-    // Response at the present state; without a step, of balance only. False if it is not finite.
+    // Response at the present state. False if it is not finite.
     virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
-    virtual void move_on(double alpha) = 0;   // repeats the last move times alpha
-    virtual double energy() const = 0;        // of springs, weight and penalty springs across gaps, J
-    virtual bool changed() const = 0;         // limits met or left between the last two responses
     virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
     virtual void predict(double h, double trend) = 0;  // extrapolates the rates and `trend` times their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // makes the present state the end of a step
-    virtual void start_motor_travel() {}      // records motors and rigid couplings whose position has changed
-    virtual void move_motors(double) {}       // moves them by a fraction of the way
     virtual void keep() = 0;                  // stores the state
     virtual void back() = 0;                  // returns to the stored state
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
-    virtual double kinetic() const = 0;       // kinetic energy after a step, J
     enum Moment { begun, ahead };             // two places to save to: the start of a step, and before a prediction
     virtual void save(Moment) = 0;            // saves all that the next step depends on, except `lambda`
     virtual void restore(Moment) = 0;
@@ -99,39 +98,32 @@ class Interior {
 
 inline Step euler(double h) { return {h, 1.0, -1.0, 0.0}; }
 
-// The interior of a tree, in joint coordinates, by one pass to the root and one to the leaves (condensed_tree.cpp).
-// `tree_interior` returns null for mechanisms with loops, couplings, motors, rotation vectors or exact limits, and for more
-// than five end effectors.
-class TreeInterior : public Interior {
-   public:
-    virtual void tell(System& system) const = 0;  // copies coordinates, rates and velocities to the system
-    virtual std::vector<double> flat() const = 0;  // all that the next step depends on, except `lambda`
-    virtual void set_flat(const double* values) = 0;
-};
-std::unique_ptr<TreeInterior> tree_interior(const System& system, int tips);
-
 // The interior of any mechanism, by the engine's equations and their sparse tangent.
 class SparseInterior : public Interior {
    public:
-    SparseInterior(System& system, Stepper& stepper);
-    void start() override;
-    void restart() override;
+    SparseInterior(TipSet& tips, System& system, Stepper& stepper);
+    bool downhill = false;  // boosted anchors; the correction goes downhill in energy and leaves saddle points
+    void start();           // starts at rest in the system's state
+    void restart();         // starts in the present state, and keeps the velocities of the links
     Pose tip_pose(int e) const override { return system_.state.H[tips[e].body] * tips[e].on_body; }
-    bool respond(Tangent tangent, const Step* step, Response& response) override;
+    bool respond(Tangent tangent, const Step* step, Response& response) override;  // without a step, of balance only
     double move(const Vector& mu, double largest, double& alpha) override;
-    void move_on(double alpha) override { system_.retract(system_.state, x_.data(), alpha); }
-    double energy() const override;
-    bool changed() const override { return changed_; }
+    void move_on(double alpha) {  // repeats the last move times alpha
+        system_.retract(system_.state, x_.data(), alpha); }
+    double energy() const;  // of springs, weight and penalty springs across gaps, J
+    bool changed() const { return changed_; }  // limits met or left between the last two responses
     double gap() const override { return system_.gap_size(); }
     void predict(double h, double trend) override;
     void finish(const Step* step) override;
     void accept(double h) override { stepper_.accept(h); }
-    void start_motor_travel() override;
-    void move_motors(double part) override;
+    void start_motor_travel();       // records motors and rigid couplings whose position has changed
+    void move_motors(double part);   // moves them by a fraction of the way
     void keep() override;
     void back() override;
     void write_poses(double* rows) const override;
-    double kinetic() const override { return system_.kinetic_energy(); }
+    double kinetic() const { return system_.kinetic_energy(); }  // kinetic energy after a step, J
+    System& system() { return system_; }
+    History& history() { return stepper_.history; }
     void save(Moment moment) override;
     void restore(Moment moment) override;
 
@@ -179,9 +171,18 @@ struct Pace {
     double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
 };
 
+class PassesInterior;
+
 class Condensed : public Participant {
    public:
-    std::unique_ptr<Interior> interior;
+    Condensed();
+    ~Condensed() override;
+    TipSet set;
+    std::unique_ptr<SparseInterior> sparse;
+    std::unique_ptr<PassesInterior> passes;  // null if they do not cover the mechanism
+    Interior* interior = nullptr;            // the one of them that has the present state
+    void use_passes();                       // hands the state to the passes, if there are any
+    void use_sparse();                       // hands it to the sparse solver
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
@@ -214,7 +215,7 @@ class Condensed : public Participant {
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
     void abandon() override;
     bool symmetric() const override { return true; }
-    double energy() const override { return interior->kinetic() + interior->energy(); }
+    double energy() const override;
 
    private:
     enum class Outcome { failed, unstable, stable };
@@ -224,6 +225,7 @@ class Condensed : public Participant {
     Outcome solve_with_retry(const Step& step);
     bool set_contact_forces(const std::vector<Touch>& touches, const double* impulses);
     void save_start();
+    bool step_by_passes(const Step& step);
     bool advance(double h);
     bool accept(const Step& step);
     void restore_kept_state();
@@ -258,6 +260,7 @@ class Condensed : public Participant {
         bool fresh = true;
         int patience = 0;
         Pace pace;
+        Interior* interior = nullptr;
     } start_;                         // state at the start of a step
     bool begun_ = false;
     double last_ = 0;                 // duration of the last part of the step, s; h if it is not divided

@@ -2,7 +2,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include "condensed.hpp"
+#include "condensed_passes.hpp"
 #include "engine.hpp"
 #include "module.hpp"
 #include "motion_module.hpp"
@@ -19,11 +19,10 @@ class CondensedCore {
    public:
     Engine& engine;
     Condensed model;
-    TreeInterior* tree = nullptr;  // the interior if it is a tree, else null
     std::vector<double> poses;  // (bodies, 4, 4)
 
     // Starts from the engine's state. Tips are given by their bodies and their poses (e, 4, 4) on them. `stops`: limits are
-    // stiff springs (in dynamics; in statics they are exact). `sparse`: use the engine's tangent for trees, too.
+    // stiff springs (in dynamics; in statics they are exact). `sparse`: do without the recursive passes.
     CondensedCore(Engine& of, const std::vector<int>& bodies, const Doubles& on_body, double h, int order, bool stops,
                   bool sparse)
         : engine(of) {
@@ -41,20 +40,18 @@ class CondensedCore {
         model.h = h;
         model.order = order;
         model.length = system.length_scale;
-        if (!sparse) {
-            auto found = tree_interior(system, static_cast<int>(bodies.size()));
-            tree = found.get();
-            model.interior = std::move(found);
-        }
-        if (!tree) model.interior = std::make_unique<SparseInterior>(system, *engine.stepper);
         for (std::size_t e = 0; e < bodies.size(); ++e) {
             EndEffector tip;
             tip.body = bodies[e];
             tip.on_body = pose(on_body.data() + 16 * e);
-            model.interior->tips.push_back(tip);
+            model.set.tips.push_back(tip);
         }
+        model.sparse = std::make_unique<SparseInterior>(model.set, system, *engine.stepper);
+        model.interior = model.sparse.get();
+        if (stops && !sparse) model.passes = std::make_unique<PassesInterior>(model.set, system);
+        if (model.passes && *model.passes->uncovered()) model.passes.reset();
         model.prepare();
-        model.interior->start();
+        model.sparse->start();
         const double stiff = 1e-4 * system.stiffness_scale;
         model.drop_anchors(stiff / (model.length * model.length), stiff);
         poses.assign(16 * system.bodies(), 0.0);
@@ -62,38 +59,41 @@ class CondensedCore {
         update();
     }
 
-    Pulled& tip(int i) { return model.interior->tips.at(i); }
+    Pulled& tip(int i) { return model.set.tips.at(i); }
+    bool by_passes() const { return model.passes && model.interior == model.passes.get(); }
 
     // Sets a state of balance at rest, with the wrenches that hold the tips.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
         expect(wrenches, model.lambda().size());
         engine.set_state(q, lambda, mu);
-        model.interior->lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
-        model.interior->start();
+        model.set.lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
+        start();
         model.pace = {};
         model.patience = 0;
         model.fresh = true;
         update();
     }
 
+    void start() {
+        model.interior = model.sparse.get();
+        model.sparse->start();
+    }
+
     // Copies the present coordinates, rates, poses and velocities to the engine.
     void tell() {
-        if (!tree) return;
-        engine.system.loads.clear();
-        engine.system.handles.clear();
-        tree->tell(engine.system);
-        engine.system.evaluate(false);
+        if (by_passes()) model.passes->write_to(engine.system, engine.stepper->history);
     }
 
     // Everything that the next step depends on as one flat array, and its inverse.
-    NumpyArray state() const {
+    NumpyArray state() {
+        model.use_passes();
         const Pace& pace = model.pace;
         std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.rate, pace.first,
                                  static_cast<double>(pace.left)};
-        for (const Vector* each : {&model.lambda(), &model.lambda_before})
+        for (const Vector* each : {&std::as_const(model.set.lambda), &std::as_const(model.lambda_before)})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
-        if (tree) {
-            const auto rest = tree->flat();
+        if (model.passes) {
+            const auto rest = model.passes->flat();
             flat.insert(flat.end(), rest.begin(), rest.end());
         } else {
             const NumpyArray rest = engine.history();
@@ -111,14 +111,16 @@ class CondensedCore {
         model.patience = static_cast<int>(*at++);
         model.pace = {at[0], at[1], static_cast<int>(at[2])};
         at += 3;
-        for (Vector* each : {&model.interior->lambda, &model.lambda_before}) {
+        for (Vector* each : {&model.set.lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
             at += n;
         }
-        if (tree)
-            tree->set_flat(at);
-        else
+        if (model.passes) {
+            model.passes->set_flat(at);
+            model.interior = model.passes.get();
+        } else {
             engine.set_history(at, flat.size() - 5 - 2 * n);
+        }
         update();
     }
 
@@ -159,15 +161,15 @@ class CondensedCore {
         if (!left) return;
         engine.set_state(q, lambda, mu);
         engine.system.state.q = deeper;
-        model.interior->lambda.setZero();
-        model.interior->start();
+        model.set.lambda.setZero();
+        start();
         balance();
     }
 
     double hold(const Doubles& goals) {
-        expect(goals, 16 * model.interior->tips.size());
+        expect(goals, 16 * model.set.tips.size());
         std::vector<Pose> at;
-        for (std::size_t e = 0; e < model.interior->tips.size(); ++e) at.push_back(pose(goals.data() + 16 * e));
+        for (std::size_t e = 0; e < model.set.tips.size(); ++e) at.push_back(pose(goals.data() + 16 * e));
         nb::gil_scoped_release release;
         return model.hold(at);
     }
@@ -204,7 +206,12 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("tree", [](const CondensedCore& c) { return c.tree != nullptr; })
+        .def("leave_passes",  // from now on by the sparse tangent
+             [](CondensedCore& c) {
+                 c.model.use_sparse();
+                 c.model.passes.reset();
+             })
+        .def_prop_ro("passes", [](const CondensedCore& c) { return c.model.passes != nullptr; })
         .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
         .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })
         .def_prop_ro("iterations", [](const CondensedCore& c) { return c.model.iterations; })

@@ -12,7 +12,8 @@ constexpr double negligible_motion = 1e-7;  // largest motion by `remove_null_sp
 constexpr double motor_moved = 1e-6;  // rad or m between a motor's position and its coordinate
 }
 
-SparseInterior::SparseInterior(System& system, Stepper& stepper) : system_(system), stepper_(stepper) {
+SparseInterior::SparseInterior(TipSet& tips, System& system, Stepper& stepper)
+    : Interior(tips), system_(system), stepper_(stepper) {
     for (int b = 0; b < system.bodies(); ++b)
         mass_.push_back(spatial_inertia(system.mass[b], system.centre[b], system.inertia[b]));
 }

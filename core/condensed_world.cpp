@@ -1,5 +1,6 @@
 // A condensed mechanism in a World.
 #include "condensed.hpp"
+#include "condensed_passes.hpp"
 
 namespace supple {
 
@@ -9,14 +10,18 @@ constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
 
 // If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
 bool Condensed::begin() {
+    if (patience == 0) use_passes();
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
     save_start();
     ++steps;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
         const Step step = euler(last_);
-        outcome_ = Outcome::failed;
-        if (last_ == h || step_in_parts(h - last_)) outcome_ = solve_with_retry(step);
+        outcome_ = last_ == h && step_by_passes(step) ? Outcome::stable : Outcome::failed;
+        if (outcome_ == Outcome::failed) {
+            use_sparse();
+            if (last_ == h || step_in_parts(h - last_)) outcome_ = solve_with_retry(step);
+        }
         begun_ = outcome_ != Outcome::failed;
         if (begun_) {
             interior->finish(&step);
@@ -52,7 +57,7 @@ void Condensed::predict(const std::vector<Touch>& touches, const double* impulse
     outcome_ = solve(euler(last_), true);
     if (outcome_ != Outcome::failed) return;
     contact_predicted_ = set_contact_forces({}, nullptr);
-    outcome_ = solve_with_retry(euler(last_));  // as begin() did
+    outcome_ = interior == sparse.get() ? solve_with_retry(euler(last_)) : solve(euler(last_), false);  // as begin() did
 }
 
 // A wrench w on the tips moves them by C P^-1 (L + soft) w, with the matrix P of the step's last Newton iteration. Divided by the
@@ -92,6 +97,11 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
 
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
     if (set_contact_forces(touches, impulses) || contact_predicted_) outcome_ = solve(euler(last_), true);
+    if (interior != sparse.get() && outcome_ != Outcome::stable) {
+        if (outcome_ == Outcome::unstable) restore_kept_state();
+        use_sparse();
+        outcome_ = solve_with_retry(euler(last_));
+    }
     if (outcome_ != Outcome::failed && !accept(euler(last_))) outcome_ = Outcome::failed;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     if (outcome_ == Outcome::failed) {

@@ -134,7 +134,7 @@ def test_the_linear_model_of_a_touched_limit_fixes_its_coordinate(tree):
         b.couple("tendon", {"joint_0": 1.0, "joint_1": -1.0}, stiffness=0.1)
     mech = b.build()
     sim = supple.ReducedSimulation(supple.condense(mech, "tip"), 1e-2)
-    assert sim._motion.core.tree == tree
+    assert sim._motion.core.passes
     sim.set_target("joint_1", 0.2)
     sim.apply("tip", [0, 0, -6.0, 0, 0, 0])
     sim.step(500)
