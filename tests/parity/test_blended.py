@@ -1,4 +1,4 @@
-"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, as corrected in core/blended.hpp."""
+"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, as corrected in core/reduced/blended.hpp."""
 
 from __future__ import annotations
 
