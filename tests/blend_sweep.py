@@ -123,19 +123,19 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
     best, force, last, at = 0.0, 0.0, None, 0.0
     for _ in range(120):
         try:
-            found = supple.equilibrium(mech, {tips[0]: [*((force + step) * unit), 0, 0, 0]}, start=last)
+            at_force = supple.equilibrium(mech, {tips[0]: [*((force + step) * unit), 0, 0, 0]}, start=last)
         except ConvergenceError:
             break
-        there = relative(mech, rest.end_effector_poses, tip_poses(found, tips))
-        if not found.stable or abs(there - at) > 0.3:  # a snap-through
+        moved_by = relative(mech, rest.end_effector_poses, tip_poses(at_force, tips))
+        if not at_force.stable or abs(moved_by - at) > 0.3:  # a snap-through
             break
-        if force and there - at < 0.02 * displacement * step / force:  # pulled taut
+        if force and moved_by - at < 0.02 * displacement * step / force:  # pulled taut
             break
-        if there > 1.02 * displacement:
+        if moved_by > 1.02 * displacement:
             step /= 2
             continue
-        force, last, at, best = force + step, found, there, force + step
-        if there > 0.98 * displacement:
+        force, last, at, best = force + step, at_force, moved_by, force + step
+        if moved_by > 0.98 * displacement:
             break
         step *= 1.4
     return best
@@ -192,7 +192,7 @@ LIBRARY = {
 }
 FLEW_OFF = [("helix", (0, 0, 1), 246.0), ("helix", (1, 0, 0), 185.0), ("y", (0, 0, 1), 434.0)]
 """Pulls with a second model whose stiffness for loads that turn with the end effector is nearly zero."""
-LIBRARY_PULLS = FLEW_OFF + [(name, way, None) for name, (_, _, ways) in LIBRARY.items() for way in ways]
+LIBRARY_PULLS = FLEW_OFF + [(name, axis, None) for name, (_, _, axes) in LIBRARY.items() for axis in axes]
 
 
 def library_pull(name: str, direction: Sequence[float], force: float | None, count: int = 40) -> Pull | None:

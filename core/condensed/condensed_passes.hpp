@@ -35,7 +35,7 @@ class PassesInterior : public Interior, private Articulated {
     void finish(const Step* step) override;
     void accept(double h) override;
     void keep() override;
-    void back() override;
+    void restore_kept() override;
     void write_poses(double* rows) const override;
     void save(Moment moment) override;
     void restore(Moment moment) override;

@@ -163,7 +163,7 @@ Six Articulated::applied_less_inertia(int b, const Step& step, const Motion& m) 
         force = force + (step.c2 / step.h) * three(past.momentum_before);
         torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
     }
-    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + force), -1.0 * (kappa * m.L + torque)};
+    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.centre_velocity + force), -1.0 * (kappa * m.L + torque)};
 }
 template Six Articulated::applied_less_inertia<true>(int, const Step&, const Motion&) const;
 template Six Articulated::applied_less_inertia<false>(int, const Step&, const Motion&) const;
@@ -185,7 +185,7 @@ bool Articulated::inward(const Step& step) {
     Lanes lanes;
     Eight A[6], B[6], W = none, right = none;
     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
-    bool sound = true;
+    bool regular = true;
     const bool heavy = !gravity_.isZero(0);
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
@@ -225,7 +225,7 @@ bool Articulated::inward(const Step& step) {
             if (!statics && each.node / width == b) {
                 const int l = each.node % width;
                 const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
-                const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
+                const Vec3 velocity = get(m.centre_velocity, l) + spin.cross(at - get(m.centre, l));
                 const Vec3 force = each.stiffness * (each.target - at) - each.damping * velocity;
                 lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
                 if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
@@ -275,7 +275,7 @@ bool Articulated::inward(const Step& step) {
             if (flags & (fronted | ball)) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
-                sound = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && sound;
+                regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
                 continue;
             }
             Eliminated& out = eliminated_[i];
@@ -304,7 +304,7 @@ bool Articulated::inward(const Step& step) {
                     const double d = sum(screw * u) + slopes[l];
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
                     if (!(d > 0)) {
-                        sound = false;
+                        regular = false;
                         negative_ += !locked;
                     }
                     alignas(64) double uv[width], lv[width];
@@ -352,7 +352,7 @@ bool Articulated::inward(const Step& step) {
             }
         }
     }
-    return sound;
+    return regular;
 }
 
 template bool Articulated::inward<false, true>(const Step&);

@@ -111,7 +111,7 @@ class Articulated {
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
         Eight q, q_before, p, p_before, rate, rate_before;
-        Eight spin[3], flight[3];
+        Eight spin[3], centre_velocity[3];
         Eight wrench[6];  // applied less the rate of momentum, at the centre of mass: what the joints carry
     };
     struct Present {
@@ -214,7 +214,7 @@ class Articulated {
     // one step
     template <bool second>
     bool solve(const Step& step);
-    void keep();                                  // what `put_back` returns to
+    void keep();                                  // what `restore_kept_state` returns to
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
     // Newton's method from the present state, with the last factors at first unless `refactor`.
@@ -245,7 +245,7 @@ class Articulated {
     bool update_limits();
     void lock_coordinates();
     bool turned_too_far() const;
-    void put_back();
+    void restore_kept_state();
     double free_angle(const Loop& loop) const;
 
     // contact
@@ -306,7 +306,7 @@ class Articulated {
     std::vector<std::pair<int, int>> curves_;  // node, curve
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
-    std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
+    std::vector<double> unresisted_;   // slope of massless nodes that nothing resists, in the tangent only
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
     std::vector<Anchor> anchors_;
@@ -332,7 +332,7 @@ class Articulated {
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
-    double leak_ = 0;         // share of redundant multipliers that the next correction takes away
+    double decay_ = 0;         // share of redundant multipliers that the next correction takes away
     double gap_ = 0, soft_scale_ = 1;
 
     // a step in a World

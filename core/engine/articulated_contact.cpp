@@ -16,7 +16,7 @@ bool Articulated::begin(double h) {
     fresh_ = true;
     finished_ = false;
     in_step_ = true;
-    leak_ = 0;
+    decay_ = 0;
     bool solved = predict<false>(contact_step_);
     if (solved) {
         released_ = limit_active();  // limits are rows of the contact problem
@@ -192,7 +192,7 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
 void Articulated::abandon() {
     contact_loads_.clear();
     if (finished_) restore(kept_.data());
-    else put_back();
+    else restore_kept_state();
     in_step_ = finished_ = false;
 }
 

@@ -41,7 +41,7 @@ inline Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any s
 }
 
 struct Articulated::Motion {
-    Three centre, flight, L, x, spin;  // x and spin in the node's axes, the others in world axes
+    Three centre, centre_velocity, L, x, spin;  // x and spin in the node's axes, the others in world axes
     Turn R;
 };
 

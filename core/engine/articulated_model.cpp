@@ -470,7 +470,7 @@ void Articulated::lay_out_fronts() {
     correction_.assign(width * blocks_, 0.0);
     rho_.assign(width * blocks_, 0.0);
     extra_torque_.assign(width * blocks_, 0.0);
-    floor_.assign(width * blocks_, 0.0);
+    unresisted_.assign(width * blocks_, 0.0);
     balance_.assign(width * blocks_, 0.0);
     const System& s = *system_;
     for (int i = 0; i < width * blocks_; ++i) {
@@ -506,7 +506,7 @@ void Articulated::lay_out_fronts() {
             for (const Loop& loop : loops_)
                 if (s.joints[loop.joint].first <= node.axis &&
                     node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
-                    floor_[i] = 1;
+                    unresisted_[i] = 1;
     }
 }
 

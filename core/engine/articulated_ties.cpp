@@ -11,7 +11,7 @@ namespace supple {
 namespace {
 
 constexpr double regularised = 1e-8;   // compliance of a tie over that of the mechanism: redundant ties stay solvable
-constexpr double no_pivot = 1e-6;      // stiffness of a massless coordinate that nothing resists, over the mechanism's
+constexpr double unresisted_stiffness = 1e-6;      // stiffness of a massless coordinate that nothing resists, over the mechanism's
 
 SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // of a front's tie columns
 
@@ -168,7 +168,7 @@ void Articulated::evaluate_ties(const Step& step) {
         for (int r = 0; r < loop.rows; ++r) {
             const int row = loop.first + r;
             gap_ = std::max(gap_, std::abs(e[r]));
-            residual_[row] = e[r] - soft * leak_ * multiplier_[row];
+            residual_[row] = e[r] - soft * decay_ * multiplier_[row];
             diagonal_[row] = -soft;
         }
     }
@@ -192,7 +192,7 @@ void Articulated::evaluate_ties(const Step& step) {
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.stop) {
             double slope, energy;
-            system_->rows[c.system_row].push(c.value, multiplier, slope, energy);
+            system_->rows[c.system_row].stop_torque(c.value, multiplier, slope, energy);
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.active == 0) {
             multiplier = 0;
@@ -200,7 +200,7 @@ void Articulated::evaluate_ties(const Step& step) {
         } else {
             const double error = c.value - (c.active > 0 ? c.upper : c.lower);
             gap_ = std::max(gap_, std::abs(error));
-            residual_[c.row] = error - soft * leak_ * multiplier;
+            residual_[c.row] = error - soft * decay_ * multiplier;
             diagonal_[c.row] = -soft;
         }
         for (std::size_t i = 0; i < c.nodes.size(); ++i) extra_torque_[c.nodes[i]] += c.coefficients[i] * multiplier;
@@ -412,7 +412,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     Eight *FA = front ? &numbers_[front->A] : A, *FB = front ? &numbers_[front->B] : B;
     Eight* R = front ? &numbers_[front->right] : &right;
     const int size = nodes_[i].size;
-    bool sound = true;
+    bool regular = true;
 
     if (!front) {
         if (!(flags & chained)) {
@@ -433,7 +433,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         lanes.add_element(l, FA, FB, wide);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_rows(*front, end);
-            if (front->own) sound = eliminate_own(*front);
+            if (front->own) regular = eliminate_own(*front);
         }
     } else {
         R[0] -= load(lanes.wrench[l]);
@@ -467,10 +467,10 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
             }
-            const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
+            const double d = sum(screw * upart[0]) + slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
             if (!(d > 0)) {
-                sound = false;
+                regular = false;
                 negative_ += !locked;
             }
             if (locked) {
@@ -540,7 +540,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             node.inverse = K.inverse();
             if (!(Mat3(0.5 * (K + K.transpose())).determinant() > 0) || !(K(0, 0) > 0) ||
                 !(K(0, 0) * K(1, 1) - 0.25 * (K(0, 1) + K(1, 0)) * (K(0, 1) + K(1, 0)) > 0))
-                sound = false;
+                regular = false;
             for (int k = 0; k < 3; ++k) {
                 node.part[k] = node.upart[k] = none;
                 for (int j = 0; j < 3; ++j) {
@@ -581,16 +581,16 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     }
 
     // hand over to the parent
-    if (flags & rooted) return sound;
+    if (flags & rooted) return regular;
     const int parent = nodes_[i].parent;
     if (flags_[parent] & fronted) {
         Front& next = fronts_[front_of_[parent]];
         const int next_wide = 1 + next.chunks;
-        if (front && next.A == front->A) return sound;  // it goes on in the same place
+        if (front && next.A == front->A) return regular;  // it goes on in the same place
         if (!tangent) {
             numbers_[next.right] += R[0];
             for (int k = 0; k < m; ++k) lane(&numbers_[next.right], front->place[k]) += lane(R, k);
-            return sound;
+            return regular;
         }
         for (int r = 0; r < 6 + m; ++r) {
             const int to = r < 6 ? r : 6 + front->place[r - 6];
@@ -627,7 +627,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     } else {
         right = R[0];
     }
-    return sound;
+    return regular;
 }
 template bool Articulated::eliminate_general<false, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);

@@ -158,13 +158,13 @@ class Engine {
     }
 
     void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-        settle();
+        sync();
         system.state = state(q, lambda, mu);
     }
 
     // Right-hand side of Newton's step.
     Array evaluate(bool tangent) {
-        settle();
+        sync();
         {
             nb::gil_scoped_release release;
             system.evaluate(tangent);
@@ -218,11 +218,11 @@ class Engine {
         if (stepper) stepper->refresh();
     }
     // The system as it is after the last step, for whoever looks at it or changes it.
-    const System& settled() const {
+    const System& synchronised() const {
         if (stepper) stepper->sync();
         return system;
     }
-    void settle() {
+    void sync() {
         if (!stepper) return;
         stepper->sync();
         stepper->changed();
@@ -246,7 +246,7 @@ class Engine {
 
     // Everything the next step depends on, as one flat array, and back.
     Array history() const {
-        settled();
+        synchronised();
         const History& h = stepper->history;
         std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
         auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };

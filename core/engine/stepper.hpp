@@ -37,11 +37,11 @@ class Stepper : public Participant {
 
     // Why the last failed step did not converge: the coordinate that Newton's method moved most or, if coordinates
     // converged, the loop joint or row with the largest error. -1: none.
-    struct Unsettled {
+    struct ConvergenceFailure {
         int axis = -1, joint = -1, row = -1;
         double size = 0;  // rad or m; of a loop, lengths over the length scale
     };
-    Unsettled unsettled;
+    ConvergenceFailure convergence_failure;
 
     std::shared_ptr<Tape> tape;  // records accepted steps where there is one
     void start_tape();
@@ -79,16 +79,16 @@ class Stepper : public Participant {
     // Newton's iteration from the predictor. If it returns false, the state is unchanged.
     bool solve(double h, int order);
     void keep();
-    void put_back();
+    void restore_kept_state();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
-    void find_unsettled(double motion);
+    void find_convergence_failure(double motion);
 
     System& system_;
     double h_;
     int order_;
-    double passed_ = 0;                    // share of the present time step whose end the state is at
+    double elapsed_ = 0;                    // share of the present time step whose end the state is at
     std::vector<double> x_;
     State base_;
     struct {
@@ -98,7 +98,7 @@ class Stepper : public Participant {
         std::vector<int> active;
         History history;
         double time = 0;
-        bool finished = false, ahead = false;
+        bool finished = false, system_outdated = false;
     } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;
@@ -110,11 +110,11 @@ class Stepper : public Participant {
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     bool inputs_recorded_ = false;         // the tape has what acts on the system
-    bool ahead_ = false;                   // the system does not have the passes' state yet
+    bool system_outdated_ = false;                   // the system does not have the passes' state yet
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it
-    int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
-    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    int refusals_ = 0, steps_by_fronts_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
+    bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
     State predicted_;                      // in a World: the state at which the step is linearised
     std::vector<double> free_;             // and its solution without contact
 };

@@ -27,9 +27,9 @@ struct TapeRecord {
 
 class Tape {
    public:
-    // Starts at the system's state. `looks_back`: the next step uses both steps of the history. `loops`: joints whose wrenches are
+    // Starts at the system's state. `uses_two_steps`: the next step uses both steps of the history. `loops`: joints whose wrenches are
     // recorded, those that close loops.
-    Tape(const System& system, const History& history, double time, bool looks_back, std::vector<int> loops);
+    Tape(const System& system, const History& history, double time, bool uses_two_steps, std::vector<int> loops);
 
     // Before each call of the stepper: what acts, and the rows that are driven.
     void set_inputs(const System& system, const std::vector<int>& driven);
@@ -66,7 +66,7 @@ class Tape {
     std::vector<double> rate;        // at the start, of the increments
     std::vector<Vec6> momentum[2];   // of the first two records
     std::vector<double> p[2];        // armature momenta of the first two records
-    bool looks_back = false;
+    bool uses_two_steps = false;
     Vec3 gravity = Vec3::Zero();
 
    private:

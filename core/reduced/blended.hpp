@@ -25,7 +25,7 @@
 // r' = J xi' with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T and adds J^T K J h v' to the springs' force. It is symmetric, so it
 // only dissipates, and it vanishes at rest, so it does not change equilibria.
 //
-// Energy budget. Changing weights may add energy to the motion. Velocities are scaled down where it exceeds the budget: curb() in
+// Energy budget. Changing weights may add energy to the motion. Velocities are scaled down where it exceeds the budget: limit_kinetic_energy() in
 // blended_step.cpp.
 //
 // Twists are scaled by the mechanism's radius (lengths / r), so that all of it is in radians and joules.
@@ -43,23 +43,23 @@ namespace supple {
 struct Eigenframe {
     Matrix frame;  // (n, c), zero columns where the model has no such direction
     Matrix core;   // (c, c)
-    Vector there;  // (c,) 1 where it has, 0 elsewhere
+    Vector has_column;  // (c,) 1 where it has, 0 elsewhere
 };
 
 // A pose as dual quaternions have it: q, and p q.
-struct Turned {
+struct DualQuaternion {
     Eigen::Quaterniond q{1, 0, 0, 0}, pq{0, 0, 0, 0};
-    Turned() = default;
-    Turned(const Pose& pose) : q(pose.R), pq(Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q) {}
+    DualQuaternion() = default;
+    DualQuaternion(const Pose& pose) : q(pose.R), pq(Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q) {}
 };
 
 // The weighted mean of poses, the same whatever their order.
 class PoseMean {
    public:
-    void add(double weight, const Turned& pose);
+    void add(double weight, const DualQuaternion& pose);
     Pose pose() const;
     void close();                             // when all are added, for
-    Vec6 towards(const Turned& pose) const;   // the mean's body twist per weight of one more of these
+    Vec6 towards(const DualQuaternion& pose) const;   // the mean's body twist per weight of one more of these
 
    private:
     Eigen::Quaterniond real_{0, 0, 0, 0}, moved_{0, 0, 0, 0}, inverse_{0, 0, 0, 0}, place_{0, 0, 0, 0};
@@ -68,27 +68,27 @@ class PoseMean {
 
 class Blended : public Participant {
    public:
-    enum Kind { compliance, mobility, yielding };  // C, M^-1, D^-1
+    enum Kind { compliance_kind, inverse_mass_kind, inverse_damping_kind };  // C, M^-1, D^-1
     struct Sample {
         std::vector<Pose> home;   // end effectors where the model was made
         Eigenframe parts[3];      // scaled, compliance with the ground's spring
-        Matrix soft;              // (n, n) the compliance of `parts`
+        Matrix compliance;              // (n, n) the compliance of `parts`
         Vector wrench;            // b, scaled
         double energy = 0;        // J, where it was made
         std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
-        Vector load, settled;     // generalised force of b on xi, and displacement by b: hold_loads()
+        Vector load, load_displacement;     // generalised force of b on xi, and displacement by b: compute_load_displacements()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
         double presence = 1;      // grows from 0 to 1 after a model is added
         double trust = 1;         // factor of its weight (before the power) under the applied loads; negative: not yet known
         std::vector<Pose> tips;   // home, moved by set-points
-        std::vector<Turned> turned;  // the same
-        Vector eta, lag;          // its pose from the mean, its load less the mean load; scaled
+        std::vector<DualQuaternion> dual_quaternions;  // the same
+        Vector eta, load_difference;          // its pose from the mean, its load less the mean load; scaled
         Vector own;               // displacement of the end effectors from the poses of this model, scaled
         Vector y;                 // the model's own coordinates at which its links are evaluated
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
         Vector bound_values;      // (bounds,) the same coordinates at the pose of the model, changed by set-points
     };
-    struct Tip : Pulled {
+    struct Tip : ExternalLoad {
         Pose pose;
         Vec6 velocity = Vec6::Zero();  // body twist
     };
@@ -101,7 +101,7 @@ class Blended : public Participant {
     int neighbours = 0;   // the weight vanishes at 1.2 times the distance of this neighbour; 0: never
     bool damped = false;
     bool loads_known = true;  // weights depend on the applied loads too
-    bool published = false;  // the scheme of the paper (functions published_*, blend(), asked(), solve(), step())
+    bool published = false;  // the scheme of the paper (functions published_*, blend(), evaluation_twist(), solve(), step())
     Vector lower, upper;  // (bounds,) of joint coordinates, kept in a World
 
     void prepare();
@@ -120,57 +120,57 @@ class Blended : public Participant {
     void abandon() override {}  // begin() leaves the state alone
     double energy() const override;
 
-    double settle(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
+    double relax(int iterations, double tolerance);  // towards rest under the loads; the size of the last move
     void blend();                    // everything below, at the present poses; nothing if nothing has moved since
-    void touch() { stale_ = renew_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    void mark_changed() { stale_ = budget_unset_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
     // to be called when applied wrenches have changed
     void loads_changed() { stale_ = loads_changed_ = true; }
-    bool kept() const { return !renew_; }
-    void allow(double energy) { allowed = energy, renew_ = false; }
-    double allowed = 0;              // J, the energy budget: initial energy plus work of loads less work of dampers
+    bool has_energy_budget() const { return !budget_unset_; }
+    void set_energy_budget(double energy) { energy_budget = energy, budget_unset_ = false; }
+    double energy_budget = 0;              // J, the energy budget: initial energy plus work of loads less work of dampers
 
     Vector weights;                  // (k,) of the last blend
     std::vector<BlendedLinks::Use> used;
     std::vector<Pose> means;         // Hbar
     Matrix basis;                    // (n, r) P, orthonormal columns of scaled twists
-    Matrix soft, light, slack;       // (r, r) blended compliance, inverse mass and inverse damping
+    Matrix compliance, inverse_mass, inverse_damping;       // (r, r) blended compliance, inverse mass and inverse damping
     Matrix strain;                   // (r, r) J, of the last step
-    Vector settled;                  // (r,)
+    Vector load_displacement;                  // (r,)
     Vector xi;                       // (n,) from the means, scaled
-    Vector holding() const;          // (n,) wrench that holds the tips where they are, in their own axes
-    void ask();                      // computes y of each model in use
+    Vector holding_wrench() const;          // (n,) wrench that holds the tips where they are, in their own axes
+    void compute_link_coordinates();                      // computes y of each model in use
 
    private:
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
     void weigh();
-    void forget_trust();
+    void reset_trust();
     double trust_under_load(const Sample& sample);
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     template <int n>
     void mix(Kind kind, Matrix& into);
     void mix(Kind kind, Matrix& into);
     template <int n>
-    void hold_loads();
+    void compute_load_displacements();
     template <int n>
     double geometric_share();
     Vec3 applied_force(int e) const;
     double published_distance(int model) const;
     Pose published_mean(int e) const;
-    Vector grounded() const;
+    Vector rest_with_ground() const;
     template <int n>
-    void slope(const Vector& held);
+    void differentiate_strain(const Vector& spring_force);
     template <int n>
-    void turn_frame(int use, const Vector& by, Vector& result);
+    void compliance_derivative(int use, const Vector& by, Vector& result);
     template <int n>
     bool solve();
-    double stored(const Vector& held);
-    void curb(double kinetic, double stored);
+    double stored_energy(const Vector& spring_force);
+    void limit_kinetic_energy(double kinetic, double stored);
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
-    Vec6 asked(int use, int e) const;
-    void meet_bounds() const;
+    Vec6 evaluation_twist(int use, int e) const;
+    void evaluate_bounds() const;
     Vector bound_row(int bound) const;
     void admissible();
-    void pulled(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
+    void generalised_force(Vector& result) const;  // (n,) scaled, what the applied wrenches do on xi
     void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_basis(const Vector& twists, Vector& z) const;
     void from_basis(const Vector& z, Vector& twists) const;
@@ -178,22 +178,22 @@ class Blended : public Participant {
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
 
     int n_ = 0;
-    bool stale_ = true, renew_ = true, loads_changed_ = true;
+    bool stale_ = true, budget_unset_ = true, loads_changed_ = true;
     double extent_ = 0;               // largest distance of a model from the first one
-    Vector outer_;                    // (r,) impulses of loads and handles,
-    Matrix lost_;                     // (r, r) and what dampers and handles take
+    Vector external_impulse_;                    // (r,) impulses of loads and handles,
+    Matrix dissipation_;                     // (r, r) and what dampers and handles take
     double reach_ = 0;                // 1/R of the weights
     int last_ = -1;                   // the neighbour that R follows
     std::vector<double> distances_;
     std::vector<int> order_;
     Matrix frame_, core_, half_, full_[3];
-    Vector there_, length_;           // of the frame's columns: share of models that have it; length before it was made unit
-    Vector fresh_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, what pulls
+    Vector column_share_, length_;           // of the frame's columns: share of models that have it; length before it was made unit
+    Vector new_rates_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, what pulls
     Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
-    Matrix climb_, change_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
-    Vector hold_;                     // (r,) lambda, what the springs hold with
+    Matrix weight_gradient_, strain_by_weight_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
+    Vector spring_force_;                     // (r,) lambda, what the springs hold with
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
-    Matrix system_, rows_, turned_;   // A of this step; G and A^-1 G in a World
+    Matrix system_, rows_, response_;   // A of this step; G and A^-1 G in a World
     std::vector<PoseMean> sums_;
     std::vector<Mat6> jacobians_;     // right Jacobians of exp at xi
     std::vector<Vec3> forces_;        // W, N in world axes: the mean force of the models on each end effector

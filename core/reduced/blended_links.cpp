@@ -130,8 +130,8 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         const Eight px = load(block.place[0]) + load(R[0]) * tx + load(R[1]) * ty + load(R[2]) * tz;
         const Eight py = load(block.place[1]) + load(R[3]) * tx + load(R[4]) * ty + load(R[5]) * tz;
         const Eight pz = load(block.place[2]) + load(R[6]) * tx + load(R[7]) * ty + load(R[8]) * tz;
-        const Eight same = Q[0] * qw + Q[1] * qx + Q[2] * qy + Q[3] * qz;
-        const Eight a = choose(same < none, every(-each.weight), every(each.weight));
+        const Eight alignment = Q[0] * qw + Q[1] * qx + Q[2] * qy + Q[3] * qz;
+        const Eight a = choose(alignment < none, every(-each.weight), every(each.weight));
         Q[0] += a * qw;
         Q[1] += a * qx;
         Q[2] += a * qy;

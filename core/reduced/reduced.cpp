@@ -297,7 +297,7 @@ void Reduced::add_loads() {
 void Reduced::solve_with_handles() {
     Matrix system = system_;
     for (const Tip& tip : tips) {
-        if (!tip.held) continue;
+        if (!tip.has_handle) continue;
         const Vec6 xi = tip.map * y + tip.offset;
         const Pose pose = tip.rest * exp(xi);
         Eigen::Matrix<double, 3, 6> point;
@@ -327,7 +327,7 @@ bool Reduced::begin() {
     pull_.noalias() = stiffness * stretch_;
     right_ += h * (pull_ - bias);
     add_loads();
-    any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; });
+    any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.has_handle; });
     if (any_handle_)
         solve_with_handles();
     else

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "contact/contact.hpp"
-#include "contact/pulled.hpp"
+#include "contact/external_load.hpp"
 #include "spatial/dense.hpp"
 #include "spatial/eight.hpp"
 #include "spatial/spatial.hpp"
@@ -102,7 +102,7 @@ class Tree {
 
 class Reduced : public Participant {
    public:
-    struct Tip : Pulled {
+    struct Tip : ExternalLoad {
         Pose rest;
         Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
         Vec6 offset = Vec6::Zero();                    // twist due to motors in inadmissible directions

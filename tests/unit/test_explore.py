@@ -50,7 +50,7 @@ def error_at(many: BlendedModel, motion: BlendedMotion, eq: supple.engine.Equili
     for load in eq.loads:
         motion.core.set_wrench(many.index(load.name), np.ascontiguousarray(load.wrench), True)
     motion.place(rest)
-    motion.settle()
+    motion.relax()
     off = motion.tips[0][:, :3, 3] - pulls.tip_poses(eq, list(many.end_effectors))[:, :3, 3]
     return max(float(np.linalg.norm(off, axis=1).max()) / radius, motion.evaluate().separation.total)
 

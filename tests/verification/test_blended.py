@@ -166,7 +166,7 @@ def test_net_work_around_closed_paths(name, count, capsys):
         for wrenches in path:
             for i, wrench in enumerate(wrenches):
                 motion.core.set_wrench(i, wrench, True)
-            assert motion.settle() < 1e-6
+            assert motion.relax() < 1e-6
             tips_at.append(motion.tips[0])
         tips_at = np.array(tips_at)
         np.testing.assert_allclose(tips_at[-1], models[0].end_effector_poses, atol=1e-8)
@@ -331,7 +331,7 @@ def test_more_models_reduce_the_error_of_the_tips(name):
         for load, wanted in zip(loads, truth, strict=True):
             motion.place(models[0].end_effector_poses)
             motion.core.set_wrench(0, np.ascontiguousarray(load[0]), True)
-            motion.settle()
+            motion.relax()
             off.append(np.linalg.norm(motion.tips[0][0, :3, 3] - wanted) / mech.radius)
         errors.append(np.mean(off))
     assert errors[1] < 0.8 * errors[0]
