@@ -41,7 +41,7 @@ def relative(rest: supple.ReducedModel, poses: np.ndarray) -> float:
 
 
 def random_wrenches(rest: supple.ReducedModel, rng: np.random.Generator, size: float) -> np.ndarray:
-    """(e, 6) in world axes. By the linear model `rest`, they move an end effector by the relative displacement `size`."""
+    """(e, 6) in world axes, scaled so that the linear model `rest` predicts the relative displacement `size`."""
     wrenches = rng.normal(size=(len(rest.end_effectors), 6)) * ([1.0] * 3 + [rest.mechanism.radius] * 3)
     return wrenches * size / linear_displacement(rest, wrenches)
 
@@ -66,7 +66,7 @@ def linear_displacement(rest: supple.ReducedModel, wrenches: np.ndarray) -> floa
 
 
 def random_models(mech: Mechanism, tips: list[str], count: int, size: float, seed: int = 0, **options):
-    """Linear models: the first at the reference pose, the others at equilibria under random wrenches of up to `size`."""
+    """Linear models: the first at the reference pose, the others at equilibria under random wrenches up to `size`."""
     rng = np.random.default_rng(seed)
     models = [supple.reduce(mech, tips, **options)]
     while len(models) < count:

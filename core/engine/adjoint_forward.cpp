@@ -1,4 +1,4 @@
-// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight directions abreast.
+// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight directions at a time.
 #include <algorithm>
 
 #include "engine/adjoint.hpp"

@@ -44,7 +44,7 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
     for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));
     for (Coupling& coupling : couplings_)
         if (coupling.system_row >= 0) coupling.active = active[coupling.system_row];
-    bool locked_twice = false;  // a coordinate by two rows
+    bool locked_twice = false;  // two active rows lock the same coordinate
     for (Lock& lock : locks_) {
         const bool first = &locks_[lock_of_[lock.node]] == &lock;
         locked_twice = locked_twice || (!first && active[lock.system_row]);
@@ -58,9 +58,9 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
     return regular && !locked_twice;
 }
 
-// `inward` takes the velocity of a handle's point to change by (c0/h) (v + w x arm) with the body's twist. It is f + omega x a with the
-// velocity f of the centre of mass, omega = R s and the arm a from there. What is missing acts on the rotation: R ds x a + w x (omega x a)
-// - (c0/h) w x a.
+// `inward` approximates the derivative of the velocity of a handle's point by (c0/h) (v + w x arm) for a twist (v, w) of the body. The
+// velocity is f + omega x a with the velocity f of the centre of mass, omega = R s and the arm a from the centre of mass to the point.
+// This function adds the missing terms, R ds x a + w x (omega x a) - (c0/h) w x a.
 void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const {
     const int l = handle.node % width;
     const Vec3 at = pose(handle.node).act(handle.point), a = at - get(m.centre, l), omega = get(m.R * m.spin, l);
@@ -81,7 +81,7 @@ Vec6 Articulated::joint_wrench(int j) const {
     return sign * stack(frame.R.transpose() * force, frame.R.transpose() * moment);
 }
 
-// Inward with u and outward with l for the equations, the other way round for their transpose.
+// The pass inward uses u and the pass outward l; for the transpose it is the other way round.
 template <class Column>
 void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
     using Number = typename Column::Number;
@@ -103,7 +103,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         return {at, reinterpret_cast<const double*>(at + 1)};
     };
 
-    Column chain;  // what the next node hands to this one
+    Column chain;  // contribution of the next node, which is a child of this one
     for (int i = n - 1; i >= 0; --i) {
         if (inward_nodes && !inward_nodes[i]) continue;
         const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
@@ -167,7 +167,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             const Eliminated& out = eliminated_[i];
             Number turn = back_substitute(columns.turn[i], vectors(!transposed, i, front));
             if (out.inverse == 0) {
-                if (transposed) std::swap(turn, columns.locked[i]);  // prepared as zero
+                if (transposed) std::swap(turn, columns.locked[i]);  // columns.locked is zero on entry
                 else turn = columns.locked[i];
             }
             columns.turn[i] = turn;

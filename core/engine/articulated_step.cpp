@@ -1,4 +1,4 @@
-// Newton's method for one time step, and the state's way in and out.
+// Newton's method for one time step, and the exchange of the state with a System.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -11,8 +11,8 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
-constexpr double negligible_correction = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
+constexpr double rounding_limit = 1e-8;  // smaller corrections that do not shrink are rounding errors (redundant loops)
+constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
@@ -119,7 +119,7 @@ void Articulated::restore_kept_state() {
     forward();
 }
 
-// Coordinates of motors and touched limits are prescribed.
+// Prescribes the coordinates of motors and active limits.
 void Articulated::lock_coordinates() {
     for (const Lock& lock : locks_)
         if (lock.active) {
@@ -128,7 +128,7 @@ void Articulated::lock_coordinates() {
         }
 }
 
-// Limits that the solution violates are touched from now on, those that would pull are let go. True: something changed.
+// Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it changed.
 bool Articulated::update_limits() {
     bool changed = false;
     auto update = [&](int& active, double value, double lower, double upper, double push) {
@@ -166,7 +166,7 @@ bool Articulated::solve(const Step& step) {
     return true;
 }
 
-// Where the rates, and their trend, lead. False: a motor is set beyond a limit of its coordinate.
+// Predictor: extrapolates the rates and their change. False: a motor's set-point is beyond a limit of its coordinate.
 template <bool second>
 bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
@@ -193,8 +193,9 @@ bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     for (int k = 0; k < newton_limit; ++k) {
         if (k > 0 || refactor) forward();
-        // Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (leak mu + dmu) = 0
-        // in place of c' x - soft dmu = 0 lets them fade. The next correction closes the ties again.
+        // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
+        // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
+        // that this leaves.
         decay_ = k == 0 && redundant_ ? decay_per_step : 0.0;
         if (refactor) {
             if (!inward<second, true>(step)) return false;
@@ -206,7 +207,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
-        // three more corrections at this rate cost more than new factors
+        // refactorise if three more corrections at this rate do not suffice
         refactor = !(size < 0.05 * last) || size * rate * rate * rate > negligible_correction;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
         const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
@@ -306,7 +307,7 @@ void Articulated::accept(const Step& step) {
 template void Articulated::accept<false>(const Step&);
 template void Articulated::accept<true>(const Step&);
 
-// --- in and out -------------------------------------------------------------------------------------------------------
+// --- exchange with a System -------------------------------------------------------------------------------------------------------
 
 // Multipliers for directions that are frozen at the present pose.
 void Articulated::read_multipliers(Loop& loop, const Vec6& lambda) {
@@ -511,7 +512,7 @@ void Articulated::write(System& s, History& history) const {
     history.q = s.state.q;
     history.rate = s.rate;
 
-    // multipliers: of loops from the ties, of the tree's joints from what is carried beyond them
+    // multipliers: of loops from the ties, of joints of the tree from the wrenches on their subtrees
     std::vector<Vec6> carried(n, Vec6::Zero());  // about the world's origin
     auto add = [&](int node, const Vec3& at, const Vec3& f, const Vec3& t) { carried[node] += stack(f, at.cross(f) + t); };
     for (int b = 0; b < nb; ++b) {
@@ -578,7 +579,7 @@ void Articulated::write(System& s, History& history) const {
     history.H = s.state.H;
 }
 
-// Calls visit(numbers, count) for all that a step starts from.
+// Calls visit(numbers, count) for everything that a step depends on.
 template <class Self, class Visit>
 void Articulated::visit_state(Self& self, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;

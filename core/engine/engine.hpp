@@ -1,4 +1,4 @@
-// Python's view of a System and its Stepper.
+// The Python class of a System and its Stepper.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -214,10 +214,11 @@ class Engine {
         stepper->start(vectors<6>(velocities), doubles(rates));
     }
 
-    void refresh() {  // what a step takes from the description has changed
+    void refresh() {  // to be called after inputs of a step (loads, handles, set-points) were changed
         if (stepper) stepper->refresh();
     }
-    // The system as it is after the last step, for whoever looks at it or changes it.
+    // The system after the last step. The passes keep a state of their own; `synchronised` copies it to the system for
+    // reading, `sync` also makes the passes read the system at the next step, because the caller will change it.
     const System& synchronised() const {
         if (stepper) stepper->sync();
         return system;
@@ -244,7 +245,7 @@ class Engine {
         return stepper->tape;
     }
 
-    // Everything the next step depends on, as one flat array, and back.
+    // Everything that the next step depends on, as one flat array.
     Array history() const {
         synchronised();
         const History& h = stepper->history;

@@ -49,7 +49,7 @@ void Row::stop_torque(double value, double& torque, double& slope, double& energ
 }
 
 // The torque of a stop grows quadratically, so Newton's method in the coordinate converges only linearly to a light touch. The
-// step is therefore taken in the torque: the coordinate goes to where the stop has the linearly predicted torque. A
+// unknown of the step is therefore the torque: the coordinate moves to the value at which the stop has the linearly predicted torque. A
 // negative prediction means that the stop is left. It is trusted only within the onset; at a deeper penetration the tangent
 // is not accurate enough for such a small torque, and the Newton step in the coordinate is used.
 double Row::pushed_to(double from, double to) const {

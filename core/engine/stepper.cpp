@@ -9,7 +9,7 @@ namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
-constexpr double negligible_correction = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
+constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
@@ -55,10 +55,10 @@ bool Stepper::prepare_passes(bool new_targets) {
     return true;
 }
 
-// The next attempts are further and further apart.
+// The number of steps until the passes are tried again doubles with every failure.
 void Stepper::passes_refused() { steps_by_fronts_ = std::min(1 << std::min(refusals_++, 10), 1000); }
 
-// False: the step is left to the fronts.
+// False: the fronts must solve the step.
 bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
     set_targets(driven, targets);
     if (!prepare_passes(!driven.empty())) return false;
@@ -125,7 +125,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     if (time != before) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
-    } else {  // the passes are where they were, too
+    } else {  // the step failed: the passes are in the state before it, too
         refusals_ = refusals;
         steps_by_fronts_ = pause;
     }
@@ -136,7 +136,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     return done;
 }
 
-// Both halves of a step that failed, each divided further if necessary.
+// Solves both halves of a step that failed; each is divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
     if (depth > halvings) {
         set_targets(driven, from);
@@ -163,7 +163,7 @@ void Stepper::start_tape() {
 }
 
 void Stepper::record(double h, int order, bool impact) {
-    elapsed_ += h / h_;  // halves of halves: exact
+    elapsed_ += h / h_;  // exact: h / h_ is a power of two
     const int record = tape->add(difference(h, order), time, elapsed_, impact);
     if (!system_outdated_) return tape->fill(record, system_);
     passes_->record(tape->q(record), tape->mu(record), tape->active(record), tape->lambda(record));
@@ -216,7 +216,7 @@ bool Stepper::solve(double h, int order) {
         if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
-            if (system_.fronts().negative()) break;  // such a long step may have several solutions
+            if (system_.fronts().negative()) break;  // the step is so long that it may have several solutions
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);
@@ -322,8 +322,8 @@ bool Stepper::begin() {
     return false;
 }
 
-// The step by the fronts, linearised at the predicted state: without contact, and without limits, which are rows of the contact
-// problem.
+// Solves the step without contact with the fronts, linearised at the predicted state. Limits are left out: they are rows of the
+// contact problem.
 bool Stepper::begin_sparse() {
     sync();
     changed();

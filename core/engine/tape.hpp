@@ -8,7 +8,7 @@
 
 namespace supple {
 
-// What a user may change between time steps.
+// Inputs that a user may change between time steps.
 struct TapeInputs {
     std::vector<double> rest, spring_rest;
     std::vector<Load> loads;
@@ -31,7 +31,7 @@ class Tape {
     // recorded, those that close loops.
     Tape(const System& system, const History& history, double time, bool uses_two_steps, std::vector<int> loops);
 
-    // Before each call of the stepper: what acts, and the rows that are driven.
+    // Called before each step: the inputs, and the rows that are driven.
     void set_inputs(const System& system, const std::vector<int>& driven);
     // Appends the end of a step or of a part of one, when `share` of the time step has passed. The caller fills the record's numbers.
     int add(const Step& step, double time, double share, bool impact);
