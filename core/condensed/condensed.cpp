@@ -220,7 +220,7 @@ Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
     return is_acceptable(outcome) ? outcome : retry_from_start(step, outcome);
 }
 
-// Solves a step again from its start, after the outcome `outcome` was not acceptable.
+// Solves a step again from its start, after an `outcome` that was not acceptable.
 Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome outcome) {
     interior->restore_kept();
     const bool snapped = !is_stable_equilibrium() && descend_to_stable_state();  // for example because a set-point has changed

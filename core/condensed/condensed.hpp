@@ -1,8 +1,9 @@
-// Condensed models: end effectors (tips) that move, with all links between them and the world in static equilibrium.
+// Condensed models: the end effectors (tips) are dynamic; all links between them and the world, the interior, are in static
+// equilibrium.
 //
-// The interior's states of balance under wrenches lambda on the tips form a manifold of at most 6e dimensions. Its tangent
+// The equilibria (states of balance) of the interior under wrenches lambda on the tips form a manifold of at most 6e dimensions. Its tangent
 // is B = K^-1 J^T, the motion per unit wrench. The state at the end of a time step satisfies two equations:
-//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and touched limits
+//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and active limits
 //     motion     B^T (f - M a - D v - g) = 0        applied forces and the inertia of every link, projected onto the manifold
 // So the mass of a tip includes the interior's, Phi^T M Phi at the present pose, and its compliance is C = J K^-1 J^T. C is never
 // inverted: a direction in which it is zero is a rigid constraint. Newton's method solves both equations together. During
@@ -54,7 +55,7 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
 }
 
 // Tangent of a response. first: a new one, whose B is the projection basis for the rest of the step, so that residuals are
-// projected onto the same directions throughout. again: a new one. kept: the previous one.
+// projected onto the same directions throughout. renewed: a new one, with the same basis. kept: the previous one.
 enum class Tangent { first, renewed, kept };
 
 constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
@@ -68,7 +69,7 @@ struct TipSet {
     Vector anchor;   // (6e,) stiffness A
 };
 
-// What a time step needs from a solver of the interior's balance.
+// Interface of a solver of the interior's balance.
 class Interior {
    public:
     explicit Interior(TipSet& set) : tips(set.tips), lambda(set.lambda), anchor(set.anchor) {}
@@ -76,7 +77,7 @@ class Interior {
 
     std::vector<EndEffector>& tips;
     Vector &lambda, &anchor;
-    bool step_in_torque = false;  // the unknown at touched stops is their torque, not their coordinate
+    bool step_in_torque = false;  // the unknown at active stops is their torque, not their coordinate
 
     virtual Pose tip_pose(int e) const = 0;
     // Response at the present state. False if it is not finite.
@@ -84,14 +85,14 @@ class Interior {
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
-    virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
+    virtual double gap() const = 0;           // of loops, over the radius, and of active limits
     virtual void predict(double h, double trend) = 0;  // extrapolates the rates and `trend` times their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // makes the present state the end of a step
     virtual void keep() = 0;                  // stores the state
-    virtual void restore_kept() = 0;                  // returns to the stored state
+    virtual void restore_kept() = 0;                  // restores the stored state
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
-    enum Moment { step_start, before_prediction };             // two places to save to: the start of a step, and before a prediction
+    enum Moment { step_start, before_prediction };             // two slots of `save`
     virtual void save(Moment) = 0;            // saves all that the next step depends on, except `lambda`
     virtual void restore(Moment) = 0;
 };
@@ -151,7 +152,7 @@ class SparseInterior : public Interior {
         int row;
         double from, to;
     };
-    std::vector<MotorTravel> motor_travel_;  // travel of motors
+    std::vector<MotorTravel> motor_travel_;  // motion of each motor from its present position to its set-point
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
@@ -181,8 +182,8 @@ class Condensed : public Participant {
     std::unique_ptr<SparseInterior> sparse;
     std::unique_ptr<PassesInterior> passes;  // null if they do not cover the mechanism
     Interior* interior = nullptr;            // the one of them that has the present state
-    void use_passes();                       // hands the state to the passes, if there are any
-    void use_sparse();                       // hands it to the sparse solver
+    void use_passes();                       // copies the state to the passes, if they cover the mechanism
+    void use_sparse();                       // copies it to the sparse solver
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
@@ -204,7 +205,7 @@ class Condensed : public Participant {
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
 
-    // in a World: every end effector is a frame; steps of backward Euler
+    // as a participant of a World: every end effector is a frame; steps of backward Euler
     int frames() const override { return static_cast<int>(interior->tips.size()); }
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
     Vec6 free_velocity(int i) const override;

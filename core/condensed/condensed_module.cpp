@@ -1,4 +1,4 @@
-// Python's view of a condensed mechanism in motion. It works on the engine's equations, which stay set up in Python.
+// The Python class of a condensed mechanism in motion. It uses the equations of an engine that Python code has set up.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -22,7 +22,7 @@ class CondensedCore {
     std::vector<double> poses;  // (bodies, 4, 4)
 
     // Starts from the engine's state. Tips are given by their bodies and their poses (e, 4, 4) on them. `stops`: limits are
-    // stiff springs (in dynamics; in statics they are exact). `sparse`: do without the recursive passes.
+    // stiff springs (in dynamics; in statics they are exact). `sparse`: no recursive passes.
     CondensedCore(Engine& of, const std::vector<int>& bodies, const Doubles& on_body, double h, int order, bool stops,
                   bool sparse)
         : engine(of) {
@@ -84,7 +84,7 @@ class CondensedCore {
         if (by_passes()) model.passes->write_to(engine.system, engine.stepper->history);
     }
 
-    // Everything that the next step depends on as one flat array, and its inverse.
+    // Everything that the next step depends on, as one flat array.
     NumpyArray state() {
         model.use_passes();
         const MeasuredRate& measured_rate = model.measured_rate;
@@ -140,9 +140,9 @@ class CondensedCore {
         return reached;
     }
 
-    // Starts dynamics from an equilibrium in which limits are exact. Stops, which are springs, must yield until they carry the
-    // same torques mu. If the balance leaves a touched stop (an inverted pendulum on its limit: its weight acts as a negative
-    // spring), the balance is repeated from coordinates at which the stops already carry mu.
+    // Starts dynamics from an equilibrium in which limits are exact. In dynamics, limits are stops (springs), which must be
+    // compressed until they have the same torques mu. If the balance ends off an active stop (an inverted pendulum on its limit:
+    // its weight acts as a negative spring), it is repeated from coordinates at which the stops already have the torques mu.
     void start_from_equilibrium(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
         balance();
         write_to_engine();
@@ -206,7 +206,7 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
                      nb::rv_policy::automatic)
-        .def("leave_passes",  // from now on by the sparse tangent
+        .def("leave_passes",  // uses the sparse tangent from now on
              [](CondensedCore& c) {
                  c.model.use_sparse();
                  c.model.passes.reset();

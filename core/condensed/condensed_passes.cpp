@@ -25,12 +25,12 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     if (*uncovered()) return;
     count_inertia_ = true;
     const std::size_t n = nodes_.size();
-    for (std::size_t e = 0; e < tips.size(); ++e) {  // what is known at a tip's node is kept
+    for (std::size_t e = 0; e < tips.size(); ++e) {  // twists at the nodes of tips are stored
         const int node = tip_node(static_cast<int>(e));
         if (!(flags_[node] & joins)) joined_.push_back(node);
         flags_[node] |= joins;
     }
-    for (std::size_t i = 0; i < n; ++i)  // a coordinate that only ties hold has no stiffness before they are eliminated
+    for (std::size_t i = 0; i < n; ++i)  // without stiffness of its own: its pivot is zero before the ties are eliminated
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
     first_ = columns_;
@@ -115,7 +115,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         has_first_ = true;
     }
     if (fresh) {
-        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues without it
+        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues otherwise
             set_anchors(boost);
             inward<false, true, true>(statics);
             if (negative_ == 0) break;
@@ -136,8 +136,8 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
 }
 
-// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. The step of the multipliers gets
-// the correction that makes their null-space part zero, scaled so that its imbalance moves no coordinate noticeably.
+// Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
+// removes it, scaled so that the imbalance that it causes moves no coordinate by more than `redundancy_motion`.
 void PassesInterior::remove_redundant_multipliers() {
     const std::vector<double> correction = correction_, tie_step = tie_step_;
     decay_ = 1;
@@ -151,7 +151,7 @@ void PassesInterior::remove_redundant_multipliers() {
     correction_ = correction;
 }
 
-// B: the answers to unit wrenches on the tips, in their own axes.
+// B: the responses to unit wrenches on the tips, in their own axes.
 void PassesInterior::solve_columns() {
     const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
     unit_wrenches_.resize(columns);

@@ -123,7 +123,7 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     system_.evaluate(fresh);
     changed_ = system_.active() != touching_;
     touching_ = system_.active();
-    if (changed_ && !fresh) {  // the previous tangent has other touched limits
+    if (changed_ && !fresh) {  // the previous tangent has other active limits
         fresh = true;
         system_.evaluate(true);
     }

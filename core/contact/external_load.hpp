@@ -7,7 +7,7 @@ namespace supple {
 
 struct ExternalLoad {
     Vec6 wrench = Vec6::Zero();  // at its origin
-    bool world = true;           // the wrench is in world axes; otherwise in the body's own
+    bool world = true;           // the wrench is in world axes; otherwise in body axes
     bool has_handle = false;           // a handle is attached: a spring and damper from `point` (body) to `target` (world)
     Vec3 point = Vec3::Zero(), target = Vec3::Zero();
     double stiffness = 0, damping = 0;

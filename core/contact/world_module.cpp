@@ -176,7 +176,7 @@ class WorldCore {
     }
 };
 
-// Functions of the contact solver that only tests call.
+// Functions of the contact solver for tests.
 void bind_testing(nb::module_ module) {
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {

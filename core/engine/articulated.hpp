@@ -99,7 +99,7 @@ class Articulated {
    protected:
     friend class Adjoint;
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
-    static constexpr int most_chunks = 7;   // vectors of eight tie multipliers at one node
+    static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
     struct Node {
         int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
         int size = 0;                           // coordinates: 0, 1 or 3
@@ -339,7 +339,7 @@ class Articulated {
 
     // a step in a World
     bool in_step_ = false, finished_ = false;
-    bool released_ = false;                            // the factors leave out limits that held before the step
+    bool released_ = false;                            // the factors leave out limits that were active before the step
     std::vector<Vec3> predicted_balls_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step

@@ -11,16 +11,16 @@ using namespace whole;
 namespace {
 
 constexpr double reach_factor = 1.2;       // reach of the weights, over the distance of the last neighbour
-constexpr double range = 0.5;        // of a model, over the extent of the collection
-constexpr double most_cancelled = 0.8;  // of the stiffness, by the geometric stiffness of loads that are away
-constexpr double zero_compliance = 1e-12;   // compliance below this share of the largest is none
-constexpr double dependent_column = 1e-6;       // what is left of a direction that others already have
+constexpr double range = 0.5;        // displacement up to which a model is valid, over the extent of the collection
+constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
+constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
+constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
 
 }  // namespace
 
 // --- the mean -------------------------------------------------------------------------------------------------------
 
-// Sums of a q and a p q, whatever their order.
+// Sums of a q and a p q; they do not depend on the order.
 void PoseMean::add(double weight, const DualQuaternion& pose) {
     const double a = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -weight : weight;
     real_.coeffs() += a * pose.q.coeffs();
@@ -82,7 +82,7 @@ void Blended::move_sample(int i, const Vector& twists) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
         samples[i].dual_quaternions[e] = samples[i].tips[e];
-        // set-points move a model as if its load turned with the end effector
+        // the load of a model is assumed to turn with the end effector when set-points move it
         samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
     mark_changed();
@@ -97,7 +97,7 @@ double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b)
     return sum;
 }
 
-// The factors depend on loads and models, not on the pose: they are computed when a model is next in use.
+// Trust depends on loads and models, not on the pose. It is computed when a model is next in use.
 void Blended::reset_trust() {
     loads_changed_ = false;
     const bool counts = loads_known && !published && samples.size() > 1;
@@ -131,7 +131,7 @@ void Blended::weigh() {
     if (loads_changed_) reset_trust();
     const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
     int nearest = 0;
-    double more = -neighbours;  // than the neighbours that count, if the last came in only in part
+    double more = -neighbours;  // models beyond the neighbours that count; a model that fades in counts by its presence
     for (int i = 0; i < k; ++i) {
         more += samples[i].presence;
         double d = published ? published_distance(i) : 0;
@@ -142,7 +142,7 @@ void Blended::weigh() {
             const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
             d += std::sqrt(length * away + turn * turned);
         }
-        const double missing = 1 - samples[i].presence;  // a model that was just added counts as further away, with less weight
+        const double missing = 1 - samples[i].presence;  // a model that fades in is treated as more distant
         distances_[i] = d + missing * missing;
         if (distances_[i] < distances_[nearest]) nearest = i;
     }
@@ -195,8 +195,8 @@ Pose Blended::published_mean(int e) const {
     return base * exp(sum);
 }
 
-// Algorithm 3: frames and cores are averaged apart, columns made unit again. A direction that some of the models do not
-// have is that of the others; its eigenvalue is averaged with their zeros.
+// Algorithm 3: frames and cores are averaged separately, and the columns of the frame are normalised. A direction that some of the
+// models do not have is averaged over the others; its eigenvalue is averaged over all, with zeros for the former.
 template <int n>
 void Blended::mix(Kind kind, Matrix& into) {
     using Square = Eigen::Map<Eigen::Matrix<double, n, n>, Eigen::Aligned16>;
@@ -240,7 +240,7 @@ void Blended::admissible() {
     }
     basis.resize(n_, active_.size());
     int r = 0;
-    for (int j : active_) {  // Gram and Schmidt, twice
+    for (int j : active_) {  // Gram-Schmidt, twice
         auto column = basis.col(r);
         column = frame_.col(j).normalized();
         double left = 1;
@@ -260,7 +260,7 @@ void Blended::blend() {
     weigh();
     mix(inverse_mass_kind, full_[1]);
     if (damped) mix(inverse_damping_kind, full_[2]);
-    mix(compliance_kind, full_[0]);  // last: its frame is needed again
+    mix(compliance_kind, full_[0]);  // last: its frame is used below
     admissible();
     for (std::size_t e = 0; e < tips.size(); ++e) {
         sums_[e] = {};
@@ -296,15 +296,15 @@ void Blended::blend() {
     }
 }
 
-// The loads of the models in use and how far they move the end effectors, by the half-way rule.
+// The loads of the models in use and the displacements that they cause, by the half-way rule.
 //
-// Forces keep their direction in the world: then the compliance is finite wherever the equilibrium is stable. W_i is the force of
+// Forces keep their direction in the world: the compliance for such forces is finite at every stable equilibrium. W_i is the force of
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
-// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
-// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i is used for eta_i.
+// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T (W_i - W); torques likewise,
+// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the displacement s_i from H_i is
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i.
 //
-// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the share t of it counts: geometric_share().
+// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
 template <int n>
 void Blended::compute_load_displacements() {
     using Column = Eigen::Matrix<double, n, 1>;
@@ -367,9 +367,9 @@ Vec3 Blended::applied_force(int e) const {
     return tip.world ? Vec3(tip.wrench.head<3>()) : Vec3(tip.pose.R * tip.wrench.head<3>());
 }
 
-// The share t of the geometric stiffness of W - w that counts. Where users apply less than the mean load W, the geometric stiffness
-// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism is stable on its way to the smaller load, but a model
-// knows only its first-order change, which may outweigh C^-1. So t limits the norm of t A relative to C^-1:
+// The fraction t of the geometric stiffness of W - w that is used. Where users apply less than the mean load W, the geometric stiffness
+// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism stays stable as the load decreases, but a model
+// has only the first-order change of the stiffness, which may exceed C^-1. So t limits the norm of t A relative to C^-1:
 // t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
 template <int n>
 double Blended::geometric_share() {
@@ -403,7 +403,7 @@ void Blended::generalised_force(Vector& result) const {
     }
 }
 
-// Between all twists and coordinates in the basis, which is the identity where the end effectors move freely.
+// Conversion between twists and coordinates in the basis. The basis is the identity if no direction is rigid.
 void Blended::to_basis(const Vector& twists, Vector& z) const {
     if (basis.cols() == n_) z = twists;
     else z.noalias() = basis.transpose() * twists;
@@ -430,8 +430,8 @@ Vector Blended::holding_wrench() const {
     return result;
 }
 
-// Where the springs would rest under the wrench all_, with stiffnesses below zero (which the load outweighs, or nothing does)
-// taken as above.
+// Equilibrium of the springs under the wrench all_. Negative stiffnesses are replaced by their magnitudes, so that the step goes
+// along the force.
 Vector Blended::rest_with_ground() const {
     const Matrix identity = Matrix::Identity(compliance.rows(), compliance.cols()), K = solve_positive(compliance, identity);
     const SymmetricEigen modes(K - ground * identity);
@@ -440,7 +440,7 @@ Vector Blended::rest_with_ground() const {
     return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground));
 }
 
-// Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.
+// Damped fixed-point iteration: moves the tips by a fraction of the way to the equilibrium of the present blend.
 double Blended::relax(int iterations, double tolerance) {
     double share = 0.5, last = INFINITY, size = INFINITY;
     for (Tip& tip : tips) tip.velocity.setZero();

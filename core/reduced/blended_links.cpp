@@ -10,12 +10,12 @@ namespace supple {
 
 namespace {
 
-// A linear model turns a link without bound as the end effector moves on. Beyond free_turn (rad) its twist is scaled down so that
-// it never turns a link by a quarter turn: two models then cannot show a link half a turn apart, where the mean of their
-// quaternions is discontinuous, unless they were made with that link turned differently.
+// In a linear model, the rotation of a link is proportional to the displacement of the end effector, without bound. Beyond free_turn
+// (rad) the twist is scaled down so that the rotation stays below a quarter turn. Otherwise two models could have rotations half a
+// turn apart, where the mean of their quaternions is discontinuous. This can still happen if the models were made with such rotations.
 constexpr double free_turn = 1.2, largest_turn = 1.55;
 
-// The factor of a twist that turns by `angle`; its first two derivatives are continuous.
+// The factor for a twist with the rotation `angle`; its first two derivatives are continuous.
 double bounded_turn(double angle) {
     if (angle <= free_turn) return 1;
     const double rest = largest_turn - free_turn;

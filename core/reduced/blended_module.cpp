@@ -1,4 +1,4 @@
-// Python's view of a blended model in motion.
+// The Python class of a blended model in motion.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -45,7 +45,7 @@ class BlendedCore {
         sample.wrench = vector(wrench);
         sample.energy = energy;
         sample.cobasis = matrix(cobasis, m);
-        if (fade > 0) {  // seconds until it has come in
+        if (fade > 0) {  // s, time in which its presence grows to 1
             sample.presence = 0;
             model.fading = fade;
         }
@@ -97,7 +97,7 @@ void bind_blended(nb::module_& module) {
     bind_motion(core);
     core.def(nb::init<int, int, double, double, int, bool, double, int>())
         .def("add", &BlendedCore::add)
-        .def("set_ground",  // on another ground: without models, until they are added anew
+        .def("set_ground",  // sets the common spring and removes all models, which must be added again
              [](BlendedCore& c, double ground) {
                  c.model.ground = ground;
                  c.model.samples.clear();
@@ -108,7 +108,7 @@ void bind_blended(nb::module_& module) {
                  c.model.lower = vector(lower);
                  c.model.upper = vector(upper);
              })
-        .def("set_bounded",  // of a model: maps (bounds, n) and places (bounds,)
+        .def("set_bounded",  // bounded coordinates of a model: maps (bounds, n) and values (bounds,)
              [](BlendedCore& c, int i, const Doubles& maps, const Doubles& bound_values) {
                  const std::size_t n = 6 * c.model.tips.size(), bounds = c.model.lower.size();
                  expect(maps, n * bounds);
@@ -128,15 +128,15 @@ void bind_blended(nb::module_& module) {
         .def("relax", &BlendedCore::relax)
         .def("blend", [](BlendedCore& c) { c.model.blend(); })
         .def("set_state", &BlendedCore::set_state)
-        .def("set_presence",  // of the first models; those added later are there
+        .def("set_presence",  // of the first models; that of later ones is 1
              [](BlendedCore& c, const Doubles& presence) {
                  for (std::size_t i = 0; i < c.model.samples.size(); ++i)
                      c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
                  c.model.mark_changed();
              })
-        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights of poses alone
+        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights depend on poses only
         .def("set_energy_budget", [](BlendedCore& c, double energy) { c.model.set_energy_budget(energy); })
-        // J, that it may have; none before the first step
+        // J, (1,); (0,) before the first step
         .def_prop_ro("energy_budget", [](const BlendedCore& c) {
             Vector all = Vector::Constant(c.model.has_energy_budget() ? 1 : 0, c.model.energy_budget);
             return copied(all);

@@ -12,14 +12,14 @@ using namespace whole;
 namespace {
 
 constexpr double largest_norm = 1e6;    // largest displacement, over the radius, of an accepted state
-constexpr double least_damping_time = 2e-3;       // s, least ratio of damping to stiffness: that of backward Euler with a step of this size
-constexpr double least_compliance = 0.01;      // of the largest compliance, where energy is summed up
+constexpr double least_damping_time = 2e-3;       // s, least ratio of damping to stiffness, as of backward Euler with this step
+constexpr double least_compliance = 0.01;      // over the largest compliance, in the estimate of the stored energy
 constexpr double energy_margin = 0.25;     // relative error allowed for the stored energy above that of the models in use
 constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 
 // Inverses of four symmetric positive matrices, one in each lane: a = L L^T, a^-1 = L^-T L^-1. Roots and quotients take most of the
-// time of one; four abreast take as long.
+// time, and four of them in vector lanes take as long as one.
 template <int n>
 void invert_positive(std::array<Eigen::Matrix<double, n, n>, 4>& a) {
     if constexpr (n == Eigen::Dynamic) {
@@ -56,7 +56,7 @@ void invert_positive(std::array<Eigen::Matrix<double, n, n>, 4>& a) {
 
 }  // namespace
 
-// What a twist of xi (scaled) does to a point of an end effector, world axes.
+// Displacement of a point of an end effector (world axes) per change of xi (scaled).
 Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
     const Pose& pose = tips[e].pose;
     Eigen::Matrix<double, 3, 6> point;
@@ -67,8 +67,8 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
     return by;
 }
 
-// dC/d alpha times a vector, for a model in use. Columns of the frame are sums made unit: q = s/|s| turns by
-// (q_i - q (q . q_i)) / |s| per weight of q_i, or is s over a given length where the models do not agree.
+// dC/d alpha times a vector, for a model in use. A column q = s/|s| of the frame, with the sum s, changes by
+// (q_i - q (q . q_i)) / |s| per weight of q_i. If the models do not agree, q is s over a given length.
 template <int n>
 void Blended::compliance_derivative(int use, const Vector& by, Vector& result) {
     using Column = Eigen::Matrix<double, n, 1>;
@@ -94,14 +94,14 @@ void Blended::compliance_derivative(int use, const Vector& by, Vector& result) {
     into.noalias() += own_frame * back;
 }
 
-// J: how the strain changes with xi, weights included.
+// J: derivative of the strain by xi, changing weights included.
 template <int n>
 void Blended::differentiate_strain(const Vector& spring_force) {
     using Column = Eigen::Matrix<double, n, 1>;
     const int r = static_cast<int>(basis.cols()), count = static_cast<int>(used.size());
     strain.setIdentity(r, r);
     if (count < 2) return;
-    // d ln(weight)/d xi = p / (1/d - 1/R) (-d'/d^2 + R'/R^2), before the weights are made to add up to 1
+    // d ln(weight)/d xi = p / (1/d - 1/R) (-d'/d^2 + R'/R^2), before normalisation of the weights
     const auto steps = [&](int i, auto&& into) {
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose &home = samples[i].tips[e], &pose = tips[e].pose;
@@ -135,7 +135,7 @@ void Blended::differentiate_strain(const Vector& spring_force) {
         weight_gradient_.col(k) = used[k].weight * (weight_gradient_.col(k) - mean);
         others += weight_gradient_.col(k);
     }
-    weight_gradient_.col(most) = -others;  // they add up to nothing; its own is the difference of large numbers near a sample
+    weight_gradient_.col(most) = -others;  // the gradients add up to zero; computed directly, this one is a difference of large numbers near a sample
     from_basis(spring_force, all_);
     by_ = 0.5 * wrench_ - all_;
     const Eigen::Map<const Eigen::Matrix<double, n, n>> compliance(full_[0].data(), n_, n_);
@@ -165,9 +165,9 @@ void Blended::differentiate_strain(const Vector& spring_force) {
 }
 
 // (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of
-// the step. tau = max(h, calm, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
-// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. Damping of
-// s / omega over stiffness takes out as much.
+// the step. tau = max(h, least_damping_time, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
+// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. A ratio
+// s / omega of damping to stiffness compensates this.
 template <int n>
 bool Blended::solve() {
     using Square = Eigen::Matrix<double, n, n>;
@@ -217,7 +217,7 @@ bool Blended::solve() {
 }
 
 // Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
-// store almost none of it; in `spring_force`, lambda, their compliance is raised to `least_compliance` times the largest one.
+// store almost no energy; in `spring_force` (lambda) their compliance is raised to `least_compliance` times the largest one.
 double Blended::stored_energy(const Vector& spring_force) {
     from_basis(spring_force, by_);
     by_ -= ground * xi;
@@ -242,7 +242,7 @@ void Blended::limit_kinetic_energy(double kinetic, double stored) {
     } else if (kinetic > std::max(most, 0.0)) {
         v_ *= std::sqrt(std::max(most, 0.0) / kinetic);
     }
-    // debts and savings stay within the margin
+    // the budget may differ from the present energy by the margin only
     energy_budget = std::clamp(energy_budget, stored - doubt, kinetic + stored + doubt);
 }
 
@@ -282,7 +282,7 @@ void Blended::evaluate_bounds() const {
     }
 }
 
-// (r,) how a bounded coordinate changes with the basis' coordinates, the weights' changes included.
+// (r,) derivative of a bounded coordinate by coordinates in the basis, changing weights included.
 Vector Blended::bound_row(int bound) const {
     Vector row = Vector::Zero(n_);
     for (std::size_t k = 0; k < used.size(); ++k) {
@@ -331,7 +331,7 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return true;
 }
 
-// Where weights change much within a step it is made in parts.
+// A step with a large displacement, in which weights change much, is divided.
 bool Blended::step() {
     if (!begin()) return false;
     const double whole = h, parts = std::clamp(std::ceil(h * new_rates_.norm() / largest_displacement), 1.0, most_parts);
@@ -365,7 +365,7 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
     Eigen::Map<Matrix>(response, n, n).noalias() = rows_.transpose() * response_;
 }
 
-// Kinetic, and what the blended springs hold about where they would rest, at the last blend.
+// Kinetic energy, and energy of the blended springs relative to their unloaded state, at the last blend.
 double Blended::energy() const {
     Vector all(n_);
     rates(all);

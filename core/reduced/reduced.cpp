@@ -139,7 +139,7 @@ void Tree::move(const double* q) {
             cosine_[l] = std::cos(turns_[l]);
         }
     }
-    // frame = frame before * local: columns, so that a chain waits for nothing but three products
+    // frame = frame before * local: columns, so that each frame of a chain depends on the one before by three products only
     Frame at{};
     const double *sine = sine_.data(), *cosine = cosine_.data();
     Rows locals[width];
@@ -253,7 +253,7 @@ Matrix Reduced::geometric_stiffness() const {
 }
 
 // A = M + h D + h^2 (K + K_g). K_g is left out, and its force explicit, where it would turn a positive K indefinite:
-// the model then moves away from where K_g was taken, and A must stay positive on the way.
+// the model then moves far from the pose at which K_g was computed, and A must stay positive meanwhile.
 void Reduced::update_system() {
     loads_changed_ = false;
     const Matrix K_g = geometric_stiffness();
@@ -307,7 +307,7 @@ void Reduced::solve_with_handles() {
         const Vec3 force = tip.stiffness * (tip.target - pose.act(tip.point));
         right_ += h * (J.transpose() * force);
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
-        if (!stiffness_positive_) {  // as with applied wrenches: the handle may be what makes the model stable
+        if (!stiffness_positive_) {  // as with applied wrenches: the model may be stable only with the handle
             const Matrix by_twist = right_jacobian(xi) * tip.map;
             const Mat6 K_g = force_geometric_stiffness(pose.R.transpose() * force, tip.point);
             system += h * h * (by_twist.transpose() * K_g * by_twist);
@@ -461,7 +461,7 @@ double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     return size;
 }
 
-// Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
+// Gap of a loop joint as a twist, with its own coordinates. Two orders suffice for a chord correction.
 Vec6 Joints::gap(const Loop& loop, bool exact) const {
     Pose from = tree.frame(loop.parent);
     for (const Tree::AxisTransform& step : loop.steps) {
