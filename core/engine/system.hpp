@@ -114,7 +114,7 @@ class System {
     std::vector<Row> rows;
     double stiffness_scale = 1, length_scale = 1;
 
-    // what may change between solves
+    // inputs that may change between solves
     Vec3 gravity = Vec3::Zero();
     std::vector<double> rest;
     std::vector<Load> loads;

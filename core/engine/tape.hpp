@@ -58,7 +58,7 @@ class Tape {
     int axes() const { return axes_; }
     int rows() const { return rows_; }
 
-    // records[0] is the state before the start (or the start again), records[1] the start
+    // records[0] is the state before the start (or the start itself), records[1] the start
     std::vector<TapeRecord> records;
     std::vector<int> ends;           // the record at the start and at the end of each time step
     std::vector<int> loops;

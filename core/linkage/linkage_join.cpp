@@ -173,7 +173,7 @@ SUPPLE_INLINE void symmetrise(Eigen::Map<Mat6> m) {
         for (int i = 0; i < j; ++i) m(i, j) = m(j, i) = (m(i, j) + m(j, i)) / 2;
 }
 
-// Whether a joint has six degrees of freedom, so that it transmits only its own forces.
+// Whether a joint has six degrees of freedom and no armature, so that it transmits only its own forces.
 bool transmits_nothing(const Linkage::Axis* axis, int k) {
     if (k < 6) return false;
     for (int a = 0; a < k; ++a)
@@ -253,7 +253,7 @@ void parts_of_amplitudes(const Assembly& node, int own, int m, int stacked, bool
 
 }  // namespace
 
-// Joins two assemblies. A: handles of the left one. B: what remains of the right one's handles: 0 none, 1 the top, which
+// Joins two assemblies. A: handles of the left one. B: remaining handles of the right one: 0 none, 1 the top, which
 // is also the bottom of the whole, 2 the bottom.
 template <int A, int B>
 bool Linkage::join(const Node& n, bool moved, bool totals) {

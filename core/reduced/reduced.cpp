@@ -446,7 +446,7 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
     measure(tips, true);
 }
 
-// Errors of the tips and gaps of the loops at the present frames; returns the size of what can be corrected: the tips'
+// Errors of the tips and gaps of the loops at the present frames; returns the norm of the errors that can be corrected: the tips'
 // error in the admissible space, and the gaps, lengths over the mechanism's.
 double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     for (std::size_t e = 0; e < tips.size(); ++e)
