@@ -345,7 +345,7 @@ def sweep(report: Report, quick: bool) -> None:
     import blend_sweep
 
     loads = 4 if quick else 40
-    library = blend_sweep.FLEW_OFF if quick else blend_sweep.LIBRARY_PULLS
+    library = blend_sweep.NEARLY_SINGULAR_PULLS if quick else blend_sweep.LIBRARY_PULLS
     pulls = [blend_sweep.library_pull(*case, loads) for case in library]
     pulls += [blend_sweep.random_pull(seed, loads) for seed in range(4 if quick else 50)]
     tried = [each for each in pulls if each is not None]

@@ -19,13 +19,13 @@ LIBRARY = {
 }
 
 
-def made(name: str) -> tuple[Mechanism, list[str]]:
+def library_case(name: str) -> tuple[Mechanism, list[str]]:
     build, tips = LIBRARY[name]
     return build(), tips
 
 
-def turned(rotation: np.ndarray, wrench: np.ndarray) -> np.ndarray:
-    """A wrench (..., 6) in other axes."""
+def rotated_wrench(rotation: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """A wrench (..., 6) in other axes: both parts are multiplied by `rotation`."""
     parts = np.reshape(wrench, (*np.shape(wrench)[:-1], 2, 3, 1))
     return (rotation[..., None, :, :] @ parts).reshape(np.shape(wrench))
 
@@ -34,8 +34,8 @@ def tip_poses(eq: Equilibrium, tips: list[str]) -> np.ndarray:
     return np.array([eq.poses[tip] for tip in tips])
 
 
-def relative(rest: supple.ReducedModel, poses: np.ndarray) -> float:
-    """Largest relative displacement of end effectors (..., e, 4, 4) from where a model was made."""
+def relative_displacement(rest: supple.ReducedModel, poses: np.ndarray) -> float:
+    """Largest relative displacement of end effectors (..., e, 4, 4) from their poses in a model."""
     twists = spatial.log(spatial.inverse(rest.end_effector_poses) @ poses)
     return float(np.linalg.norm(twists / ([rest.mechanism.radius] * 3 + [1.0] * 3), axis=-1).max())
 
@@ -52,14 +52,14 @@ def soft_wrenches(rest: supple.ReducedModel, rng: np.random.Generator, size: flo
     lengths = np.tile([rest.mechanism.radius] * 3 + [1.0] * 3, e)
     values, vectors = np.linalg.eigh(rest.compliance / np.outer(lengths, lengths))
     body = vectors @ (np.sqrt(np.clip(values, 0, None)) * rng.normal(size=6 * e)) / lengths
-    wrenches = turned(rest.end_effector_poses[:, :3, :3], body.reshape(e, 6))
+    wrenches = rotated_wrench(rest.end_effector_poses[:, :3, :3], body.reshape(e, 6))
     return wrenches * size / linear_displacement(rest, wrenches)
 
 
 def linear_displacement(rest: supple.ReducedModel, wrenches: np.ndarray) -> float:
     """Largest relative displacement of an end effector under wrenches (..., e, 6) in world axes, by the linear model
     `rest`."""
-    body = turned(np.swapaxes(rest.end_effector_poses[:, :3, :3], -1, -2), wrenches)
+    body = rotated_wrench(np.swapaxes(rest.end_effector_poses[:, :3, :3], -1, -2), wrenches)
     n = 6 * len(rest.end_effectors)
     twists = (body.reshape(*wrenches.shape[:-2], n) @ rest.compliance[:n, :n]).reshape(wrenches.shape)
     return float(np.linalg.norm(twists / ([rest.mechanism.radius] * 3 + [1.0] * 3), axis=-1).max())
@@ -89,7 +89,7 @@ def helix_models(count: int = 6, links: int = 8, **options) -> list[supple.Reduc
     return random_models(supple.library.helix(links), ["tip"], count, 0.5, **options)
 
 
-def moving(many: BlendedModel, dt: float = 2e-3, steps: int = 150) -> supple.ReducedSimulation:
+def simulation_in_motion(many: BlendedModel, dt: float = 2e-3, steps: int = 150) -> supple.ReducedSimulation:
     """A simulation after `steps` time steps under one load and one handle; it still moves."""
     sim = supple.ReducedSimulation(many, dt)
     sim.apply(many.end_effectors[0], 0.8 * many.models[1].wrenches[:6], frame="body")

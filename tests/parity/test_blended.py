@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import blend_sweep
 import supple
-from pulls import random_models, turned
+from pulls import random_models, rotated_wrench
 from supple import spatial
 from supple.reduced.blending import BlendedMotion
 from supple.reduced.eigenframes import Eigenframe, eigenframe
@@ -131,7 +131,7 @@ class Twin:
         for k, (model, home) in enumerate(zip(self.models, self.homes, strict=True)):
             gap = -model.wrenches.copy()
             for i, (wrench, frame) in self.loads.items():
-                gap[6 * i : 6 * i + 6] += turned(home[i, :3, :3].T, wrench) if frame == "world" else wrench
+                gap[6 * i : 6 * i + 6] += rotated_wrench(home[i, :3, :3].T, wrench) if frame == "world" else wrench
             compliance = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
             twists = (compliance @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
             moved[k] = np.linalg.norm(twists, axis=1).sum()
@@ -226,7 +226,7 @@ class Twin:
         """(n,) generalised force of the applied wrenches on the twists xi (e, 6, not scaled) from the mean poses."""
         on = np.zeros_like(xi)
         for i, (wrench, frame) in self.loads.items():
-            body = turned(self.pose[i, :3, :3].T, wrench) if frame == "world" else wrench
+            body = rotated_wrench(self.pose[i, :3, :3].T, wrench) if frame == "world" else wrench
             on[i] = spatial.right_jacobian(xi[i]).T @ body
         return on.ravel() * self.lengths
 
@@ -289,7 +289,7 @@ class Twin:
         return spatial.log(spatial.inverse(middle) @ self.pose).ravel() / self.lengths
 
     def limited_velocity(self, v: np.ndarray, kinetic: float, stored: float) -> np.ndarray:
-        """Rates v, scaled down if their kinetic energy exceeds the energy budget less the stored energy, plus a margin."""
+        """Rates v, scaled down if the kinetic energy exceeds the energy budget less the stored energy and a margin."""
         if self.energy_budget is None:
             return v
         least = min(stored, self.energies[self.weights() > 0].min())
