@@ -9,7 +9,7 @@ namespace supple {
 
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
-constexpr double redundancy_motion = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
 // Stores eight columns of eight numbers, one row for each of eight nodes.
@@ -146,7 +146,7 @@ void PassesInterior::remove_redundant_multipliers() {
     compute_corrections();
     double moved = 0;
     for (std::size_t i = 0; i < correction.size(); ++i) moved = std::max(moved, std::abs(correction_[i] - correction[i]));
-    const double share = moved > redundancy_motion ? redundancy_motion / moved : 1.0;
+    const double share = moved > largest_disturbance ? largest_disturbance / moved : 1.0;
     for (int r = 0; r < tie_rows_; ++r) tie_step_[r] = tie_step[r] + share * (tie_step_[r] - tie_step[r]);
     correction_ = correction;
 }
