@@ -137,7 +137,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
 }
 
 // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
-// removes it, scaled so that the imbalance that it causes moves no coordinate by more than `redundancy_motion`.
+// removes it, scaled so that the imbalance that it causes moves no coordinate by more than `largest_disturbance`.
 void PassesInterior::remove_redundant_multipliers() {
     const std::vector<double> correction = correction_, tie_step = tie_step_;
     decay_ = 1;
