@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "abreast.hpp"
-#include "fronts.hpp"
+#include "engine/fronts.hpp"
+#include "spatial/abreast.hpp"
 
 using namespace supple;
 

@@ -1,4 +1,4 @@
-"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, as corrected in core/blended.hpp."""
+"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, as corrected in core/reduced/blended.hpp."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import block_diag
 from scipy.spatial.transform import Rotation
 
+import blend_sweep
 import supple
 from pulls import random_models, turned
 from supple import spatial
@@ -15,6 +16,7 @@ from supple.reduced.eigenframes import Eigenframe, eigenframe
 
 # The constants of docs/theory/blended.md.
 NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this neighbour
+MOST_CANCELLED = 0.8  # of the blend's stiffness, by the geometric stiffness of loads that do not act
 RANGE = 0.5  # of a model under loads, over the extent of the collection
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
 UNDAMPED = 1e-9  # s, damping over stiffness that stands for none
@@ -165,14 +167,20 @@ class Twin:
         common = np.zeros((self.n // 6, 6))
         loads, moved = np.zeros((2, len(self.models), self.n))
         on = np.swapaxes(spatial.right_jacobian(xi)[:, :3], -1, -2) @ np.swapaxes(self.pose[:, :3, :3], -1, -2)
-        common = (on @ force[..., None])[..., 0]
+        first = np.zeros_like(on)  # at xi = 0
+        first[:, :3] = np.swapaxes(middle[:, :3, :3], -1, -2)
+        applied = self.applied_forces()
+        less = (1 - self.geometric_share(weights, middle, force - applied)) * (first - on)
+        of_applied = (-less @ applied[..., None])[..., 0]
+        on = on + less
+        common = (on @ force[..., None])[..., 0] + of_applied
         common[:, 3:] += torque
         for i in range(len(self.models)):
             if self.ground:
                 eta = spatial.log(spatial.inverse(middle) @ self.homes[i]).ravel() / self.lengths
             else:
                 eta = (xi - spatial.log(spatial.inverse(self.homes[i]) @ self.pose)).ravel() / self.lengths
-            own = (on @ forces[i][..., None])[..., 0]
+            own = (on @ forces[i][..., None])[..., 0] + of_applied
             own[:, 3:] += b[i, :, 3:]
             loads[i] = own.ravel() * self.lengths + self.ground * eta
             back = np.swapaxes(self.homes[i, :, :3, :3], -1, -2) @ (forces[i] - force)[..., None]
@@ -185,6 +193,25 @@ class Twin:
             bracket = np.concatenate([np.cross(w, V) + np.cross(v, W), np.cross(w, W)], axis=1)  # of twists
             moved[i] += 0.5 * bracket.ravel() + soft @ (common.ravel() * self.lengths)
         return loads, moved
+
+    def applied_forces(self) -> np.ndarray:
+        """(e, 3) N in world axes."""
+        forces = np.zeros((self.n // 6, 3))
+        for i, (wrench, frame) in self.loads.items():
+            forces[i] = wrench[:3] if frame == "world" else self.pose[i, :3, :3] @ wrench[:3]
+        return forces
+
+    def geometric_share(self, weights: np.ndarray, middle: np.ndarray, away: np.ndarray) -> float:
+        """The share of the geometric stiffness of the forces `away` (e, 3) that counts: its norm relative to the
+        blend's stiffness is at most MOST_CANCELLED."""
+        if not self.loads_count:
+            return 1.0
+        local = np.swapaxes(middle[:, :3, :3], -1, -2) @ away[..., None]
+        A = block_diag(*(0.5 * np.kron([[0, 1], [-1, 0]], spatial.skew(f)) for f in local[..., 0]))
+        frame, core = self.mixed(0, weights)
+        product = frame @ core @ frame.T @ (A * np.outer(self.lengths, self.lengths))
+        norm = np.sqrt(max(np.trace(product @ product), 0.0))
+        return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
     def settled(self, weights: np.ndarray, given: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
         """(n,) displacement by the equilibrium wrenches (half-way rule). `given`: what `loads_of_models` returns."""
@@ -430,6 +457,26 @@ def test_equilibrium_under_load(name):
         twin.settle()
         assert motion.settle() < 1e-9
         np.testing.assert_allclose(motion.tips[0], twin.pose, rtol=0, atol=1e-8)
+
+
+def test_steps_under_less_load_than_the_models():
+    """The geometric stiffness of the missing load is limited."""
+    pull = blend_sweep.library_pull("loop", (0, 0, 1), None, count=2)
+    fast, twin = supple.ReducedSimulation(supple.blend(pull.models), 2e-3), Twin(list(pull.models), 2e-3)
+    force = 0.3 * pull.force
+    fast.apply("tip", [*force, 0, 0, 0])
+    twin.loads[0] = (np.array([*force, 0, 0, 0]), "world")
+    limited = 0
+    for _ in range(100):
+        allowed = fast._motion.core.allowed
+        twin.allowed = float(allowed[0]) if len(allowed) else None
+        fast.step()
+        twin.step()
+        np.testing.assert_allclose(fast.end_effector_pose("tip"), twin.pose[0], rtol=0, atol=1e-7)
+        weights = twin.weights()
+        away = weights[1] * pull.force - force
+        limited += twin.geometric_share(weights, mean(twin.homes, weights), away[None]) < 1
+    assert limited > 20
 
 
 def test_a_new_model_fades_in():

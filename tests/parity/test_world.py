@@ -12,7 +12,7 @@ from supple.mechanism.kinematics import inertias
 
 
 class Twin:
-    """A reduced model on a moving base, every link's 6 x (6 + m) Jacobian written out (core/floating.hpp)."""
+    """A reduced model on a moving base, every link's 6 x (6 + m) Jacobian written out (core/reduced/floating.hpp)."""
 
     def __init__(self, model: supple.ReducedModel, dt: float) -> None:
         m = model.basis.shape[1] - 6

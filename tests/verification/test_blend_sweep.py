@@ -9,8 +9,8 @@ import blend_sweep
 import supple
 from blend_sweep import FLEW_OFF, LIBRARY_PULLS, library_pull, outcomes, random_pull
 
-MOST_BAD, MOST_MOVING = 9, 2
-"""Of the 408 loads of the long test. Measured: 8 too far from the equilibrium or still moving, 1 of them moving.
+MOST_BAD, MOST_MOVING = 7, 2
+"""Of the 408 loads of the long test. Measured: 6 too far from the equilibrium or still moving, 1 of them moving.
 It was 38 and 21 with weights that depend on the pose alone. The target is none.
 docs/measured/blended.md lists these pulls."""
 TAUT = [11, 31, 43, 47]
@@ -45,6 +45,17 @@ def test_next_to_a_model_that_is_pulled_taut(seed):
     """These followed the soft model far beyond both samples, at all loads but a few."""
     for each in outcomes(random_pull(seed, count=3)):
         assert each.good
+
+
+@pytest.mark.parametrize("case", [("loop", (0, 0, 1), None), ("y", (0, 0, 1), None)])
+def test_under_a_quarter_of_the_load_of_a_taut_model(case):
+    """The geometric stiffness of the missing load outweighs the stiffness of the second model, which alone diverges.
+    Both ended more than a radius away before this geometric stiffness was limited."""
+    pull = library_pull(*case, count=5)
+    (found,) = outcomes(pull, slice(0, 1))
+    assert pull.fractions[0] < 0.25
+    assert found.good
+    assert found.blend < 0.25
 
 
 @pytest.mark.long

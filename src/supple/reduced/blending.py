@@ -130,7 +130,7 @@ class BlendedModel(Model):
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
         self._ground = 0.0
-        """J (twists over the radius): the spring added to all models while they are blended; core/blended.hpp."""
+        """J (twists over the radius): the spring added to all models while they are blended; core/reduced/blended.hpp."""
         self.exploration: Exploration | None = None
         """Errors measured by `supple.explore`, if it made the collection."""
         self._evaluator: BlendedMotion | None = None

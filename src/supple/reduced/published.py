@@ -5,7 +5,7 @@
 - `reduce(mass="accelerability")`: inverse mass and inverse damping projected (eqs. 7 and 8), in this file; with
   `method="recursion"` chained joint by joint. The default is Phi^T M Phi.
 - `ReducedSimulation(base="decoupled")`: no inertial coupling between a free base and the end effectors (section 6.1);
-  the branches on `Floating::decoupled` in `core/floating_groups.cpp`.
+  the branches on `Floating::decoupled` in `core/reduced/floating_groups.cpp`.
 - `blend(scheme="published")`: blending as printed (eqs. 24 to 28), in `blending.py`.
 
 Published mass and damping are too small after the first instant: `docs/measured/reduced.md` has the figures.

@@ -1,0 +1,530 @@
+#include "condensed/condensed_passes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/articulated_exact.hpp"
+
+namespace supple {
+
+namespace {
+constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
+constexpr double redundancy_motion = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
+
+// Stores eight columns of eight numbers, one row for each of eight nodes.
+template <class To>
+SUPPLE_INLINE void spread(Eight* columns, To to) {
+    transpose(columns);
+    for (int l = 0; l < width; ++l) store(to(l), columns[l]);
+}
+}  // namespace
+
+PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set), Articulated(system) {
+    groups_ = (6 * static_cast<int>(tips.size()) + width - 1) / width;
+    if (*uncovered()) return;
+    count_inertia_ = true;
+    const std::size_t n = nodes_.size();
+    for (std::size_t e = 0; e < tips.size(); ++e) {  // what is known at a tip's node is kept
+        const int node = tip_node(static_cast<int>(e));
+        if (!(flags_[node] & joins)) joined_.push_back(node);
+        flags_[node] |= joins;
+    }
+    for (std::size_t i = 0; i < n; ++i)  // a coordinate that only ties hold has no stiffness before they are eliminated
+        if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) floor_[i] = 1;
+    columns_.assign(width * blocks_ * groups_, Eight{});
+    first_ = columns_;
+    tie_columns_.assign(tie_rows_ * groups_, Eight{});
+    terms_.resize(width * blocks_);
+    for (auto* each : {&motion_, &resists_, &move_}) each->assign(width * blocks_, 0.0);
+    carried_.resize(n);
+    twists_.assign(n * 6 * groups_, Eight{});
+    first_twists_ = twists_;
+    body_in_node_.resize(blocks_);
+    for (int i = 0; i < width * blocks_; ++i) {
+        const Pose at = i < static_cast<int>(n) ? nodes_[i].body_in_node : Pose{};
+        for (int c = 0; c < 3; ++c) {
+            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][i % width] = at.R(r, c);
+            body_in_node_[i / width][9 + c][i % width] = at.p[c];
+        }
+    }
+    soft_scale_ = system.stiffness_scale;
+}
+
+const char* PassesInterior::uncovered() const {
+    if (*uncovered_) return uncovered_;
+    if (!balls_.empty()) return "a ball joint";
+    return groups_ > most_columns ? "too many end effectors" : "";
+}
+
+void PassesInterior::read_from(const System& system, const History& history, double h) {
+    refresh(system);
+    loads_.clear();
+    handles_.clear();
+    read(system, history, h, true);
+    freeze_directions();
+    forward();
+}
+
+void PassesInterior::write_to(System& system, History& history) {
+    if (!locks_.empty()) {  // torques of motors: the residual of balance without them
+        set_anchors(boost_);
+        inward<false, false, true>(statics);
+        for (const Lock& lock : locks_)
+            if (lock.active) rho_[lock.node] = balance_[lock.node];
+    }
+    system.loads.clear();
+    system.handles.clear();
+    write(system, history);
+}
+
+Pose PassesInterior::tip_pose(int e) const { return body_pose(tips[e].body) * tips[e].on_body; }
+
+Pose PassesInterior::about_origin(int e) const {
+    Pose at = tip_pose(e);
+    at.p -= origin_;
+    return at;
+}
+
+// A wrench in a frame's own axes, in world axes about the origin.
+static Vec6 in_world(const Pose& at, const Vec6& own) {
+    const Vec3 f = at.R * own.head<3>();
+    return stack(f, at.R * own.tail<3>() + at.p.cross(f));
+}
+
+void PassesInterior::set_anchors(double boost) {
+    boost_ = boost;
+    anchors_.resize(tips.size());
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Pose at = about_origin(static_cast<int>(e));
+        const Mat6 Ad = adjoint(at.inverse());
+        anchors_[e].node = tip_node(static_cast<int>(e));
+        anchors_[e].wrench = in_world(at, lambda.segment<6>(6 * e));
+        anchors_[e].stiffness.noalias() = Ad.transpose() * (boost * anchor.segment<6>(6 * e)).asDiagonal() * Ad;
+    }
+}
+
+bool PassesInterior::respond(Tangent tangent, const Step* step, Response& response) {
+    const bool fresh = tangent != Tangent::kept;
+    response.whole = false;
+    if (motor_jumped_) return false;
+    forward();
+    if (tangent == Tangent::first) has_first_ = false;
+    if (tangent == Tangent::again && !has_first_) {
+        std::swap(first_, columns_);
+        has_first_ = true;
+    }
+    if (fresh) {
+        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues without it
+            set_anchors(boost);
+            inward<false, true, true>(statics);
+            if (negative_ == 0) break;
+        }
+        response.negative = negative_;
+    } else {
+        set_anchors(boost_);
+        inward<false, false, true>(statics);
+    }
+    compute_corrections();
+    if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
+    if (fresh) solve_columns();
+    if (step->c2 != 0)
+        fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
+    else
+        fresh ? evaluate_motion<false, true>(*step) : evaluate_motion<false, false>(*step);
+    groups_ == 1 ? project<1>(*step, fresh, response) : project<0>(*step, fresh, response);
+    return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
+}
+
+// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. The step of the multipliers gets
+// the correction that makes their null-space part zero, scaled so that its imbalance moves no coordinate noticeably.
+void PassesInterior::remove_redundant_multipliers() {
+    const std::vector<double> correction = correction_, tie_step = tie_step_;
+    leak_ = 1;
+    inward<false, false, true>(statics);
+    leak_ = 0;
+    compute_corrections();
+    double moved = 0;
+    for (std::size_t i = 0; i < correction.size(); ++i) moved = std::max(moved, std::abs(correction_[i] - correction[i]));
+    const double share = moved > redundancy_motion ? redundancy_motion / moved : 1.0;
+    for (int r = 0; r < tie_rows_; ++r) tie_step_[r] = tie_step[r] + share * (tie_step_[r] - tie_step[r]);
+    correction_ = correction;
+}
+
+// B: the answers to unit wrenches on the tips, in their own axes.
+void PassesInterior::solve_columns() {
+    const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
+    unit_wrenches_.resize(columns);
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Pose at = about_origin(static_cast<int>(e));
+        for (int c = 0; c < 6; ++c) {
+            ContactRow& row = unit_wrenches_[6 * e + c];
+            row.node = tip_node(static_cast<int>(e));
+            row.wrench = in_world(at, Vec6::Unit(c));
+        }
+    }
+    on_any_path_.assign(n, 1);
+    for (int k = 0; k < groups_; ++k) {
+        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k), tie_rows_ > 0);  // `project` completes trees
+        for (int i = 0; i < n; ++i)
+            if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
+        for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];
+    }
+}
+
+// Residual of motion of every coordinate: that of balance, dampers and armatures, less the work of the wrenches D; with
+// `tangent` also `left` and `right`. Sums run node by node, the rest is computed for eight nodes at a time.
+template <bool second, bool tangent>
+void PassesInterior::evaluate_motion(const Step& step) {
+    constexpr int groups = tangent ? 3 : 0;
+    const int n = static_cast<int>(nodes_.size());
+    const double kappa = step.c0 / step.h, square = kappa * kappa;
+    for (int i : joined_) carried_[i] = Carried{};
+    Carried sums{};
+    alignas(64) double wrenches[width][width], inertias[3][width][width];
+    for (int b = blocks_ - 1; b >= 0; --b) {
+        const Fixed& fixed = fixed_[b];
+        const Present& now = present_[b];
+        const Past& past = past_[b];
+        const Motion m = motion<second>(b, step);
+        Three p = (kappa * fixed.mass) * m.flight + (step.c1 / step.h) * three(past.momentum);
+        Three t = kappa * m.L + (step.c1 / step.h) * three(past.momentum + 3);
+        if (second) {
+            p = p + (step.c2 / step.h) * three(past.momentum_before);
+            t = t + (step.c2 / step.h) * three(past.momentum_before + 3);
+        }
+        p = -1.0 * p;
+        const Three c = m.centre - every(origin_), moment = cross(c, p) - t;
+        Eight D[8] = {p.x, p.y, p.z, moment.x, moment.y, moment.z, every(0.0), every(0.0)};
+        spread(D, [&](int l) { return wrenches[l]; });
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const EndEffector& tip = tips[e];
+            const int l = tip_node(static_cast<int>(e)) - width * b;
+            if (l < 0 || l >= width) continue;
+            const Pose at = about_origin(static_cast<int>(e));
+            Vec6 more = in_world(tip.world ? Pose{Mat3::Identity(), at.p} : at, tip.wrench) - in_world(at, lambda.segment<6>(6 * e));
+            for (const auto& [point, force] : tip.contacts) more += stack(force, at.act(point).cross(force));
+            if (tip.held) {
+                const Vec3 point = at.act(tip.point), spin = get(m.R * m.spin, l);
+                const Vec3 speed = get(m.flight, l) + spin.cross(point - get(c, l));
+                const Vec3 force = tip.stiffness * (tip.target - origin_ - point) - tip.damping * speed;
+                more += stack(force, point.cross(force));
+            }
+            for (int r = 0; r < 6; ++r) wrenches[l][r] += more[r];
+        }
+        if (tangent) {
+            const Three first = fixed.mass * c;
+            const Eight* I = fixed.inertia;
+            const Turn M = m.R * Turn{{I[0], I[3], I[4]}, {I[3], I[1], I[5]}, {I[4], I[5], I[2]}}, J = M * transposed(m.R);
+            const Eight far = dot(first, c), pc = dot(p, c);
+            // R I R^T + m (c.c - c c^T), c p^T - p.c
+            Eight one[8] = {fixed.mass, first.x, first.y, first.z, p.x, p.y, p.z, every(0.0)};
+            Eight two[8] = {J.x.x + far - first.x * c.x, J.y.y + far - first.y * c.y, J.z.z + far - first.z * c.z,
+                            J.x.y - first.x * c.y,       J.x.z - first.x * c.z,       J.y.z - first.y * c.z,
+                            c.x * p.x - pc,              c.x * p.y};
+            Eight three[8] = {c.x * p.z, c.y * p.x, c.y * p.y - pc, c.y * p.z, c.z * p.x, c.z * p.y, c.z * p.z - pc, every(0.0)};
+            spread(one, [&](int l) { return inertias[0][l]; });
+            spread(two, [&](int l) { return inertias[1][l]; });
+            spread(three, [&](int l) { return inertias[2][l]; });
+        }
+        const int count = std::min(width, n - width * b);
+        Eight carried[8], inertia[24];
+        for (int l = count; l < width; ++l) {
+            carried[l] = every(0.0);
+            for (int k = 0; k < groups; ++k) inertia[8 * k + l] = every(0.0);
+        }
+        for (int l = count - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            if (!(flags_[i] & chained)) sums = Carried{};
+            if (flags_[i] & joins) {
+                sums.wrench += carried_[i].wrench;
+                for (int k = 0; k < groups; ++k) sums.inertia[k] += carried_[i].inertia[k];
+            }
+            carried[l] = sums.wrench += load(wrenches[l]);
+            for (int k = 0; k < groups; ++k) inertia[8 * k + l] = sums.inertia[k] += load(inertias[k][l]);
+            if (flags_[i] & branches) {
+                Carried& onto = carried_[nodes_[i].parent];
+                onto.wrench += sums.wrench;
+                for (int k = 0; k < groups; ++k) onto.inertia[k] += sums.inertia[k];
+            }
+        }
+        transpose(carried);
+        const Six difference = {three(carried), three(carried + 3)};
+        const Three z = three(now.R + 6), at = three(now.p) - every(origin_);
+        const Six s = {fixed.turns * cross(at, z) + fixed.slides * z, fixed.turns * z};
+        Eight rate = kappa * now.q + (step.c1 / step.h) * past.q, armature = (step.c1 / step.h) * past.p;
+        if (second) {
+            rate += (step.c2 / step.h) * past.q_before;
+            armature += (step.c2 / step.h) * past.p_before;
+        }
+        const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
+        store(&motion_[width * b], load(&balance_[width * b]) + drag - dot(s, difference));
+        if (!tangent) continue;
+        store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
+        for (int k = 0; k < 3; ++k) transpose(inertia + 8 * k);
+        const Eight mass = square * inertia[0];
+        const Three first = square * three(inertia + 1), force = three(inertia + 4), v = s.linear, w = s.angular;
+        const Eight *I = inertia + 8, *Q = inertia + 14;
+        const Three push = mass * v + cross(w, first);
+        const Three turned = {I[0] * w.x + I[3] * w.y + I[4] * w.z, I[3] * w.x + I[1] * w.y + I[5] * w.z,
+                              I[4] * w.x + I[5] * w.y + I[2] * w.z};
+        const Three turn = cross(first, v) + square * turned;
+        const Three across = {Q[0] * w.x + Q[1] * w.y + Q[2] * w.z, Q[3] * w.x + Q[4] * w.y + Q[5] * w.z,
+                              Q[6] * w.x + Q[7] * w.y + Q[8] * w.z};
+        const Three down = {Q[0] * w.x + Q[3] * w.y + Q[6] * w.z, Q[1] * w.x + Q[4] * w.y + Q[7] * w.z,
+                            Q[2] * w.x + Q[5] * w.y + Q[8] * w.z};
+        const Six bent = carried_along(s, difference);
+        const Three left_linear = push + cross(w, force) + bent.linear, left_angular = turn - down + bent.angular;
+        const Three right_angular = turn + cross(force, v) - across;
+        Eight left[8] = {left_linear.x, left_linear.y, left_linear.z, left_angular.x, left_angular.y, left_angular.z, every(0.0), every(0.0)};
+        Eight right[8] = {push.x, push.y, push.z, right_angular.x, right_angular.y, right_angular.z, every(0.0), every(0.0)};
+        spread(left, [&](int l) { return terms_[width * b + l].left; });
+        spread(right, [&](int l) { return terms_[width * b + l].right; });
+    }
+}
+
+// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
+// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
+template <int fixed_columns>
+void PassesInterior::project(const Step& step, bool fresh, Response& response) {
+    constexpr int most = fixed_columns ? fixed_columns : most_columns;
+    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
+    const bool again = has_first_;
+    const std::vector<Eight>& onto_all = basis();
+    for (const Coupling& c : couplings_)
+        for (std::size_t i = 0; c.damping != 0 && i < c.nodes.size(); ++i)
+            motion_[c.nodes[i]] += c.coefficients[i] * c.damping * step.rate(c.value, c.past, c.before);
+    Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, unbalance[most] = {}, drift[most] = {};
+    Eight inertia[width * most][most] = {};
+    Eight eta = every(0.0);
+    auto times = [&](const double* by, const Eight (*of)[most], int k) {
+        return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
+    };
+    for (int i = 0; i < n; ++i) {
+        const unsigned char flags = flags_[i];
+        if (flags & (rooted | branches))
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    const int at = flags & rooted ? 0 : (nodes_[i].parent * 6 + r) * K + k;
+                    now[r][k] = flags & rooted ? every(0.0) : twists_[at];
+                    first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
+                }
+        if (flags & rooted)
+            eta = every(0.0);
+        else if (flags & branches)
+            eta = outward_[nodes_[i].parent];
+        if (nodes_[i].size == 1) {
+            const CoordinateTerms& terms = terms_[i];
+            alignas(64) double s[width];
+            store(s, eliminated_[i].screw);
+            Eight* turn = &columns_[i * K];
+            const Eight* onto = &onto_all[i * K];
+            if (fresh && tie_rows_ == 0) {
+                alignas(64) double part[width];
+                store(part, eliminated_[i].part);
+                const bool locked = eliminated_[i].inverse == 0;
+                for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
+            }
+            alignas(64) Eight behind[most];
+            const double correction = correction_[i];
+            eta += correction * eliminated_[i].screw;
+            const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
+            for (int k = 0; k < K; ++k) {
+                behind[k] = times(terms.right, again ? first : now, k);
+                force[k] -= motion_[i] * onto[k];
+                unbalance[k] -= balance_[i] * onto[k];
+                drift[k] += ahead_drift * onto[k] + correction * behind[k];
+            }
+            if (fresh || !again)
+                for (int k = 0; k < K; ++k)
+                    for (int r = 0; r < 6; ++r) now[r][k] += s[r] * turn[k];
+            if (again)
+                for (int k = 0; k < K; ++k)
+                    for (int r = 0; r < 6; ++r) first[r][k] += s[r] * onto[k];
+            if (fresh) {
+                const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
+                for (int k = 0; k < K; ++k) {
+                    const Eight ahead = times(terms.left, now, k) + resists_[i] * turn[k];
+                    for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
+                }
+            }
+        }
+        if (flags & joins)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    twists_[(i * 6 + r) * K + k] = now[r][k];
+                    first_twists_[(i * 6 + r) * K + k] = first[r][k];
+                }
+        if (flags & (joins | fronted)) outward_[i] = eta;
+    }
+    for (int r = 0; r < rows; ++r) {
+        response.force[r] = force[r / width][r % width];
+        response.unbalance[r] = unbalance[r / width][r % width];
+        response.inertia(r, rows) = drift[r / width][r % width];
+        for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
+    }
+    add_coupling_dampers(step, fresh, response);
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const int node = tip_node(static_cast<int>(e));
+        const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
+        const Eight& moved = outward_[node];
+        response.drift.segment<6>(6 * e) = Ad * (Vec6() << moved[0], moved[1], moved[2], moved[3], moved[4], moved[5]).finished();
+        if (!fresh) continue;
+        auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
+        own = turning(lambda.segment<6>(6 * e));
+        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
+        auto columns = [&](const std::vector<Eight>& of, int c) {
+            Vec6 twist;
+            for (int r = 0; r < 6; ++r) twist[r] = of[(node * 6 + r) * K + c / width][c % width];
+            return Vec6(Ad * twist);
+        };
+        for (int c = 0; c < rows; ++c) {
+            response.compliance.col(c).segment<6>(6 * e) = columns(twists_, c);
+            if (again) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
+        }
+    }
+    if (fresh && !again) response.left = response.compliance.transpose();
+}
+
+void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response& response) {
+    const int rows = static_cast<int>(lambda.size());
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        Vector along = Vector::Zero(rows), length = Vector::Zero(rows + 1);
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) {
+            const int node = c.nodes[i];
+            for (int r = 0; r < rows; ++r) {
+                along[r] += c.coefficients[i] * basis()[node * groups_ + r / width][r % width];
+                length[r] += c.coefficients[i] * columns_[node * groups_ + r / width][r % width];
+            }
+            length[rows] += c.coefficients[i] * correction_[node];
+        }
+        const double by = c.damping * step.c0 / step.h;
+        for (int k = fresh ? 0 : rows; k <= rows; ++k) response.inertia.col(k) += (by * length[k]) * along;
+    }
+}
+
+double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
+    alignas(64) double numbers[width * most_columns] = {};
+    std::copy_n(mu.data(), mu.size(), numbers);
+    Eight by[most_columns], most = every(0.0), all = every(0.0);
+    for (int k = 0; k < groups_; ++k) by[k] = load(numbers + width * k);
+    auto along = [&](const Eight* columns) {
+        Eight sum = by[0] * columns[0];
+        for (int k = 1; k < groups_; ++k) sum += by[k] * columns[k];
+        return sum;
+    };
+    for (int b = 0; b < blocks_; ++b) {
+        Eight t[8];
+        for (int l = 0; l < width; ++l) t[l] = along(&columns_[(width * b + l) * groups_]);
+        transpose(t);
+        const Eight x = fixed_[b].free * (load(&correction_[width * b]) + (((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))));
+        store(&move_[width * b], x);
+        all += x;
+        most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));
+    }
+    if (!std::isfinite(sum(all))) return INFINITY;
+    const double size = supple::largest(most);
+    alpha = std::min(1.0, largest / size);
+    for (Coupling& c : couplings_) {
+        c.value = 0;
+        for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
+    }
+    for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns_[r * groups_])));
+    if (!step_in_torque) return size;
+    for (const auto& [node, row] : stops_) {
+        double& q = present_[node / width].q[node % width];
+        q = system_->rows[row].pushed_to(q - alpha * move_[node], q);
+    }
+    for (const Coupling& c : couplings_) {
+        if (!c.stop) continue;
+        double value = 0, square = 0;
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) {
+            value += c.coefficients[i] * coordinate(c.nodes[i]);
+            square += c.coefficients[i] * c.coefficients[i];
+        }
+        const double more = system_->rows[c.system_row].pushed_to(c.value, value) - value;
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) present_[c.nodes[i] / width].q[c.nodes[i] % width] += more / square * c.coefficients[i];
+    }
+    return size;
+}
+
+void PassesInterior::predict(double h, double trend) {
+    refresh(*system_);  // set-points
+    loads_.clear();
+    handles_.clear();
+    origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
+    freeze_directions();
+    for (int b = 0; b < blocks_; ++b) {
+        const Past& past = past_[b];
+        present_[b].q = past.q + h * (past.rate + trend * (past.rate - past.rate_before));
+    }
+    lock_coordinates();
+    motor_jumped_ = false;
+    for (const Lock& lock : locks_) {
+        const double unit = nodes_[lock.node].turns != 0 ? 1.0 : length_scale_;
+        motor_jumped_ = motor_jumped_ || std::abs(coordinate(lock.node) - past_[lock.node / width].q[lock.node % width]) > largest_jump * unit;
+    }
+}
+
+void PassesInterior::finish(const Step* step) {
+    forward();
+    if (!step) return;
+    step_ = *step;
+    gap_ = 0;
+    evaluate_ties<false>(statics);
+}
+
+void PassesInterior::accept(double) {
+    step_.c2 != 0 ? Articulated::accept<true>(step_) : Articulated::accept<false>(step_);
+}
+
+void PassesInterior::keep() {
+    kept_state_.q.resize(blocks_);
+    for (int b = 0; b < blocks_; ++b) kept_state_.q[b] = present_[b].q;
+    kept_state_.multiplier = multiplier_;
+    kept_state_.lambda = lambda;
+}
+
+void PassesInterior::back() {
+    for (int b = 0; b < blocks_; ++b) present_[b].q = kept_state_.q[b];
+    multiplier_ = kept_state_.multiplier;
+    lambda = kept_state_.lambda;
+}
+
+void PassesInterior::write_poses(double* rows) const {
+    const int n = static_cast<int>(nodes_.size());
+    alignas(64) double unused[2 * width];
+    for (int b = 0; b < blocks_; ++b) {
+        const Present& now = present_[b];
+        const Eight* fixed = body_in_node_[b].data();
+        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+        const Turn turned = R * Turn{three(fixed), three(fixed + 3), three(fixed + 6)};
+        const Three p = R * three(fixed + 9) + three(now.p);
+        auto to = [&](int l) {
+            const int body = width * b + l < n ? nodes_[width * b + l].body : -1;
+            return body < 0 ? unused : rows + 16 * body;
+        };
+        Eight upper[8] = {turned.x.x, turned.y.x, turned.z.x, p.x, turned.x.y, turned.y.y, turned.z.y, p.y};
+        Eight lower[8] = {turned.x.z, turned.y.z, turned.z.z, p.z, every(0.0), every(0.0), every(0.0), every(1.0)};
+        spread(upper, to);
+        spread(lower, [&](int l) { return to(l) + width; });
+    }
+}
+
+std::vector<double> PassesInterior::flat() const {
+    std::vector<double> all;
+    Articulated::save(all);
+    return all;
+}
+
+void PassesInterior::set_flat(const double* values) {
+    Articulated::restore(values);
+    freeze_directions();
+}
+
+void PassesInterior::save(Moment moment) { saved_[moment] = flat(); }
+void PassesInterior::restore(Moment moment) { set_flat(saved_[moment].data()); }
+
+}  // namespace supple

@@ -1,0 +1,84 @@
+// The interior of a condensed model on the engine's recursive passes (articulated.hpp): links without inertia in balance, in
+// time linear in their number. It takes the regular time steps. Statics, steps in which the interior is not stable and steps
+// that do not converge are left to SparseInterior.
+//
+// The tangent of balance is the articulated tangent without inertia, with springs (anchors) on the tips. Its factors give
+// B, the motion per unit wrench on the tips, eight right-hand sides at a time, and the correction to balance.
+//
+// The equation of motion differs from balance by the wrenches D: rates of momentum, and the applied wrenches in place of
+// those that hold the tips. Its tangent projected onto B is a sum over bodies xi^T G xi with the twists xi and
+// G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum. With Gc the sum of G over a body and all that it
+// carries, and xi = xi_parent + s t, this is
+//     sum over coordinates  t (s^T Gc xi + ad(s)^T D) + (xi_parent^T Gc s) t
+#pragma once
+
+#include <array>
+
+#include "condensed/condensed.hpp"
+#include "engine/articulated.hpp"
+
+namespace supple {
+
+class PassesInterior : public Interior, private Articulated {
+   public:
+    PassesInterior(TipSet& tips, const System& system);
+    static constexpr int most_columns = 6;  // vectors of eight right-hand sides
+    const char* uncovered() const;          // why the mechanism needs the sparse solver; empty if the passes cover it
+    void read_from(const System& system, const History& history, double h);  // takes over a state at the end of a step
+    void write_to(System& system, History& history);                         // hands it back
+
+    Pose tip_pose(int e) const override;
+    bool respond(Tangent tangent, const Step* step, Response& response) override;
+    double move(const Vector& mu, double largest, double& alpha) override;
+    double gap() const override { return gap_; }
+    void predict(double h, double trend) override;
+    void finish(const Step* step) override;
+    void accept(double h) override;
+    void keep() override;
+    void back() override;
+    void write_poses(double* rows) const override;
+    void save(Moment moment) override;
+    void restore(Moment moment) override;
+    std::vector<double> flat() const;
+    void set_flat(const double* values);
+
+   private:
+    struct alignas(64) CoordinateTerms {
+        double left[width], right[width];  // s^T Gc + ad(s)^T D; Gc s
+    };
+    struct Carried {  // sums over a body and all that it carries: D, inertias
+        Eight wrench, inertia[3];
+    };
+    int tip_node(int e) const { return body_node_[tips[e].body]; }
+    Pose about_origin(int e) const;  // pose of a tip, with its position from origin_
+    void set_anchors(double boost);
+    void remove_redundant_multipliers();
+    void solve_columns();
+    template <bool second, bool tangent>
+    void evaluate_motion(const Step& step);
+    template <int fixed_columns>
+    void project(const Step& step, bool fresh, Response& response);
+    void add_coupling_dampers(const Step& step, bool fresh, Response& response);
+    const std::vector<Eight>& basis() const { return has_first_ ? first_ : columns_; }
+
+    int groups_ = 1;                            // of eight right-hand sides
+    double boost_ = 1;
+    Step step_{};
+    std::vector<Eight> columns_, first_;        // (nodes, groups): B now, and that of the first tangent of the step
+    std::vector<Eight> tie_columns_;            // (ties, groups)
+    bool has_first_ = false, motor_jumped_ = false;
+    std::vector<CoordinateTerms> terms_;
+    std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
+    std::vector<Carried> carried_;
+    std::vector<Eight> twists_, first_twists_;  // (nodes, 6, groups), of nodes with several children or a tip
+    std::vector<ContactRow> unit_wrenches_;
+    std::vector<std::array<Eight, 12>> body_in_node_;  // of the bodies of eight nodes
+    struct {
+        std::vector<Eight> q;
+        std::vector<double> multiplier;
+        Vector lambda;
+    } kept_state_;
+    std::vector<double> saved_[2];  // by `Moment`
+};
+
+}  // namespace supple

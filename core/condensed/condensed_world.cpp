@@ -1,0 +1,117 @@
+// A condensed mechanism in a World.
+#include "condensed/condensed.hpp"
+#include "condensed/condensed_passes.hpp"
+
+namespace supple {
+
+namespace {
+constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
+}  // namespace
+
+// If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
+bool Condensed::begin() {
+    if (patience == 0) use_passes();
+    start_.tips.clear();
+    for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
+    save_start();
+    ++steps;
+    for (last_ = h; last_ > shortest * h; last_ /= 2) {
+        const Step step = euler(last_);
+        outcome_ = last_ == h && step_by_passes(step) ? Outcome::stable : Outcome::failed;
+        if (outcome_ == Outcome::failed) {
+            use_sparse();
+            if (last_ == h || step_in_parts(h - last_)) outcome_ = solve_with_retry(step);
+        }
+        begun_ = outcome_ != Outcome::failed;
+        if (begun_) {
+            interior->finish(&step);
+            return true;
+        }
+        abandon();
+    }
+    return false;
+}
+
+Vec6 Condensed::free_velocity(int i) const {
+    const Pose &from = start_.tips[i], to = interior->tip_pose(i);
+    return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
+}
+
+// Replaces the contact forces on the tips by those of impulses during the last part of the step. False if all are zero.
+bool Condensed::set_contact_forces(const std::vector<Touch>& touches, const double* impulses) {
+    for (EndEffector& tip : interior->tips) tip.contacts.clear();
+    bool touched = false;
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / last_;
+        const int e = touches[i].frame;
+        if (force.isZero(0)) continue;
+        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
+        touched = true;
+    }
+    return touched;
+}
+
+void Condensed::predict(const std::vector<Touch>& touches, const double* impulses) {
+    contact_predicted_ = set_contact_forces(touches, impulses);
+    if (!contact_predicted_) return;
+    outcome_ = solve(euler(last_), true);
+    if (outcome_ != Outcome::failed) return;
+    contact_predicted_ = set_contact_forces({}, nullptr);
+    outcome_ = interior == sparse.get() ? solve_with_retry(euler(last_)) : solve(euler(last_), false);  // as begin() did
+}
+
+// A wrench w on the tips moves them by C P^-1 (L + soft) w, with the matrix P of the step's last Newton iteration. Divided by the
+// square of the last part's duration this is the velocity per unit impulse.
+void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Limit>&, double* free, double* response) {
+    const Eigen::Index n = 3 * static_cast<Eigen::Index>(touches.size());
+    forces_.setZero(lambda().size(), n);
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const int e = touches[i].frame;
+        const Pose now = interior->tip_pose(e);
+        const Vec3 local = start_.tips[e].inverse().act(touches[i].point);
+        const Mat3 along = now.R.transpose() * touches[i].axes;
+        forces_.block<3, 3>(6 * e, 3 * i) = along;
+        forces_.block<3, 3>(6 * e + 3, 3 * i) = skew(local) * along;
+        Eigen::Map<Vec3>(free + 3 * i) = touches[i].axes.transpose() * (now.act(local) - touches[i].point) / h;
+    }
+    auto moved = [&](const auto& by) {
+        pulls_.noalias() = response_.left * by;
+        pulls_ += soft_.asDiagonal() * by;
+        pulls_ = response_.compliance * factors_.solve(pulls_);
+    };
+    if (contact_predicted_) {  // subtract the effect of the predicted contact forces
+        wrench_.setZero();
+        for (int e = 0; e < frames(); ++e)
+            for (const auto& [point, force] : interior->tips[e].contacts) {
+                const Vec3 seen = interior->tip_pose(e).R.transpose() * force;
+                wrench_.segment<6>(6 * e) += stack(seen, point.cross(seen));
+            }
+        moved(wrench_);
+        Eigen::Map<Vector>(free, n).noalias() -= forces_.transpose() * pulls_ / h;
+    }
+    moved(forces_);
+    Eigen::Map<Matrix> all(response, n, n);
+    all.noalias() = forces_.transpose() * pulls_ / (last_ * last_);
+    all = 0.5 * (all + all.transpose()).eval();
+}
+
+bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (set_contact_forces(touches, impulses) || contact_predicted_) outcome_ = solve(euler(last_), true);
+    if (interior != sparse.get() && outcome_ != Outcome::stable) {
+        if (outcome_ == Outcome::unstable) restore_kept_state();
+        use_sparse();
+        outcome_ = solve_with_retry(euler(last_));
+    }
+    if (outcome_ != Outcome::failed && !accept(euler(last_))) outcome_ = Outcome::failed;
+    for (EndEffector& tip : interior->tips) tip.contacts.clear();
+    if (outcome_ == Outcome::failed) {
+        abandon();
+        return false;
+    }
+    begun_ = false;
+    if (last_ != h) fresh = true;  // the history is not equidistant after substeps
+    recover_stability(outcome_);
+    return true;
+}
+
+}  // namespace supple

@@ -1,0 +1,347 @@
+#include "contact/contact.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "spatial/eight.hpp"
+
+namespace supple {
+
+namespace {
+constexpr int newton_rows = 400;  // larger problems use sweeps only
+constexpr int newton_steps = 12;  // per round, at most
+}  // namespace
+
+// Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
+Mat3 contact_frame(const Vec3& normal) {
+    const double sign = std::copysign(1.0, normal[2]), a = -1 / (sign + normal[2]), b = normal[0] * normal[1] * a;
+    Mat3 frame;
+    frame.col(0) = normal;
+    frame.col(1) << 1 + sign * normal[0] * normal[0] * a, sign * b, -sign * normal[0];
+    frame.col(2) << b, sign + normal[1] * normal[1] * a, -normal[1];
+    return frame;
+}
+
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out) {
+    const double reach = 0.05 + 2 * h * std::abs(rate);
+    if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
+    if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
+}
+
+void couple(const Wrenches& G, int n, const Mat6& response, double* W) {
+    for (int first = padded(n) - width; first >= 0; first -= width) {  // eight columns at a time
+        Eight g[6], m[6];
+        for (int r = 0; r < 6; ++r) std::memcpy(&g[r], &G(r, first), sizeof(Eight));
+        for (int r = 0; r < 6; ++r) {
+            m[r] = response(r, 0) * g[0];
+            for (int c = 1; c < 6; ++c) m[r] += response(r, c) * g[c];
+        }
+        for (int i = 0; i < n; ++i) {  // W is symmetric: a piece of row i is also a piece of column i
+            Eight sum = G(0, i) * m[0];
+            for (int r = 1; r < 6; ++r) sum += G(r, i) * m[r];
+            const int at = i * n + first;
+            // a last piece may write beyond its row; the pieces written later overwrite that
+            if (at + width <= n * n) std::memcpy(W + at, &sum, sizeof(Eight));
+            else std::memcpy(W + at, &sum, sizeof(double) * (n - first));
+        }
+    }
+}
+
+Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double friction) {
+    if (b[0] >= 0) return Vec3::Zero();
+    const double w = W(0, 0);
+    if (friction == 0) return {-b[0] / w, 0, 0};
+    const Vec3 sticking = -(inverse * b);
+    if (sticking[0] >= 0 && sticking.tail<2>().norm() <= friction * sticking[0]) return sticking;
+    // sliding: eliminating p_n with v_n = 0 leaves v_t = S p_t + c. Find a > 0 with v_t = -a p_t and |p_t| = mu p_n.
+    const Eigen::Vector2d c(b[1] - W(1, 0) * b[0] / w, b[2] - W(2, 0) * b[0] / w);
+    const double s00 = W(1, 1) - W(1, 0) * W(0, 1) / w, s01 = W(1, 2) - W(1, 0) * W(0, 2) / w,
+                 s10 = W(2, 1) - W(2, 0) * W(0, 1) / w, s11 = W(2, 2) - W(2, 0) * W(0, 2) / w;
+    auto impulse = [&](double a) -> Vec3 {
+        const double d00 = s00 + a, d11 = s11 + a, det = d00 * d11 - s01 * s10;
+        const double p1 = -(d11 * c[0] - s01 * c[1]) / det, p2 = -(d00 * c[1] - s10 * c[0]) / det;
+        return {-(b[0] + W(0, 1) * p1 + W(0, 2) * p2) / w, p1, p2};
+    };
+    auto outside = [&](const Vec3& p) { return p.tail<2>().norm() - friction * p[0]; };
+    double low = 0, high = std::max({s00, s11, w}) + 1e-300;
+    while (outside(impulse(high)) > 0 && high < 1e300) {
+        low = high;
+        high *= 4;
+    }
+    // regula falsi (Illinois variant) in the bracket [low, high]
+    double f_low = outside(impulse(low)), f_high = outside(impulse(high));
+    if (!std::isfinite(f_low)) f_low = std::abs(f_high);
+    for (int i = 0, side = 0; i < 100 && high - low > 1e-15 * high; ++i) {
+        double a = (low * f_high - high * f_low) / (f_high - f_low);
+        if (!(a > low && a < high)) a = 0.5 * (low + high);
+        const Vec3 p = impulse(a);
+        const double f = outside(p);
+        if (std::abs(f) <= 1e-15 * friction * std::abs(p[0])) {
+            high = a;
+            break;
+        }
+        if (f > 0) {
+            low = a;
+            f_low = f;
+            if (side == 1) f_high /= 2;
+            side = 1;
+        } else {
+            high = a;
+            f_high = f;
+            if (side == -1) f_low /= 2;
+            side = -1;
+        }
+    }
+    Vec3 p = impulse(high);
+    if (!(p[0] > 0)) return Vec3::Zero();
+    const double t = p.tail<2>().norm();
+    if (t > friction * p[0]) p.tail<2>() *= friction * p[0] / t;
+    return p;
+}
+
+void FrictionSolver::resize(int contacts, int limits) {
+    contacts_ = contacts;
+    limits_ = limits;
+    n_ = 3 * contacts + limits;
+    W_.assign(static_cast<std::size_t>(n_) * n_, 0.0);
+    for (auto* each : {&b, &p, &v_, &limit_rho_}) each->assign(n_, 0.0);
+    friction.assign(contacts, 0.0);
+    max_response.assign(contacts, 0.0);
+    blocks_.resize(contacts);
+}
+
+// The full engine's tangent has gyroscopic terms that are not symmetric; the solver takes the symmetric part.
+void FrictionSolver::symmetrise() {
+    for (int i = 0; i < n_; ++i)
+        for (int j = 0; j < i; ++j) W(i, j) = W(j, i) = 0.5 * (W(i, j) + W(j, i));
+}
+
+void FrictionSolver::prepare_blocks() {
+    for (int i = 0; i < contacts_; ++i) {
+        Mat3 D;
+        for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) D(r, c) = W(3 * i + r, 3 * i + c);
+        Block& block = blocks_[i];
+        const double size = D.diagonal().maxCoeff();
+        block.normal = blocked(i) ? 0 : D(0, 0);
+        block.rho = 1 / std::max(size, 1e-14 * max_response[i] + 1e-300);
+        // regularised: a tangent along which neither side can move gets no impulse
+        D.diagonal().array() += 1e-13 * size + 1e-300;
+        block.inverse = D.inverse();
+    }
+    for (int i = 0; i < limits_; ++i) limit_rho_[3 * contacts_ + i] = 1 / std::max(W(3 * contacts_ + i, 3 * contacts_ + i), 1e-300);
+    scale_ = 1;
+    for (double value : b) scale_ = std::max(scale_, std::abs(value));
+}
+
+void FrictionSolver::update_velocities() {
+    Eigen::Map<Vector>(v_.data(), n_).noalias() =
+        Eigen::Map<const Eigen::MatrixXd>(W_.data(), n_, n_) * Eigen::Map<const Vector>(p.data(), n_);
+    for (int i = 0; i < n_; ++i) v_[i] += b[i];
+}
+
+// One Gauss-Seidel pass: every contact is solved exactly with the impulses of the others fixed. Updates v.
+void FrictionSolver::sweep() {
+    Eigen::Map<Vector> v(v_.data(), n_);
+    const Eigen::Map<const Eigen::MatrixXd> all(W_.data(), n_, n_);
+    for (int i = 0; i < contacts_; ++i) {
+        const Block& block = blocks_[i];
+        if (block.normal == 0) continue;
+        const Mat3 D = all.block<3, 3>(3 * i, 3 * i);
+        Eigen::Map<Vec3> own(p.data() + 3 * i);
+        const Vec3 without = v.segment<3>(3 * i) - D * own;
+        const Vec3 fresh = solve_contact(D, block.inverse, without, friction[i]), change = fresh - own;
+        if (change.isZero(0)) continue;
+        v.noalias() += all.middleCols<3>(3 * i) * change;
+        own = fresh;
+    }
+    for (int i = 3 * contacts_; i < n_; ++i) {
+        const double w = W(i, i);
+        if (!(w > 0)) continue;
+        const double fresh = std::max(0.0, p[i] - v_[i] / w), change = fresh - p[i];
+        if (change == 0) continue;
+        v.noalias() += change * all.col(i);
+        p[i] = fresh;
+    }
+    ++sweeps_;
+}
+
+double FrictionSolver::compute_residual() {
+    update_velocities();
+    double worst = 0;
+    for (int i = 0; i < contacts_; ++i) {
+        const double rho = blocks_[i].rho, mu = friction[i];
+        if (blocks_[i].normal == 0) continue;
+        const double *q = &p[3 * i], *v = &v_[3 * i];
+        const double normal = std::max(0.0, q[0] - rho * v[0]);
+        double t1 = q[1] - rho * v[1], t2 = q[2] - rho * v[2];
+        // project onto the disc of the present normal impulse: Coulomb's law, not the associated (convex) law
+        const double length = std::sqrt(t1 * t1 + t2 * t2), disc = mu * std::max(0.0, q[0]);
+        const double shrink = length > disc ? disc / length : 1.0;
+        t1 *= shrink;
+        t2 *= shrink;
+        const double a = q[0] - normal, b1 = q[1] - t1, b2 = q[2] - t2, off = std::sqrt(a * a + b1 * b1 + b2 * b2);
+        worst = std::max(worst, off / rho);
+    }
+    for (int i = 3 * contacts_; i < n_; ++i)
+        if (W(i, i) > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
+    return worst / scale_;
+}
+
+// One step of semismooth Newton on p = P(p - rho v) (Alart and Curnier), without a line search: when contacts change between
+// sliding and sticking, the residual may rise before it falls. Open contacts are left out of the linear system. Returns
+// false if that system is singular.
+bool FrictionSolver::newton_step(double rho_factor) {
+    closed_rows_.clear();
+    bool dropped = false, sliding = false;
+    auto drop = [&](int i) {
+        dropped = dropped || p[i] != 0;
+        p[i] = 0;
+    };
+    for (int i = 0; i < contacts_; ++i) {
+        const double rho = rho_factor * blocks_[i].rho;
+        const bool open = blocks_[i].normal == 0 || p[3 * i] - rho * v_[3 * i] <= 0;
+        for (int r = 0; r < 3; ++r) {
+            if (open) drop(3 * i + r);
+            else closed_rows_.push_back(3 * i + r);
+        }
+    }
+    for (int i = 3 * contacts_; i < n_; ++i) {
+        if (W(i, i) > 0 && p[i] - limit_rho_[i] * v_[i] > 0) closed_rows_.push_back(i);
+        else drop(i);
+    }
+    const int m = static_cast<int>(closed_rows_.size());
+    if (dropped) update_velocities();
+    jacobian_.resize(m, m);  // stored transposed: columns are equations, so that rows of the symmetric W are contiguous
+    right_.resize(m);
+    auto add = [&](int equation, int own, double factor) {  // adds factor times row closed_rows_[own] of W
+        const int k = closed_rows_[own];
+        const double* row = &W_[static_cast<std::size_t>(k) * n_];
+        double* out = jacobian_.col(equation).data();
+        if (m == n_)
+            for (int j = 0; j < m; ++j) out[j] += factor * row[j];
+        else
+            for (int j = 0; j < m; ++j) out[j] += factor * row[closed_rows_[j]];
+        out[own] += factor * 1e-8 * row[k];  // regularised: redundant contacts get equal impulses
+    };
+    for (int e = 0; e < m;) {
+        const int n = closed_rows_[e];
+        jacobian_.col(e).setZero();
+        if (n >= 3 * contacts_) {
+            add(e, e, 1);
+            right_[e] = -v_[n];
+            ++e;
+            continue;
+        }
+        const int i = n / 3, t = n + 1, u = n + 2;
+        const double rho = rho_factor * blocks_[i].rho, mu = friction[i];
+        jacobian_.col(e + 1).setZero();
+        jacobian_.col(e + 2).setZero();
+        add(e, e, 1);
+        right_[e] = -v_[n];
+        const double d1 = p[t] - rho * v_[t], d2 = p[u] - rho * v_[u], length = std::sqrt(d1 * d1 + d2 * d2);
+        const double disc = mu * std::max(0.0, p[n]);
+        if (length <= disc) {
+            add(e + 1, e + 1, 1);
+            add(e + 2, e + 2, 1);
+            right_[e + 1] = -v_[t];
+            right_[e + 2] = -v_[u];
+        } else {
+            sliding = true;
+            // the derivative of p_t - mu p_n e is dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); divided by rho
+            const double e1 = d1 / length, e2 = d2 / length, ratio = disc / length;
+            const double q11 = ratio * (1 - e1 * e1), q12 = -ratio * e1 * e2, q22 = ratio * (1 - e2 * e2);
+            add(e + 1, e + 1, q11);
+            add(e + 1, e + 2, q12);
+            add(e + 2, e + 1, q12);
+            add(e + 2, e + 2, q22);
+            jacobian_(e + 1, e + 1) += (1 - q11) / rho;
+            jacobian_(e + 2, e + 1) += -q12 / rho;
+            jacobian_(e, e + 1) += -mu * e1 / rho;
+            jacobian_(e + 2, e + 2) += (1 - q22) / rho;
+            jacobian_(e + 1, e + 2) += -q12 / rho;
+            jacobian_(e, e + 2) += -mu * e2 / rho;
+            right_[e + 1] = -(p[t] - disc * e1) / rho;
+            right_[e + 2] = -(p[u] - disc * e2) / rho;
+        }
+        e += 3;
+    }
+    if (!solve_newton_system(m, sliding)) return false;
+    for (int e = 0; e < m; ++e) p[closed_rows_[e]] += right_[e];
+    for (int i = 0; i < contacts_; ++i) p[3 * i] = std::max(p[3 * i], 0.0);
+    residual_ = compute_residual();
+    return true;
+}
+
+// Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and positive
+// definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting.
+bool FrictionSolver::solve_newton_system(int m, bool sliding) {
+    double* right = right_.data();
+    for (int k = 0; k < m; ++k) {  // the pivot is chosen among columns, which are the equations
+        int pivot = k;
+        for (int j = k + 1; j < m && sliding; ++j)
+            if (std::abs(jacobian_(k, j)) > std::abs(jacobian_(k, pivot))) pivot = j;
+        if (!(std::abs(jacobian_(k, pivot)) > 0)) return false;
+        if (pivot != k) {
+            jacobian_.col(k).swap(jacobian_.col(pivot));
+            std::swap(right[k], right[pivot]);
+        }
+        const double* from = jacobian_.col(k).data();
+        const double inverse = 1 / from[k];
+        for (int j = k + 1; j < m; ++j) {
+            double* to = jacobian_.col(j).data();
+            const double factor = (sliding ? to[k] : from[j]) * inverse;
+            if (factor == 0) continue;
+            for (int i = sliding ? k + 1 : j; i < m; ++i) to[i] -= factor * from[i];
+            right[j] -= factor * right[k];
+        }
+    }
+    for (int k = m - 1; k >= 0; --k) {
+        double sum = right[k];
+        for (int i = k + 1; i < m; ++i) sum -= jacobian_(i, k) * right[i];
+        right[k] = sum / jacobian_(k, k);
+        if (!std::isfinite(right[k])) return false;
+    }
+    return true;
+}
+
+void FrictionSolver::solve(bool symmetric) {
+    sweeps_ = 0;
+    residual_ = 0;
+    if (!n_) return;
+    if (!symmetric) symmetrise();
+    prepare_blocks();
+    residual_ = compute_residual();
+    double least = residual_;
+    best_ = p;
+    auto keep_best = [&] {
+        if (residual_ >= least) return;
+        least = residual_;
+        best_ = p;
+    };
+    // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
+    for (int batch = 4, round = 0; least > tolerance && sweeps_ < most_sweeps; batch += batch / 2, ++round) {
+        start_ = p;
+        if (n_ <= newton_rows) {
+            const double before = std::max(residual_, 1e-6);
+            const int most = round ? newton_steps : 4;
+            for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before; ++k) {
+                if (!newton_step(round % 2 ? 3.0 : 1.0)) break;
+                keep_best();
+            }
+            if (least <= tolerance) break;
+            p = start_;  // Newton did not converge: sweep from where it started
+            update_velocities();
+        }
+        for (int k = 0; k < batch; ++k) sweep();
+        residual_ = compute_residual();
+        keep_best();
+    }
+    if (residual_ > least) {
+        p = best_;
+        residual_ = compute_residual();
+    }
+}
+
+}  // namespace supple

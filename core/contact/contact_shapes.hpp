@@ -1,0 +1,53 @@
+// Colliders (shapes as contact sees them), and contact points of common pairs of kinds in closed form.
+//
+// A contact point lies half way between the two surfaces. Its normal points from the second shape to the first; its gap is
+// the distance along the normal, negative where the shapes overlap. A face that rests on another has several points.
+#pragma once
+
+#include <vector>
+
+#include "spatial/spatial.hpp"
+
+namespace supple {
+
+struct HeightField {  // heights on a grid of rows (along y) and columns (along x); each cell is two triangles
+    int rows = 0, columns = 0;
+    double half_x = 0, half_y = 0;
+    std::vector<double> heights;  // row by row
+    double lowest = 0, highest = 0;
+
+    Vec3 vertex(int row, int column) const;
+    double step_x() const { return 2 * half_x / (columns - 1); }
+    double step_y() const { return 2 * half_y / (rows - 1); }
+    // Height and upward normal at (x, y); false outside the grid.
+    bool surface(double x, double y, double& height, Vec3& normal) const;
+};
+
+struct Collider {
+    enum Kind { plane, sphere, capsule, box, cylinder, ellipsoid, mesh, height_field };
+    Kind kind = sphere;
+    Vec3 size = Vec3::Zero();            // radius, half lengths: as in a Shape
+    Pose local;                          // in the frame that the collider is fixed to
+    std::vector<Vec3> vertices;          // corners of a mesh's convex hull
+    HeightField field;
+    double bounding_radius = 0;          // of the sphere around its origin; infinite for planes and height fields
+    double friction = 0;
+
+    void compute_bounding_radius();
+    bool unbounded() const { return kind == plane || kind == height_field; }
+};
+
+struct ContactPoint {
+    Vec3 point, normal;
+    double gap;
+};
+
+constexpr int most_points = 16;  // contact points of one pair, at most
+
+// Whether `collide` handles the pair, in either order. Other pairs go to a general convex collision library.
+bool has_closed_form(Collider::Kind a, Collider::Kind b);
+
+// Writes the contact points with gap < margin of colliders at world poses A and B; returns their number.
+int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out);
+
+}  // namespace supple

@@ -1,0 +1,20 @@
+// External loads on an end effector or a free body.
+#pragma once
+
+#include "spatial/spatial.hpp"
+
+namespace supple {
+
+struct Pulled {
+    Vec6 wrench = Vec6::Zero();  // at its origin
+    bool world = true;           // the wrench is in world axes; otherwise in the body's own
+    bool held = false;           // a handle is attached: a spring and damper from `point` (body) to `target` (world)
+    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+    double stiffness = 0, damping = 0;
+
+    Vec6 own(const Mat3& R) const {  // the wrench in body axes, for a body with orientation R
+        return world ? stack(R.transpose() * wrench.head<3>(), R.transpose() * wrench.tail<3>()) : wrench;
+    }
+};
+
+}  // namespace supple

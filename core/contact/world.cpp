@@ -1,0 +1,263 @@
+#include "contact/world.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace supple {
+
+namespace {
+constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to the smallest W_nn
+constexpr double creep = 1e-5;                    // m/s: largest normal velocity that the regularisation may cause
+}  // namespace
+
+Pose World::pose(int i) const {
+    const MountedCollider& c = colliders[i];
+    return c.participant < 0 ? c.collider.local : participants[c.participant]->frame(c.frame) * c.collider.local;
+}
+
+void World::prepare() {
+    bounded_.clear();
+    unbounded_.clear();
+    for (int i = 0; i < static_cast<int>(colliders.size()); ++i)
+        (colliders[i].collider.unbounded() ? unbounded_ : bounded_).push_back(i);
+    poses_.resize(colliders.size());
+    speed_.assign(colliders.size(), 0.0);
+    swept_radius_.assign(colliders.size(), 0.0);
+    rows_.resize(participants.size());
+}
+
+double World::energy() const {
+    double sum = 0;
+    for (const Participant* each : participants) sum += each->energy();
+    return sum;
+}
+
+// Pairs whose swept bounding spheres overlap: sweep and prune along x for bounded colliders; each of them with every
+// unbounded one.
+void World::find_candidate_pairs() {
+    candidate_pairs_.clear();
+    auto reach = [&](int i) { return swept_radius_[i]; };
+    auto low = [&](int i) { return poses_[i].p[0] - swept_radius_[i]; };
+    for (int i : bounded_) swept_radius_[i] = 1.01 * colliders[i].collider.bounding_radius + h * speed_[i];
+    for (std::size_t k = 1; k < bounded_.size(); ++k)  // insertion sort: the order hardly changes between steps
+        for (std::size_t m = k; m > 0 && low(bounded_[m]) < low(bounded_[m - 1]); --m) std::swap(bounded_[m], bounded_[m - 1]);
+    auto may = [&](int i, int j) {
+        const MountedCollider &a = colliders[i], &b = colliders[j];
+        if (a.participant == b.participant) return false;  // the same body or mechanism, or both fixed
+        return (a.type & b.affinity) || (b.type & a.affinity);
+    };
+    for (std::size_t k = 0; k < bounded_.size(); ++k) {
+        const int i = bounded_[k];
+        const double end = poses_[i].p[0] + reach(i);
+        for (std::size_t m = k + 1; m < bounded_.size() && low(bounded_[m]) <= end; ++m) {
+            const int j = bounded_[m];
+            const double both = reach(i) + reach(j);
+            if ((poses_[i].p - poses_[j].p).squaredNorm() > both * both || !may(i, j)) continue;
+            candidate_pairs_.emplace_back(std::min(i, j), std::max(i, j));
+        }
+        for (int j : unbounded_)
+            if (may(i, j)) candidate_pairs_.emplace_back(i, j);
+    }
+    std::sort(candidate_pairs_.begin(), candidate_pairs_.end());  // an order that does not depend on the sweep
+}
+
+void World::collide_pair(int i, int j, double horizon) {
+    const Collider &a = colliders[i].collider, &b = colliders[j].collider;
+    const double size = std::min(a.bounding_radius, b.bounding_radius);
+    const double margin = 0.01 * size + horizon * (speed_[i] + speed_[j]);
+    ContactPoint points[most_points];
+    const int count = has_closed_form(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points)
+                      : general_collide                ? general_collide(i, j, margin, points)
+                                               : 0;
+    for (int k = 0; k < count; ++k) {
+        const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
+        contacts_.push_back({i, j, points[k], Vec3::Zero(), local});
+    }
+}
+
+void World::detect(double horizon) {
+    for (std::size_t i = 0; i < colliders.size(); ++i) {
+        poses_[i] = pose(static_cast<int>(i));
+        const MountedCollider& c = colliders[i];
+        if (c.participant < 0 || horizon == 0) {
+            speed_[i] = 0;
+            continue;
+        }
+        const Vec6 velocity = participants[c.participant]->free_velocity(c.frame);
+        const double arm = c.collider.local.p.norm() + (std::isfinite(c.collider.bounding_radius) ? c.collider.bounding_radius : 0);
+        speed_[i] = velocity.head<3>().norm() + velocity.tail<3>().norm() * arm;
+    }
+    find_candidate_pairs();
+    contacts_.clear();
+    for (const auto& [i, j] : candidate_pairs_) collide_pair(i, j, horizon);
+}
+
+// Initial guess: the impulses of the previous step. A contact of that step is the same if it is between the same colliders
+// and near the same point of the first one.
+void World::warm_start() {
+    std::size_t start = 0;
+    for (std::size_t c = 0; c < contacts_.size(); ++c) {
+        const Contact& now = contacts_[c];
+        const auto key = std::make_pair(now.first, now.second);
+        while (start < previous_.size() && std::make_pair(previous_[start].first, previous_[start].second) < key) ++start;
+        const Contact* nearest = nullptr;
+        double distance = 0.05 * std::min(colliders[now.first].collider.bounding_radius, colliders[now.second].collider.bounding_radius);
+        for (std::size_t k = start; k < previous_.size() && std::make_pair(previous_[k].first, previous_[k].second) == key; ++k) {
+            const double d = (previous_[k].local - now.local).norm();
+            if (d < distance) {
+                distance = d;
+                nearest = &previous_[k];
+            }
+        }
+        if (nearest) Eigen::Map<Vec3>(&solver_.p[3 * c]) = frames_[c].transpose() * nearest->impulse;
+    }
+}
+
+void World::ParticipantRows::gather_impulses(const Numbers& p) {
+    impulses.resize(3 * touches.size() + limits.size());
+    for (std::size_t i = 0; i < touches.size(); ++i) std::copy_n(&p[3 * contacts[i]], 3, &impulses[3 * i]);
+    for (std::size_t l = 0; l < limits.size(); ++l) impulses[3 * touches.size() + l] = p[first_limit + l];
+}
+
+void World::assemble() {
+    const int n = static_cast<int>(contacts_.size());
+    int limits = 0;
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        ParticipantRows& block = rows_[k];
+        block.touches.clear();
+        block.contacts.clear();
+        block.limits.clear();
+        participants[k]->limits(block.limits);
+        block.first_limit = 3 * n + limits;
+        limits += static_cast<int>(block.limits.size());
+    }
+    frames_.resize(n);
+    for (int c = 0; c < n; ++c) {
+        const Contact& contact = contacts_[c];
+        frames_[c] = contact_frame(contact.at.normal);
+        for (int side = 0; side < 2; ++side) {
+            const MountedCollider& by = colliders[side ? contact.second : contact.first];
+            if (by.participant < 0) continue;
+            rows_[by.participant].touches.push_back({by.frame, contact.at.point, side ? Mat3(-frames_[c]) : frames_[c]});
+            rows_[by.participant].contacts.push_back(c);
+        }
+    }
+    solver_.resize(n, limits);
+    warm_start();
+    symmetric_ = true;
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        ParticipantRows& block = rows_[k];
+        block.gather_impulses(solver_.p);
+        participants[k]->predict(block.touches, block.impulses.data());
+        const int touches = static_cast<int>(block.touches.size()), own_limits = static_cast<int>(block.limits.size());
+        const int rows = 3 * touches + own_limits;
+        if (!rows) continue;
+        block.free.resize(rows);
+        block.response.resize(static_cast<std::size_t>(rows) * rows);
+        participants[k]->respond(block.touches, block.limits, block.free.data(), block.response.data());
+        symmetric_ = symmetric_ && participants[k]->symmetric();
+        double most = 0;
+        for (int i = 0; i < rows; ++i) most = std::max(most, block.response[static_cast<std::size_t>(i) * (rows + 1)]);
+        for (int c : block.contacts) solver_.max_response[c] = std::max(solver_.max_response[c], most);
+        const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
+        const bool contiguous = !own_limits && block.contacts.back() - block.contacts.front() + 1 == touches;
+        if (contiguous) {  // the rows are contiguous in the solver, too
+            const int first = 3 * block.contacts.front();
+            for (int j = 0; j < rows; ++j) {
+                solver_.b[first + j] += block.free[j];
+                double* to = &solver_.W(first, first + j);
+                const double* values = response.col(j).data();
+                for (int i = 0; i < rows; ++i) to[i] += values[i];
+            }
+            continue;
+        }
+        auto row = [&](int i) { return i < touches ? 3 * block.contacts[i] : block.first_limit + (i - touches); };
+        for (int j = 0; j < touches + own_limits; ++j) {
+            const int column = row(j), from = j < touches ? 3 * j : 3 * touches + (j - touches), wide = j < touches ? 3 : 1;
+            for (int c = 0; c < wide; ++c) {
+                solver_.b[column + c] += block.free[from + c];
+                const double* values = response.col(from + c).data();
+                for (int i = 0; i < touches; ++i, values += 3) {
+                    double* to = &solver_.W(3 * block.contacts[i], column + c);
+                    to[0] += values[0];
+                    to[1] += values[1];
+                    to[2] += values[2];
+                }
+                for (int l = 0; l < own_limits; ++l) solver_.W(block.first_limit + l, column + c) += values[l];
+            }
+        }
+        for (int l = 0; l < own_limits; ++l)
+            solver_.b[block.first_limit + l] += std::max(block.limits[l].gap / h, -10 * correction);
+    }
+    for (int c = 0; c < n; ++c) {
+        const Contact& contact = contacts_[c];
+        solver_.friction[c] = std::max(colliders[contact.first].collider.friction, colliders[contact.second].collider.friction);
+        solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
+    }
+}
+
+// Adds to every W_nn: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
+// that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most.
+void World::regularise() {
+    double least = INFINITY, most = 0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
+        if (solver_.blocked(c)) continue;
+        least = std::min(least, solver_.W(3 * c, 3 * c) - regularisation_);
+        most = std::max(most, solver_.p[3 * c]);
+    }
+    const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(relative_regularisation * least, creep / most) : 0.0;
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
+        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += fresh - regularisation_;
+    regularisation_ = fresh;
+}
+
+// Whether the regularisation causes more than ten times `creep` with the present impulses.
+bool World::regularised_too_much() const {
+    for (std::size_t c = 0; c < contacts_.size(); ++c)
+        if ((regularisation_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+    return false;
+}
+
+World::Outcome World::step() {
+    failed_participant_ = -1;
+    auto give_up = [&](std::size_t begun, Outcome outcome) {
+        for (std::size_t i = 0; i < begun; ++i) participants[i]->abandon();
+        contacts_ = previous_;
+        return outcome;
+    };
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        if (!participants[k]->begin()) {
+            failed_participant_ = static_cast<int>(k);
+            return give_up(k + 1, no_solution);
+        }
+    detect(h);
+    if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
+    assemble();
+    regularisation_ = 0;
+    regularise();
+    solver_.solve(symmetric_);
+    for (int k = 0; k < 3 && regularised_too_much(); ++k) {
+        regularise();
+        solver_.solve(true);
+    }
+    for (double value : solver_.p)
+        if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
+    for (std::size_t c = 0; c < contacts_.size(); ++c)
+        contacts_[c].impulse = frames_[c] * Vec3(&solver_.p[3 * c]);
+    for (ParticipantRows& block : rows_) block.gather_impulses(solver_.p);
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        if (!participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data())) {
+            failed_participant_ = static_cast<int>(k);
+            return give_up(participants.size(), no_solution);
+        }
+    previous_ = contacts_;
+    time += h;
+    return done;
+}
+
+void World::set_previous_contacts(std::vector<Contact> contacts) {
+    previous_ = std::move(contacts);
+    contacts_ = previous_;
+}
+
+}  // namespace supple

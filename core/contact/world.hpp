@@ -1,0 +1,83 @@
+// Mechanisms, rigid objects and fixed geometry, advanced together in time steps with contact and friction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "contact/contact.hpp"
+#include "contact/contact_shapes.hpp"
+
+namespace supple {
+
+class World {
+   public:
+    struct MountedCollider {
+        Collider collider;
+        int participant = -1, frame = -1;  // that the collider is fixed to; -1: the world
+        unsigned type = 1, affinity = 1;   // bit masks, as MuJoCo's contype and conaffinity
+    };
+    struct Contact {
+        int first, second;  // colliders; the normal points from the second to the first
+        ContactPoint at;
+        Vec3 impulse;       // on the first, world axes
+        Vec3 local;         // the point in the first collider's frame: identifies the contact in the next step
+    };
+    enum Outcome { done, no_solution, not_finite, too_many };
+    // Contact points of a pair without a closed form: (first, second, margin, out) -> count
+    using GeneralCollide = std::function<int(int, int, double, ContactPoint*)>;
+
+    static constexpr int most_contacts = 1000;
+
+    double h = 1e-3, time = 0;
+    double compliance = 0;    // of every contact along its normal, m/N
+    double correction = 0.1;  // m/s: largest speed at which overlapping shapes are separated
+    std::vector<Participant*> participants;
+    std::vector<MountedCollider> colliders;
+    GeneralCollide general_collide;
+
+    Outcome step();
+    void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow
+    void prepare();               // to be called after colliders or participants were added
+
+    const std::vector<Contact>& contacts() const { return contacts_; }
+    const FrictionSolver& solver() const { return solver_; }
+    int failed_participant() const { return failed_participant_; }  // whose step had no solution; -1: none
+    double energy() const;
+    Pose pose(int collider) const;
+    // The contacts of the last step, from which the next step starts: part of the state.
+    const std::vector<Contact>& previous_contacts() const { return previous_; }
+    void set_previous_contacts(std::vector<Contact> contacts);
+
+   private:
+    void find_candidate_pairs();
+    void collide_pair(int i, int j, double horizon);
+    void assemble();
+    void warm_start();
+    void regularise();
+    bool regularised_too_much() const;
+
+    std::vector<Contact> contacts_, previous_;
+    FrictionSolver solver_;
+    int failed_participant_ = -1;
+    double regularisation_ = 0;  // added to every contact's W_nn
+    bool symmetric_ = true;      // W is, up to rounding
+
+    std::vector<Pose> poses_;
+    std::vector<double> speed_;         // bound on the speed of each collider's points, m/s
+    std::vector<double> swept_radius_;  // bounding radius plus the largest motion in this step, m
+    std::vector<int> bounded_;          // colliders of finite size, sorted along x
+    std::vector<int> unbounded_;        // planes and height fields
+    std::vector<std::pair<int, int>> candidate_pairs_;
+    struct ParticipantRows {  // the rows of the contact problem that act on one participant
+        std::vector<Touch> touches;
+        std::vector<int> contacts;  // of each touch
+        std::vector<Limit> limits;
+        int first_limit = 0;  // row of the solver
+        Numbers free, response, impulses;
+        void gather_impulses(const Numbers& p);
+    };
+    std::vector<ParticipantRows> rows_;  // by participant
+    std::vector<Mat3> frames_;
+};
+
+}  // namespace supple

@@ -1,0 +1,294 @@
+// Python bindings of World, FreeBody and Collider.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <stdexcept>
+#include <tuple>
+
+#include "contact/contact_body.hpp"
+#include "contact/world.hpp"
+#include "module.hpp"
+#include "reduced/motion_module.hpp"
+#include "spatial/arrays.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+template <class Values>
+NumpyArray array_of(const Values& values) {
+    return numpy({values.begin(), values.end()}, {values.size()});
+}
+
+Collider make_collider(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& points, int rows) {
+    expect(local, 16);
+    Collider result;
+    result.kind = static_cast<Collider::Kind>(kind);
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, size.size()); ++i) result.size[i] = size.data()[i];
+    result.local = pose(local.data());
+    result.friction = friction;
+    if (result.kind == Collider::height_field) {
+        HeightField& field = result.field;
+        field.rows = rows;
+        field.columns = static_cast<int>(points.size()) / rows;
+        field.half_x = result.size[0];
+        field.half_y = result.size[1];
+        field.heights = doubles(points);
+        field.lowest = *std::min_element(field.heights.begin(), field.heights.end());
+        field.highest = *std::max_element(field.heights.begin(), field.heights.end());
+    } else {
+        result.vertices = vectors<3>(points);
+    }
+    result.compute_bounding_radius();
+    return result;
+}
+
+// Records that Python sees as NumPy structured arrays: bytes, viewed with the dtype of the same layout.
+
+struct PointRecord {
+    double position[3], normal[3], gap;
+};
+
+struct ContactRecord {
+    std::int64_t first, second;
+    double position[3], normal[3], gap, impulse[3], position_first[3];
+};
+
+nb::dict layout(std::initializer_list<std::tuple<const char*, const char*, std::size_t>> fields, std::size_t size) {
+    nb::list names, formats, offsets;
+    for (const auto& [name, format, offset] : fields) {
+        names.append(name);
+        formats.append(format);
+        offsets.append(offset);
+    }
+    nb::dict result;
+    result["names"] = names;
+    result["formats"] = formats;
+    result["offsets"] = offsets;
+    result["itemsize"] = size;
+    return result;
+}
+
+using NumpyBytes = nb::ndarray<nb::numpy, std::uint8_t>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu>;
+
+template <class Record>
+NumpyBytes to_bytes(std::vector<Record> records) {
+    auto* buffer = new std::vector<Record>(std::move(records));
+    nb::capsule owner(buffer, [](void* p) noexcept { delete static_cast<std::vector<Record>*>(p); });
+    return NumpyBytes(buffer->data(), {buffer->size() * sizeof(Record)}, owner);
+}
+
+template <class Record>
+std::vector<Record> from_bytes(const Bytes& bytes) {
+    if (bytes.size() % sizeof(Record)) throw std::invalid_argument("records of unexpected size");
+    std::vector<Record> records(bytes.size() / sizeof(Record));
+    if (!records.empty()) std::memcpy(records.data(), bytes.data(), bytes.size());
+    return records;
+}
+
+void copy(const Vec3& from, double* to) { std::copy_n(from.data(), 3, to); }
+
+NumpyBytes point_records(const ContactPoint* points, int count) {
+    std::vector<PointRecord> records(count);
+    for (int i = 0; i < count; ++i) {
+        copy(points[i].point, records[i].position);
+        copy(points[i].normal, records[i].normal);
+        records[i].gap = points[i].gap;
+    }
+    return to_bytes(std::move(records));
+}
+
+NumpyBytes contact_records(const std::vector<World::Contact>& contacts) {
+    std::vector<ContactRecord> records(contacts.size());
+    for (std::size_t i = 0; i < contacts.size(); ++i) {
+        const World::Contact& contact = contacts[i];
+        ContactRecord& record = records[i];
+        record.first = contact.first;
+        record.second = contact.second;
+        copy(contact.at.point, record.position);
+        copy(contact.at.normal, record.normal);
+        record.gap = contact.at.gap;
+        copy(contact.impulse, record.impulse);
+        copy(contact.local, record.position_first);
+    }
+    return to_bytes(std::move(records));
+}
+
+std::vector<World::Contact> contacts_of(const Bytes& bytes) {
+    std::vector<World::Contact> contacts;
+    for (const ContactRecord& r : from_bytes<ContactRecord>(bytes))
+        contacts.push_back({static_cast<int>(r.first), static_cast<int>(r.second),
+                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.position_first)});
+    return contacts;
+}
+
+class WorldCore {
+   public:
+    World world;
+    nb::object general_collide;  // a Python function for pairs without a closed form
+
+    int add_participant(Participant* participant) {
+        world.participants.push_back(participant);
+        world.prepare();
+        return static_cast<int>(world.participants.size()) - 1;
+    }
+
+    int add_collider(const Collider& collider, int participant, int frame, unsigned type, unsigned affinity) {
+        world.colliders.push_back({collider, participant, frame, type, affinity});
+        world.prepare();
+        return static_cast<int>(world.colliders.size()) - 1;
+    }
+
+    // function: (first, second, poses (2, 4, 4), margin) -> point records
+    void set_general_collide(nb::object function) {
+        general_collide = std::move(function);
+        world.general_collide = [this](int i, int j, double margin, ContactPoint* out) {
+            nb::gil_scoped_acquire python;
+            std::vector<double> flat(32, 0.0);
+            write(world.pose(i), flat.data());
+            write(world.pose(j), flat.data() + 16);
+            flat[15] = flat[31] = 1;
+            const auto bytes = nb::cast<Bytes>(general_collide(i, j, numpy(std::move(flat), {2, 4, 4}), margin));
+            const std::vector<PointRecord> records = from_bytes<PointRecord>(bytes);
+            const int count = std::min<int>(most_points, static_cast<int>(records.size()));
+            for (int k = 0; k < count; ++k)
+                out[k] = {Vec3(records[k].position), Vec3(records[k].normal), records[k].gap};
+            return count;
+        };
+    }
+
+    // Makes up to n steps; returns the number that succeeded, and the outcome of the last one.
+    std::pair<int, int> step(int n) {
+        nb::gil_scoped_release release;
+        for (int k = 0; k < n; ++k) {
+            const World::Outcome outcome = world.step();
+            if (outcome != World::done) return {k, outcome};
+        }
+        return {n, World::done};
+    }
+};
+
+// Functions of the contact solver that only tests call.
+void bind_testing(nb::module_ module) {
+    // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
+    module.def("friction_problem", [](const WorldCore& c) {
+        const FrictionSolver& solver = c.world.solver();
+        const std::size_t n = solver.rows();
+        std::vector<double> W(n * n);
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t j = 0; j < n; ++j) W[i * n + j] = solver.W(i, j);
+        return std::make_tuple(numpy(std::move(W), {n, n}), array_of(solver.b), array_of(solver.friction), array_of(solver.p));
+    });
+    // solves such a problem from an initial guess; returns impulses (n,) and residual
+    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
+        FrictionSolver solver;
+        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
+        expect(W, static_cast<std::size_t>(n) * n);
+        expect(guess, n);
+        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
+        solver.resize(contacts, n - 3 * contacts);
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
+        solver.b.assign(b.data(), b.data() + n);
+        solver.friction = doubles(friction);
+        for (int i = 0; i < n; ++i)
+            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
+        solver.p.assign(guess.data(), guess.data() + n);
+        solver.solve();
+        return std::make_pair(array_of(solver.p), solver.residual());
+    });
+}
+
+}  // namespace
+
+void bind_world(nb::module_& module) {
+    nb::class_<Participant>(module, "Participant").def_prop_ro("energy", [](const Participant& p) { return p.energy(); });
+    nb::class_<FreeBody, Participant>(module, "FreeBody")
+        .def("__init__",
+             [](FreeBody* self, double mass, const Doubles& centre, const Doubles& inertia, const Doubles& at, double h) {
+                 expect(centre, 3);
+                 expect(inertia, 9);
+                 expect(at, 16);
+                 new (self) FreeBody(mass, Vec3(centre.data()), Eigen::Map<const Mat3>(inertia.data()), pose(at.data()), h);
+             })
+        .def("set_gravity", [](FreeBody& b, const Doubles& g) { expect(g, 3); b.gravity = Vec3(g.data()); })
+        .def("set_wrench", [](FreeBody& b, const Doubles& wrench, bool world) { pull(b, wrench, world); })
+        .def("set_handle",
+             [](FreeBody& b, bool held, const Doubles& point, const Doubles& target, double stiffness, double damping) {
+                 hold(b, held, point, target, stiffness, damping);
+             })
+        .def("set_velocity",
+             [](FreeBody& b, const Doubles& twist) { expect(twist, 6); b.set_velocity(Eigen::Map<const Vec6>(twist.data())); })
+        .def_prop_ro("velocity", [](const FreeBody& b) { const Vec6 v = b.velocity(); return numpy({v.data(), v.data() + 6}, {6}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("pose",
+                     [](const FreeBody& b) {
+                         std::vector<double> flat(16, 0.0);
+                         write(b.frame(0), flat.data());
+                         flat[15] = 1;
+                         return numpy(std::move(flat), {4, 4});
+                     },
+                     nb::rv_policy::automatic)
+        .def_prop_rw("state",
+                     [](const FreeBody& b) {
+                         std::vector<double> flat(18);
+                         b.write_state(flat.data());
+                         return array_of(flat);
+                     },
+                     [](FreeBody& b, const Doubles& state) { expect(state, 18); b.read_state(state.data()); },
+                     nb::rv_policy::automatic);
+    nb::class_<WorldCore>(module, "WorldCore")
+        .def("__init__",
+             [](WorldCore* self, double h, double compliance, double correction) {
+                 new (self) WorldCore();
+                 self->world.h = h;
+                 self->world.compliance = compliance;
+                 self->world.correction = correction;
+             })
+        .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
+        .def("add_collider", &WorldCore::add_collider)
+        .def("set_general_collide", &WorldCore::set_general_collide)
+        .def("step", &WorldCore::step)
+        .def("detect", [](WorldCore& c) { c.world.detect(0); })
+        .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
+        .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
+        .def_prop_ro("failed_participant", [](const WorldCore& c) { return c.world.failed_participant(); })
+        .def_prop_ro("energy", [](const WorldCore& c) { return c.world.energy(); })
+        .def_prop_rw("previous_contacts", [](const WorldCore& c) { return contact_records(c.world.previous_contacts()); },
+                     [](WorldCore& c, const Bytes& bytes) { c.world.set_previous_contacts(contacts_of(bytes)); },
+                     nb::rv_policy::automatic)
+        .def_prop_rw("time", [](const WorldCore& c) { return c.world.time; }, [](WorldCore& c, double t) { c.world.time = t; });
+
+    nb::class_<Collider>(module, "Collider")
+        .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, double friction,
+                            const Doubles& points, int rows) {
+            new (self) Collider(make_collider(kind, size, local, friction, points, rows));
+        });
+    module.def("has_closed_form", [](const Collider& a, const Collider& b) { return has_closed_form(a.kind, b.kind); });
+    module.def("collide", [](const Collider& a, const Collider& b, double margin) {
+        if (!has_closed_form(a.kind, b.kind)) throw std::invalid_argument("this pair of shapes has no closed form");
+        ContactPoint points[most_points];
+        return point_records(points, collide(a, a.local, b, b.local, margin, points));
+    });
+    module.attr("point_layout") = layout({{"position", "3f8", offsetof(PointRecord, position)},
+                                          {"normal", "3f8", offsetof(PointRecord, normal)},
+                                          {"gap", "f8", offsetof(PointRecord, gap)}},
+                                         sizeof(PointRecord));
+    module.attr("contact_layout") = layout({{"first", "i8", offsetof(ContactRecord, first)},
+                                            {"second", "i8", offsetof(ContactRecord, second)},
+                                            {"position", "3f8", offsetof(ContactRecord, position)},
+                                            {"normal", "3f8", offsetof(ContactRecord, normal)},
+                                            {"gap", "f8", offsetof(ContactRecord, gap)},
+                                            {"impulse", "3f8", offsetof(ContactRecord, impulse)},
+                                            {"position_first", "3f8", offsetof(ContactRecord, position_first)}},
+                                           sizeof(ContactRecord));
+    bind_testing(module.def_submodule("contact_testing"));
+}

@@ -1,0 +1,193 @@
+// Derivatives of recorded time steps: a sweep forward for directions of the inputs, and a sweep backward for the gradient of
+// a scalar.
+//
+// A time step is F(x; past, inputs) = 0 for x = (twists of bodies, multipliers, increments of coordinates), where the past is
+// pose, momentum, coordinates and armature momentum of one and two steps back. With K = dF/dx at the converged state,
+//     forward    K dx = -(dF/d past) d past - (dF/d inputs) d inputs
+//     backward   K^T z = g,   gradient of past and inputs  -=  (dF/d past)^T z, (dF/d inputs)^T z
+// where g collects what the scalar and later steps have with respect to x. Momenta follow from poses,
+// M = M(H, H_1, H_2), and are differentiated alike. Inside the sweeps, a body moves by a displacement P of its centre of mass and a
+// rotation phi, both in world axes. The set of active limits is that of the record.
+//
+// The equations are linearised and factorised by the recursive passes of Articulated, with the exact tangent. Where these do not serve
+// (see Articulated::uncovered and can_be_exact), or find a pivot that is not positive, the sparse factorisation of System does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/articulated_exact.hpp"
+#include "engine/tape.hpp"
+
+namespace supple {
+
+// Directions of the inputs, or gradients with respect to them. An empty array is zero. Arrays over time have a row for the
+// start and for the end of each time step: what acts in the step that ends there.
+struct InputArrays {
+    std::vector<double> twists, velocities;          // at the start (bodies, 6)
+    std::vector<double> increments, rates;           // at the start (axes)
+    std::vector<double> targets, rest, spring_rest;  // (times, rows), (times, axes), (times, springs)
+    std::vector<double> wrenches;                    // (parts, bodies, 6): at the bodies' origins, in body axes. The start, then
+                                                     // every part of a divided step, since a world load turns in these axes
+    std::vector<double> stiffness, damping, armature;       // (axes)
+    std::vector<double> spring_stiffness, spring_damping;   // (springs)
+    std::vector<double> mass, centre, inertia, gravity;     // (bodies), (bodies, 3), (bodies, 3, 3), (3)
+
+    template <class Self, class Visit>
+    static void visit(Self& self, Visit visit) {
+        visit("twists", self.twists);
+        visit("velocities", self.velocities);
+        visit("increments", self.increments);
+        visit("rates", self.rates);
+        visit("targets", self.targets);
+        visit("rest", self.rest);
+        visit("spring_rest", self.spring_rest);
+        visit("wrenches", self.wrenches);
+        visit("stiffness", self.stiffness);
+        visit("damping", self.damping);
+        visit("armature", self.armature);
+        visit("spring_stiffness", self.spring_stiffness);
+        visit("spring_damping", self.spring_damping);
+        visit("mass", self.mass);
+        visit("centre", self.centre);
+        visit("inertia", self.inertia);
+        visit("gravity", self.gravity);
+    }
+};
+
+// Derivatives of the recorded motion, or gradients with respect to it. An empty array is zero, or not wanted.
+struct OutputArrays {
+    std::vector<double> coordinates;        // (times, axes)
+    std::vector<double> poses, velocities;  // (times, bodies, 6)
+
+    template <class Self, class Visit>
+    static void visit(Self& self, Visit visit) {
+        visit("coordinates", self.coordinates);
+        visit("poses", self.poses);
+        visit("velocities", self.velocities);
+    }
+};
+
+inline Vec3 velocity_at(const Vec6& twist, const Vec3& point) { return twist.head<3>() + twist.tail<3>().cross(point); }
+
+template <class Number>
+Number sum_of(const Combination& of, const Number* values) {
+    Number sum = 0.0 * values[0];
+    for (std::size_t i = 0; i < of.axes.size(); ++i) sum += of.coefficients[i] * values[of.axes[i]];
+    return sum;
+}
+
+class Adjoint {
+   public:
+    // `passes`: of the stepper that recorded the tape; null if they do not cover the mechanism.
+    Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape);
+    Adjoint(const Adjoint&) = delete;
+
+    InputArrays backward(const OutputArrays& gradient);
+    // One motion for each direction of the inputs; only the arrays named in `wanted` are filled.
+    std::vector<OutputArrays> forward(const std::vector<InputArrays>& directions, bool coordinates, bool poses,
+                                      bool velocities);
+    // Twists, velocities, increments and rates at the start that follow from coordinates q and rates of the spanning tree,
+    // for their directions (axes); those of loop joints follow from the bodies.
+    InputArrays start(const double* q, const double* rates);
+
+    int axes() const { return system_.axes(); }
+    int bodies() const { return system_.bodies(); }
+    int times() const { return tape_->steps() + 1; }
+    const Tape& tape() const { return *tape_; }
+    std::size_t size_of(const std::string& input) const;  // of an array of InputArrays or OutputArrays
+
+    Pose recorded_pose(int record, int body);
+    // Twists of the bodies at the start and at the end of each step (times, bodies, 6).
+    std::vector<double> recorded_velocities();
+
+   private:
+    static constexpr int kept = 8;  // records whose frames are kept
+
+    // Bodies are treated eight abreast: in the order of the nodes of the passes, in the axes of these nodes, or, without passes, as
+    // they come.
+    struct Constants {
+        Eight mass;
+        Three centre;       // in the node
+        Three arm;          // from the body's origin to its centre of mass, node's axes
+        Eight inertia[6];
+        Turn body_axes;     // from the body's axes to the node's
+    };
+    struct FrameBlock {
+        Articulated::Motion motion;
+        Three p;                   // of the node's origin
+        Turn inverse;              // Jr(x)^-1 R^T
+        Three linear, angular;     // momentum
+    };
+    struct Frame {                 // a record
+        int posed = -1, turned = -1, moved = -1;  // records that the parts belong to
+        std::vector<Articulated::Present> nodes;
+        std::vector<FrameBlock> blocks;
+        std::vector<double> p;     // armature momenta
+    };
+    struct Block {                 // coordinates that share an exponential
+        int axis = 0, size = 1;
+        Vec3 rate;
+        Mat3 by_increment[3];      // of a rotation's rate, by increments at the end, one and two steps back
+        Mat3 of_vector;            // of a rotation: Jr(q)^-1, the change of its vector with an increment
+    };
+    // Gradient with respect to one record: positions P and rotations F of eight bodies, their linear and angular momenta.
+    struct Gradient {
+        struct Bodies {
+            Three P, F, linear, angular;
+        };
+        std::vector<Bodies> bodies;
+        std::vector<double> q, p;  // increments and armature momenta
+    };
+    // Tangents along eight directions, one in each lane.
+    struct Tangents {
+        std::vector<Six> H, M;     // per node: displacement and rotation, momenta
+        std::vector<Eight> q, p;   // per axis
+    };
+    Frame& posed(int record);      // with poses
+    Frame& turned(int record);     // with rotations since the record before
+    Frame& moved(int record);      // with velocities and momenta
+    Gradient zero_gradient() const;
+    void set_inputs(int record);
+    void linearise(int record);
+    void factorise_sparse(int record);
+    Pose body_pose(const Frame& frame, int body) const;
+    double spring_slope(int axis) const;
+    double coupling_slope(int spring) const;
+    double share_of(int row) const;  // of a row's target at the end of the time step; the rest is that at its start
+    bool acts(const InputArrays& direction, int record) const;
+    void add_objective(const OutputArrays& objective, int record, Gradient& g);
+    void solve_transposed(const Gradient& g);
+    void solve_forward();          // eight columns
+    Vec3 free_axis(int loop, int i) const;  // of a free joint that closes a loop, world axes
+    void start_tangents(const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities);
+    void step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before,
+                       std::vector<Six>& velocities);
+    void write_tangents(const Tangents& now, const std::vector<Six>& velocities, int time, int count, OutputArrays* out);
+
+    System system_;
+    std::shared_ptr<const Tape> tape_;
+    std::unique_ptr<Articulated> passes_;     // null: they do not cover the mechanism
+    bool exact_passes_ = false;               // they can factorise the exact tangent
+    std::vector<int> node_of_, body_of_;      // node of each body, and back (-1: none)
+    std::vector<Pose> body_in_node_;
+    std::vector<Constants> constants_;
+    std::vector<Block> blocks_;
+    Frame frames_[kept];
+    int inputs_ = -1;                         // those that the system and the passes have
+
+    // the linearised record
+    int record_ = -1;
+    bool by_passes_ = false;
+    History history_;
+    std::vector<Articulated::ExactBody> bodies_;
+    std::vector<Turn> past_spin_;             // derivative of the spin by the rotation before, phi_1 - phi_2
+    std::vector<Six> by_motion_, z_;          // gradients by velocity of the centre and spin; adjoint displacements and rotations
+    std::vector<double> z_axes_, z_rows_, right_, x_;
+    Articulated::Solution<OneColumn> one_;
+    Articulated::Solution<EightColumns> eight_;
+    std::vector<Six> wrenches_, twists_;      // eight columns, per node: at the centres of mass
+    std::vector<Eight> axes_, row_motion_;    // per axis: right-hand sides, then increments; per row
+};
+
+}  // namespace supple

@@ -1,0 +1,413 @@
+// The passes: poses outward, articulated tangent inward, corrections outward.
+#include "engine/articulated.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/articulated_lanes.hpp"
+
+namespace supple {
+
+Pose Articulated::pose_in(const std::vector<Present>& all, int node) {
+    const Present& now = all[node / width];
+    const int l = node % width;
+    Pose result;
+    for (int c = 0; c < 3; ++c) {
+        for (int r = 0; r < 3; ++r) result.R(r, c) = now.R[3 * c + r][l];
+        result.p[c] = now.p[c][l];
+    }
+    return result;
+}
+
+// Poses of all nodes from their coordinates: each joint's transform eight at a time, then one product after the other.
+void Articulated::forward() {
+    alignas(64) double local[12][width];
+    alignas(64) double out[width][16];
+    const int n = static_cast<int>(nodes_.size());
+    Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
+    for (int b = 0; b < blocks_; ++b) {
+        const Fixed& fixed = fixed_[b];
+        Present& now = present_[b];
+        Eight s, c;
+        sine_cosine(now.q * fixed.turns, s, c);
+        const Eight slide = now.q * fixed.slides;
+        for (int i = 0; i < 3; ++i) {
+            const Eight x = fixed.frame[i], y = fixed.frame[3 + i], z = fixed.frame[6 + i];
+            store(local[i], c * x + s * y);
+            store(local[3 + i], c * y - s * x);
+            store(local[6 + i], z);
+            store(local[9 + i], fixed.frame[9 + i] + slide * z);
+        }
+        const int count = std::min(width, n - width * b);
+        for (int l = 0; l < count; ++l) {
+            const int i = width * b + l;
+            const unsigned char flags = flags_[i];
+            if (flags & ball) {
+                const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
+                for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
+            }
+            if (flags & rooted) {
+                X = unit_four(0);
+                Y = unit_four(1);
+                Z = unit_four(2);
+                P = four(0.0);
+            } else if (flags & branches) {
+                const int parent = nodes_[i].parent, m = parent % width;
+                if (parent / width == b) {
+                    X = load_four(&out[m][0]);
+                    Y = load_four(&out[m][4]);
+                    Z = load_four(&out[m][8]);
+                    P = load_four(&out[m][12]);
+                } else {
+                    const Pose from = pose(parent);
+                    X = four(from.R(0, 0), from.R(1, 0), from.R(2, 0));
+                    Y = four(from.R(0, 1), from.R(1, 1), from.R(2, 1));
+                    Z = four(from.R(0, 2), from.R(1, 2), from.R(2, 2));
+                    P = four(from.p[0], from.p[1], from.p[2]);
+                }
+            }
+            const Four x = X * local[0][l] + (Y * local[1][l] + Z * local[2][l]);
+            const Four y = X * local[3][l] + (Y * local[4][l] + Z * local[5][l]);
+            const Four z = X * local[6][l] + (Y * local[7][l] + Z * local[8][l]);
+            P = (P + X * local[9][l]) + (Y * local[10][l] + Z * local[11][l]);
+            X = x;
+            Y = y;
+            Z = z;
+            store_four(&out[l][0], X);
+            store_four(&out[l][4], Y);
+            store_four(&out[l][8], Z);
+            store_four(&out[l][12], P);
+        }
+        for (int l = count; l < width; ++l)
+            for (int k = 0; k < 16; ++k) out[l][k] = k == 0 || k == 5 || k == 10 ? 1.0 : 0.0;
+        Eight t[8];
+        for (int l = 0; l < width; ++l) t[l] = load(&out[l][0]);
+        transpose(t);
+        for (int i = 0; i < 3; ++i) {
+            now.R[i] = t[i];
+            now.R[3 + i] = t[4 + i];
+        }
+        for (int l = 0; l < width; ++l) t[l] = load(&out[l][8]);
+        transpose(t);
+        for (int i = 0; i < 3; ++i) {
+            now.R[6 + i] = t[i];
+            now.p[i] = t[4 + i];
+        }
+    }
+}
+
+// Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
+// System::axis_torque. The springs act on the rotation of the joint as it is described; where the tree passes the joint the
+// other way, the node's rotation R' is the inverse of that, and its increments are d' = -R'^T d.
+template <bool second>
+void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
+    const System& s = *system_;
+    const Vec3 q = node.sign * node.q;
+    slope.setZero();
+    for (int i = 0; i < 3; ++i) {
+        const int a = node.axis + i;
+        const double deflection = q[i] - s.rest[a];
+        torque[i] = s.stiffness[a] * deflection;
+        slope(i, i) = s.stiffness[a];
+        if (s.curve[a] < 0) continue;
+        double more, steeper, energy;
+        s.curves[s.curve[a]].evaluate(deflection, more, steeper, energy);
+        torque[i] += more;
+        slope(i, i) += steeper;
+    }
+    if (!torque.isZero(0) || !slope.isZero(0)) {
+        const Vec3 y = torque;
+        const Mat3 Ji = so3_right_jacobian_inverse(q);
+        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
+        torque = Ji.transpose() * y;
+    }
+    const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
+    const double c = step.c0 / step.h;
+    Vec3 resistance;
+    for (int i = 0; i < 3; ++i) {
+        const int a = node.axis + i;
+        torque[i] += s.damping[a] * rate[i];
+        torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
+        resistance[i] = c * (s.damping[a] + c * s.armature[a]);
+    }
+    if (exact_) {
+        const Mat3 R = node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose());
+        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(so3_log(node.rotation_past.transpose() * R));
+    } else {
+        slope.diagonal() += resistance;  // serves Newton's method, where steps are short
+    }
+    if (node.sign < 0) {
+        torque = -(node.rotation.transpose() * torque);
+        slope = Mat3(node.rotation.transpose() * slope * node.rotation) + skew(torque);
+    }
+}
+
+// Rate of a ball joint's increments, for its rotation at the end of the step.
+Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const {
+    Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
+    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
+    return rate / step.h;
+}
+
+template void Articulated::ball_torque<true>(const BallNode&, const Step&, Vec3&, Mat3&) const;
+template void Articulated::ball_torque<false>(const BallNode&, const Step&, Vec3&, Mat3&) const;
+
+// Weight less the rate of momentum of eight bodies, about their centres of mass.
+template <bool second>
+Six Articulated::applied_less_inertia(int b, const Step& step, const Motion& m) const {
+    const double kappa = step.c0 / step.h;
+    const Fixed& fixed = fixed_[b];
+    const Past& past = past_[b];
+    Three force = (step.c1 / step.h) * three(past.momentum), torque = (step.c1 / step.h) * three(past.momentum + 3);
+    if (second) {
+        force = force + (step.c2 / step.h) * three(past.momentum_before);
+        torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
+    }
+    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + force), -1.0 * (kappa * m.L + torque)};
+}
+template Six Articulated::applied_less_inertia<true>(int, const Step&, const Motion&) const;
+template Six Articulated::applied_less_inertia<false>(int, const Step&, const Motion&) const;
+
+// --- inward -----------------------------------------------------------------------------------------------------------
+
+// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only what the
+// present residual adds on the right-hand side of the last factors. False: a coordinate has no positive pivot.
+template <bool second, bool tangent, bool statics>
+bool Articulated::inward(const Step& step) {
+    const int n = static_cast<int>(nodes_.size());
+    if (tangent) negative_ = 0;
+    const double kappa = step.c0 / step.h;
+    const Eight none = every(0.0);
+    for (int i : joined_) summed_[i] = Summed{};
+    evaluate_ties<tangent>(step);
+    start_fronts<tangent>();
+
+    Lanes lanes;
+    Eight A[6], B[6], W = none, right = none;
+    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
+    bool sound = true;
+    const bool heavy = !gravity_.isZero(0);
+    for (int b = blocks_ - 1; b >= 0; --b) {
+        const Fixed& fixed = fixed_[b];
+        const Present& now = present_[b];
+        Eight slope = none;
+        Eight tau = torque<second>(b, step, slope);
+        Motion m;
+        bool has_elements = true;  // in statics, bodies without weight have none
+        if constexpr (statics) {
+            const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+            const Three f = fixed.mass * every(gravity_), c = R * three(fixed.centre) + (three(now.p) - every(origin_)), zero = {none, none, none};
+            const Three moment = cross(c, f);
+            has_elements = heavy || tie_rows_ > 0 || std::any_of(anchors_.begin(), anchors_.end(), [&](const Anchor& a) { return a.node / width == b; });
+            if (tangent && heavy) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
+            if (tangent && !heavy && has_elements) lanes.clear_elements();
+            lanes.put_wrench(f, moment);
+        } else {
+            m = exact_ ? exact_[b].motion : motion<second>(b, step);
+            const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
+            const Three &f = resultant.linear, &t = resultant.angular;
+            const Three c = m.centre - every(origin_);
+            const Three moment = cross(c, f) + t;
+            if (tangent) {
+                const Turn turning = exact_ ? exact_[b].turning
+                                            : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
+                lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
+            }
+            lanes.put_wrench(f, moment);
+        }
+
+        const int count = std::min(width, n - width * b);
+        alignas(64) double torques[width], slopes[width];
+        tau += load(&extra_torque_[width * b]);
+        store(torques, tau);
+        store(slopes, slope);
+        for (const NodeHandle& each : handles_)
+            if (!statics && each.node / width == b) {
+                const int l = each.node % width;
+                const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
+                const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
+                const Vec3 force = each.stiffness * (each.target - at) - each.damping * velocity;
+                lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
+                if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
+            }
+        for (int l = 0; l < count && !loops_.empty(); ++l)
+            for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+        for (const Anchor& each : anchors_)
+            if (each.node / width == b) lanes.add_anchor<tangent>(each.node % width, each.wrench, each.stiffness);
+        for (const NodeLoad& each : contact_loads_)
+            if (each.node / width == b)
+                lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
+        for (const NodeLoad& each : loads_)
+            if (each.node / width == b) {
+                const Pose H = pose(each.node);
+                const Vec3 at = H.act(each.point) - origin_;
+                if (each.world)
+                    lanes.add_world_wrench<tangent>(each.node % width, at, each.force, each.torque);
+                else
+                    lanes.add_body_wrench<tangent>(each.node % width, at, H.R * each.force, H.R * each.torque);
+            }
+
+        if (tangent && exact_)
+            for (const NodeHandle& each : handles_)
+                if (each.node / width == b) add_exact_damper(lanes, each, m, kappa);
+
+        // wrenches carried, from the outermost of the eight inward
+        Eight carried[8] = {none, none, none, none, none, none, none, none};
+        for (int l = count - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            if (!(flags_[i] & chained)) W = none;
+            if (flags_[i] & joins) W += summed_[i].W;
+            W += load(lanes.wrench[l]);
+            carried[l] = W;
+            if (tangent && exact_) carried_[i] = W;
+            if (flags_[i] & branches) summed_[nodes_[i].parent].W += W;
+        }
+        transpose(carried);
+        const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
+        const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
+        lanes.put_screw(s);
+        if constexpr (statics) store(&balance_[width * b], tau - dot(s, Six{three(carried), three(carried + 3)}));
+        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
+
+        for (int l = count - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            const unsigned char flags = flags_[i];
+            if (flags & (fronted | ball)) {
+                Eight wrench_carried = none;
+                for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
+                sound = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && sound;
+                continue;
+            }
+            Eliminated& out = eliminated_[i];
+            const Eight screw = load(lanes.screw[l]);
+            if (tangent) {
+                // In statics P' is symmetric: A serves as B, whose lane 6 nothing reads.
+                if (!(flags & chained))
+                    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
+                if (flags & joins)
+                    for (int r = 0; r < 6; ++r) {
+                        A[r] += summed_[i].A[r];
+                        if (!statics) B[r] += summed_[i].B[r];
+                    }
+                if (!statics) lanes.add_element(l, A, B);
+                if (statics && has_elements)
+                    for (int r = 0; r < 6; ++r) A[r] += load(lanes.rows[r][l]);
+                out.screw = screw;
+                if (nodes_[i].size == 0) {
+                    out.part = out.upart = none;
+                    out.inverse = 0;
+                } else {
+                    const double* sv = lanes.screw[l];
+                    const Eight half = load(lanes.half[l]);
+                    const Eight lft = combined(sv, A, half);
+                    const Eight u = statics ? lft : combined(sv, B, half);
+                    const double d = sum(screw * u) + slopes[l];
+                    const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+                    if (!(d > 0)) {
+                        sound = false;
+                        negative_ += !locked;
+                    }
+                    alignas(64) double uv[width], lv[width];
+                    store(uv, u);
+                    store(lv, lft);
+                    if (locked) {
+                        const double by = correction_[i];
+                        for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
+                        out.part = lft;
+                        out.upart = exact_ ? u : none;
+                        out.inverse = 0;
+                    } else {
+                        out.inverse = 1 / d;
+                        out.part = out.inverse * lft;
+                        out.upart = out.inverse * u;
+                        for (int r = 0; r < 6; ++r) {
+                            A[r] -= uv[r] * out.part;
+                            if (!statics) B[r] -= lv[r] * out.upart;
+                        }
+                    }
+                }
+                if (flags & rooted) continue;
+                const int parent = nodes_[i].parent;
+                if (flags_[parent] & fronted)
+                    add_to_front(fronts_[front_of_[parent]], A, statics ? A : B);
+                else if (flags & branches)
+                    for (int r = 0; r < 6; ++r) {
+                        summed_[parent].A[r] += A[r];
+                        if (!statics) summed_[parent].B[r] += B[r];
+                    }
+            } else {
+                if (!(flags & chained)) right = none;
+                if (flags & joins) right += summed_[i].A[0];
+                right -= load(lanes.wrench[l]);
+                const double rho = torques[l] + sum(screw * right);
+                out.part[6] = out.inverse == 0 ? rho : rho * out.inverse;
+                if (nodes_[i].size == 0) out.part[6] = 0;
+                right -= rho * out.upart;
+                if (flags & rooted) continue;
+                const int parent = nodes_[i].parent;
+                if (flags_[parent] & fronted)
+                    numbers_[fronts_[front_of_[parent]].right] += right;
+                else if (flags & branches)
+                    summed_[parent].A[0] += right;
+            }
+        }
+    }
+    return sound;
+}
+
+template bool Articulated::inward<false, true>(const Step&);
+template bool Articulated::inward<false, false>(const Step&);
+template bool Articulated::inward<true, true>(const Step&);
+template bool Articulated::inward<true, false>(const Step&);
+template bool Articulated::inward<false, true, true>(const Step&);
+template bool Articulated::inward<false, false, true>(const Step&);
+
+// --- outward ----------------------------------------------------------------------------------------------------------
+
+// Corrections of all coordinates and multipliers, from the world outward.
+void Articulated::compute_corrections() {
+    const int n = static_cast<int>(nodes_.size());
+    Eight eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    for (int i = 0; i < n; ++i) {
+        const unsigned char flags = flags_[i];
+        if (flags & rooted)
+            eta = start;
+        else if (flags & branches)
+            eta = outward_[nodes_[i].parent];
+        if (flags & (fronted | ball)) {
+            outward_general(i, eta);
+        } else {
+            const Eliminated& out = eliminated_[i];
+            const double turn = sum(out.part * eta);
+            if (out.inverse == 0)
+                rho_[i] = turn;
+            else
+                correction_[i] = -turn;
+            eta += correction_[i] * out.screw;
+        }
+        if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
+    }
+}
+
+// Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
+double Articulated::outward() {
+    compute_corrections();
+    Eight most = every(0.0);
+    for (int b = 0; b < blocks_; ++b) {
+        const Eight x = load(&correction_[width * b]) * fixed_[b].free;
+        present_[b].q += x;
+        most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));
+    }
+    double size = largest(most);
+    for (BallNode& node : balls_) {
+        node.turn_to(so3_log(node.rotation * so3_exp(node.step)));
+        size = std::max(size, node.step.cwiseAbs().maxCoeff());
+        if (!std::isfinite(node.step.sum())) size = INFINITY;
+    }
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += tie_step_[r];
+    return std::isfinite(sum(most)) ? size : INFINITY;
+}
+
+}  // namespace supple

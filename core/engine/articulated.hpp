@@ -1,0 +1,351 @@
+// One implicit time step of the whole mechanism by recursive passes over its tree: the equations of System, solved in
+// time linear in the number of links.
+//
+// The tree is a list of nodes. A node turns or slides about one axis (its frame's z), is a ball joint, or is rigid; the
+// last node of a joint carries the joint's outer body. All twists and wrenches are in world axes about one point near the
+// mechanism. With s_i the screw of coordinate i, W_i the wrench that everything beyond it exerts (applied wrenches less
+// rates of momentum), and eta the twist of a node, Newton's step solves
+//     tau_i - s_i.W_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
+// where w = P eta + p is the articulated tangent: what the subtree resists with, all coordinates beyond i eliminated.
+// Inward, coordinate by coordinate (Featherstone's articulated-body recursion with the exact, unsymmetric tangent):
+//     u = P s,  l = P^T s + n,  d = k + s.u,  rho = tau + s.p,   P -= u l^T / d,   p -= u rho / d
+// and outward dq = -(rho + l.eta_parent) / d. P' = P - N(W)/2 is kept in place of P (N(W) s = ad(s)^T W), so that the
+// geometric stiffness is symmetric: u = P's + n/2, l = P'^T s + n/2.
+//
+// Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
+// eliminated at the node where the ends' paths meet.
+//
+// The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
+// (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
+// factorisation of System.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "contact/contact.hpp"
+#include "engine/system.hpp"
+#include "spatial/abreast.hpp"
+
+namespace supple {
+
+struct Lanes;
+struct EightColumns;
+
+class Articulated {
+   public:
+    explicit Articulated(const System& system);
+
+    // Why the mechanism needs the sparse solver; empty if the passes cover it.
+    const char* uncovered() const { return uncovered_; }
+
+    // Takes over the state and history of a system; h: the step before; `fresh`: the history holds one step only.
+    void read(const System& system, const History& history, double h, bool fresh);
+    // Hands the state and history back; the system is evaluated there, so that reactions and energies are current.
+    void write(System& system, History& history) const;
+    // Takes over what may change between steps: loads, handles, set-points.
+    void refresh(const System& system);
+
+    // Everything the next step depends on, to the bit: appended to `flat`, and read back from there.
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
+    std::size_t saved_size() const;
+
+    // One step of h: backward Euler (order 1) or BDF2 (2). False: Newton's method did not converge, or the step needs the
+    // treatment of the sparse stepper; the state is as before.
+    bool step(double h, int order);
+    bool limit_changed() const { return limit_changed_; }  // in the last step
+    int order_used() const { return order_used_; }         // by the last step: BDF2 falls back to Euler where limits change
+
+    // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
+    // contact and limits, `respond` gives the answer to impulses, `finish` solves the step itself with the forces of contacts.
+    // See Participant. False: as for `step`.
+    bool begin(double h);
+    Pose frame(int body) const;            // at the start of the step
+    Vec6 free_velocity(int body) const;    // of the step without contact, world axes
+    void limits(std::vector<Limit>& out) const;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
+    bool finish(const std::vector<Touch>& touches, const double* impulses);
+    void abandon();                        // the state is that before `begin`
+
+    // Recorded steps, for Adjoint: the exact tangent of a step at its end, and solutions with it and with its transpose.
+    struct Motion;             // of eight bodies in a step
+    struct ExactBody;          // the motion of eight bodies, and the exact derivative of their angular momentum
+    template <class Column>
+    struct Solution;           // right-hand sides and solutions, in the order of the nodes
+    Articulated(const Articulated& passes, const System& system);  // a copy for a copy of the system
+    // Whether the tangent is exact: no coordinate of a loop joint is without stiffness and mass.
+    bool can_be_exact() const;
+    std::vector<int> loop_joints() const;
+    // Coordinates, multipliers of rows, active rows and wrenches of the loop joints after an accepted step, in the layout of System.
+    void record(double* q, double* mu, signed char* active, double* lambda) const;
+    // Poses of all nodes for coordinates in the layout of System.
+    void place(const double* q);
+    // Factorises the exact tangent at the placed pose. The rows that are active and the wrenches of the loop joints are those of a
+    // record, `q` the coordinates and `p` the armature momenta at the end of the step and of the two steps before. False: a pivot
+    // is not positive, or constraints cannot be separated into independent and redundant ones.
+    bool factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
+                           const double* const q[3], const double* const p[3]);
+    // Solves with the last factors, or with their transpose. Nodes that are not marked are left out: in the pass inward those
+    // that no right-hand side acts beyond, in the pass outward those whose solution is not asked for.
+    template <class Column>
+    void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
+    Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
+
+    long long iterations = 0, factorisations = 0;
+
+   protected:
+    friend class Adjoint;
+    enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
+    static constexpr int most_chunks = 7;   // of ties carried along by one node
+    struct Node {
+        int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
+        int size = 0;                           // coordinates: 0, 1 or 3
+        double sign = 1;                        // -1: the joint is passed from its child to its parent (balls only)
+        Pose frame, body_in_node;               // frame: in the parent node, at coordinate zero
+        double turns = 0, slides = 0;
+    };
+    struct Fixed {  // constants of eight nodes
+        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, free;
+    };
+    struct Past {
+        Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
+        Eight q, q_before, p, p_before, rate, rate_before;
+        Eight spin[3], flight[3];
+        Eight wrench[6];  // applied less the rate of momentum, at the centre of mass: what the joints carry
+    };
+    struct Present {
+        Eight R[9], p[3], q;
+    };
+    struct Eliminated {     // of a node's coordinate, for back-substitution
+        Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
+        double inverse = 0;        // 1 / d
+    };
+    struct Summed {  // what several children hand to a node
+        Eight A[6], B[6], W;
+    };
+    struct Front {          // a node with ties
+        int node = 0, open = 0, own = 0, chunks = 0;  // rows still open beyond the node, rows eliminated at it
+        std::vector<int> rows;                        // their numbers, open ones first
+        std::size_t A = 0, B = 0, part = 0, upart = 0, X = 0, Y = 0, right = 0, mask = 0;  // places in numbers_
+        std::size_t inverse = 0;                      // of the own block, in inverses_
+        int parent = -1;                              // front of the parent node, -1 if it has none
+        std::vector<int> place;                       // of the open rows in the parent's front
+        int shift = -1;                               // by which they are all moved there; -1: they are scattered
+        std::vector<std::pair<int, double>> coupled;  // rows (places) that the node's own coordinate enters, coefficients
+    };
+    struct BallNode {
+        int node = 0, axis = 0;
+        double sign = 1;  // -1: the joint is passed from its child to its parent
+        Vec3 q;           // rotation vector of the node
+        Mat3 rotation;    // its exponential
+        Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
+        Mat3 rotation_past;
+        Eight screw[3], part[3], upart[3];
+        std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
+        Mat3 inverse;
+        Vec3 step;
+
+        // Torques and increments of the joint as it is described, from and to those of the node.
+        Vec3 torque_from_axes(const Vec3& torque) const { return sign > 0 ? torque : Vec3(-(rotation.transpose() * torque)); }
+        Vec3 increment_of_axes(const Vec3& step) const { return sign > 0 ? step : Vec3(-(rotation * step)); }
+        void turn_to(const Vec3& to) {
+            q = to;
+            rotation = so3_exp(to);
+        }
+    };
+    struct End {  // of a loop, at a node
+        int node = 0;
+        Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
+    };
+    struct Loop {
+        int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
+        End end[2];                          // on the child, and on the parent (or on what carries the joint's own axes)
+        Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
+        Vec3 point[2], z[2], x[2];           // present, world
+        std::vector<int> axes;               // coordinates that are not nodes: they follow the bodies
+        double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
+    };
+    struct LoopEnd {
+        int loop = 0, side = 0, place = 0;   // place of its first row in the node's front
+    };
+    struct Coupling {
+        std::vector<int> nodes;
+        std::vector<double> coefficients;
+        int row = 0;                                   // multiplier's number
+        int system_row = -1, spring = -1;              // in the System
+        double value = 0, past = 0, before = 0;
+        double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
+        int curve = -1;
+        bool equality = false, stop = false;           // stop: a limit that is a spring
+        int active = 0, active_past = 0;
+    };
+    struct Lock {  // of one coordinate: a motor, or a limit while it is touched
+        int node = 0, system_row = 0;
+        double coefficient = 1, lower = 0, upper = 0;
+        bool equality = false;
+        int active = 0, active_past = 0;
+    };
+    struct NodeLoad {
+        int node = 0;
+        Vec3 point, force, torque;
+        bool world = true;
+    };
+    struct NodeHandle {
+        int node = 0;
+        Vec3 point, target;
+        double stiffness = 0, damping = 0;
+    };
+
+    struct Anchor {  // a wrench that does not change with the node's motion, and a symmetric stiffness; world axes about origin_
+        int node = 0;
+        Vec6 wrench;
+        Mat6 stiffness;
+    };
+
+    // building
+    std::vector<int> choose_tree(const System& system) const;
+    int rows_of(const System& system, int joint) const;
+    void find_axes_acted_on(const System& system);
+    void add_nodes(const System& system);
+    void add_ties(const System& system);
+    void lay_out_fronts();
+
+    // one step
+    template <bool second>
+    bool solve(const Step& step);
+    void keep();                                  // what `put_back` returns to
+    template <bool second>
+    bool predict(const Step& step);               // false: the step has no solution
+    // Newton's method from the present state, with the last factors at first unless `refactor`.
+    template <bool second>
+    bool iterate(const Step& step, bool refactor);
+    void forward();
+    // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
+    template <bool second, bool tangent, bool statics = false>
+    bool inward(const Step& step);
+    void add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const;
+    template <bool tangent>
+    void evaluate_ties(const Step& step);
+    template <bool tangent>
+    void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
+    void add_loop_rows(Front& front, const LoopEnd& end);
+    template <bool tangent>
+    void start_fronts();
+    void add_to_front(Front& front, const Eight* A, const Eight* B);
+    bool eliminate_own(Front& front);
+    template <bool second, bool tangent>
+    bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
+                           Eight* A, Eight* B, Eight& right);
+    void outward_general(int node, Eight& eta);
+    double outward();
+    void compute_corrections();                   // corrections from the last factors, not added to anything yet
+    template <bool second>
+    void accept(const Step& step);
+    bool update_limits();
+    void lock_coordinates();
+    bool turned_too_far() const;
+    void put_back();
+    double free_angle(const Loop& loop) const;
+
+    // contact
+    struct ContactRow {  // a wrench at a node (about origin_), or a combination of coordinates, per unit impulse
+        int node = -1;
+        Vec6 wrench = Vec6::Zero();
+        const Combination* of = nullptr;
+        double sign = 1;
+    };
+    bool limit_active() const;
+    double row_value(const Combination& of, const std::vector<Present>& at) const;
+    void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
+    // Corrections of the marked nodes for as many right-hand sides; without `outward`, only the pass inward.
+    void solve_eight(const ContactRow* rows, int count, bool outward = true);
+    template <class Self, class Visit>
+    static void visit_state(Self& self, Visit visit);
+    void freeze_directions();
+    void read_multipliers(Loop& loop, const Vec6& lambda);
+    Vec6 loop_wrench(const Loop& loop) const;  // as System::state.lambda
+    Vec3 free_ball(const Loop& loop) const;
+    Mat3 ball_axes(const Loop& loop) const;
+    template <class Integer>
+    void put_rows(double* mu, Integer* active) const;
+
+    template <bool second>
+    Six applied_less_inertia(int block, const Step& step, const Motion& m) const;
+    template <bool second>
+    Motion motion(int block, const Step& step) const;
+    template <bool second>
+    Eight torque(int block, const Step& step, Eight& slope) const;
+    template <bool second>
+    void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
+    Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
+    static Pose pose_in(const std::vector<Present>& all, int node);
+    Pose pose(int node) const { return pose_in(present_, node); }
+    Pose body_pose(int body) const;
+    double coordinate(int node) const { return present_[node / width].q[node % width]; }
+
+    const System* system_ = nullptr;  // description only
+    const char* uncovered_ = "";
+    std::vector<Node> nodes_;
+    std::vector<unsigned char> flags_;
+    std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
+    int blocks_ = 0;
+    Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
+    double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
+    bool fresh_ = true, limit_changed_ = false;
+    int order_used_ = 1;
+
+    std::vector<Fixed> fixed_;
+    std::vector<Past> past_;
+    std::vector<Present> present_;
+    std::vector<Eliminated> eliminated_;
+    std::vector<Summed> summed_;
+    std::vector<Eight> outward_;
+    std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
+    std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<BallNode> balls_;
+    std::vector<int> ball_of_;
+    std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
+    std::vector<NodeLoad> loads_;
+    std::vector<NodeHandle> handles_;
+    std::vector<Anchor> anchors_;
+    std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
+    std::vector<double> balance_;             // residual of statics, per node
+    // Negative pivots of the last factors, less the positive eigenvalues of the ties' own blocks if `count_inertia_`: then
+    // the number of negative eigenvalues of the symmetric tangent within the ties.
+    int negative_ = 0;
+    bool count_inertia_ = false;
+
+    // ties
+    int tie_rows_ = 0;
+    std::vector<Loop> loops_;
+    std::vector<Coupling> couplings_;
+    std::vector<Lock> locks_;
+    std::vector<int> lock_of_;                 // per node, -1: none
+    std::vector<Front> fronts_;
+    std::vector<int> front_of_;
+    std::vector<std::vector<LoopEnd>> ends_;   // per node
+    std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
+    std::vector<Eight> numbers_;
+    std::vector<double> inverses_, work_;
+    const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
+    std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
+    bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
+    double leak_ = 0;         // share of redundant multipliers that the next correction takes away
+    double gap_ = 0, soft_scale_ = 1;
+
+    // a step in a World
+    bool in_step_ = false, finished_ = false;
+    bool released_ = false;                            // the factors leave out limits that held before the step
+    std::vector<Vec3> predicted_balls_;
+    Step contact_step_{};
+    std::vector<NodeLoad> contact_loads_;              // of the last step
+    std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
+    std::vector<double> kept_;                         // everything the step started from
+    std::vector<ContactRow> contact_rows_;
+    std::vector<char> on_path_, on_any_path_, on_no_path_;
+    std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides
+};
+
+}  // namespace supple

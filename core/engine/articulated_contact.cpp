@@ -1,0 +1,199 @@
+// Steps in a World: the answer of the mechanism to contact impulses and limits, by the factors of the step.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/articulated.hpp"
+#include "engine/articulated_exact.hpp"
+
+namespace supple {
+
+bool Articulated::begin(double h) {
+    kept_.clear();
+    save(kept_);
+    keep();
+    started_ = present_;
+    contact_step_ = {h, 1.0, -1.0, 0.0};
+    fresh_ = true;
+    finished_ = false;
+    in_step_ = true;
+    leak_ = 0;
+    bool solved = predict<false>(contact_step_);
+    if (solved) {
+        released_ = limit_active();  // limits are rows of the contact problem
+        if (released_) {
+            for (Lock& lock : locks_)
+                if (!lock.equality) lock.active = 0;
+            for (Coupling& c : couplings_)
+                if (!c.equality) c.active = 0;
+        }
+        forward();
+        predicted_ = present_;
+        predicted_balls_.clear();
+        for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
+        solved = inward<false, true>(contact_step_) && std::isfinite(outward());
+        ++factorisations;
+        ++iterations;
+    }
+    if (solved) forward();
+    else abandon();
+    return solved;
+}
+
+Pose Articulated::frame(int body) const {
+    const int node = body_node_[body];
+    return pose_in(in_step_ ? started_ : present_, node) * nodes_[node].body_in_node;
+}
+
+Vec6 Articulated::free_velocity(int body) const {
+    const Pose from = frame(body), to = body_pose(body);
+    const double h = contact_step_.h;
+    return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
+}
+
+double Articulated::row_value(const Combination& of, const std::vector<Present>& at) const {
+    double value = 0;
+    for (std::size_t i = 0; i < of.axes.size(); ++i) {
+        const int node = axis_node_[of.axes[i]];
+        value += of.coefficients[i] * at[node / width].q[node % width];
+    }
+    return value;
+}
+
+void Articulated::limits(std::vector<Limit>& out) const {
+    const double h = contact_step_.h;
+    for (std::size_t r = 0; r < system_->rows.size(); ++r) {
+        const Row& row = system_->rows[r];
+        if (row.equality) continue;
+        const double from = row_value(row.of, started_), rate = (row_value(row.of, present_) - from) / h;
+        near_limits(r, from, rate, row.lower, row.upper, h, out);
+    }
+}
+
+bool Articulated::limit_active() const {
+    return std::any_of(locks_.begin(), locks_.end(), [](const Lock& lock) { return !lock.equality && lock.active; }) ||
+           std::any_of(couplings_.begin(), couplings_.end(),
+                       [](const Coupling& c) { return c.system_row >= 0 && !c.equality && c.active; });
+}
+
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state, where what touches
+// hardly moves from; as velocities per impulse, over h^2.
+void Articulated::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response) {
+    const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
+    const double h = contact_step_.h;
+    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    if (touches.empty()) {  // the step without contact has kept the limits
+        all.setIdentity();
+        std::fill_n(free, n, 0.0);
+        return;
+    }
+    contact_rows_.resize(n);
+    for (int j = 3 * k; j < n; ++j) {
+        const Limit& limit = limits[j - 3 * k];
+        const Combination& of = system_->rows[limit.row].of;
+        contact_rows_[j] = {-1, Vec6::Zero(), &of, limit.sign};
+        free[j] = limit.sign * (row_value(of, present_) - row_value(of, started_)) / h;
+    }
+    for (int i = 0; i < k; ++i) {
+        const Touch& touch = touches[i];
+        const int node = body_node_[touch.frame];
+        const Vec3 point = pose_in(predicted_, node).act(pose_in(started_, node).inverse().act(touch.point)), at = point - origin_;
+        const Eight& twist = outward_[node];
+        const Vec3 linear(twist[0], twist[1], twist[2]), angular(twist[3], twist[4], twist[5]);
+        const Vec3 moved = (point - touch.point + linear + angular.cross(at)) / h;
+        for (int c = 0; c < 3; ++c) {
+            const Vec3 f = touch.axes.col(c);
+            free[3 * i + c] = f.dot(moved);
+            contact_rows_[3 * i + c] = {node, stack(f, at.cross(f)), nullptr, 1};
+        }
+    }
+    on_any_path_.assign(nodes_.size(), 0);
+    mark_paths(contact_rows_.data(), n, on_any_path_);
+    const double per_impulse = 1 / (h * h);
+    for (int first = 0; first < n; first += width) {
+        const int count = std::min(width, n - first);
+        solve_eight(&contact_rows_[first], count);
+        for (int i = 0; i < n; ++i) {
+            const ContactRow& row = contact_rows_[i];
+            Eight moved = every(0.0);
+            if (row.of)
+                for (std::size_t a = 0; a < row.of->axes.size(); ++a)
+                    moved += (row.sign * row.of->coefficients[a]) * responses_->turn[axis_node_[row.of->axes[a]]];
+            else
+                moved = responses_->twist[row.node].product(six_lanes(row.wrench));
+            moved *= per_impulse;
+            for (int c = 0; c < count; ++c) all(i, first + c) = moved[c];
+        }
+    }
+}
+
+void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char>& marked) {
+    auto mark = [&](int node) {
+        for (; node >= 0 && !marked[node]; node = nodes_[node].parent) marked[node] = 1;
+    };
+    for (int j = 0; j < count; ++j) {
+        if (rows[j].of)
+            for (int axis : rows[j].of->axes) mark(axis_node_[axis]);
+        else
+            mark(rows[j].node);
+    }
+}
+
+// With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all that a row of
+// the contact problem asks for.
+void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
+    const int n = static_cast<int>(nodes_.size());
+    if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
+    on_no_path_.assign(n, 0);
+    on_path_.assign(n, 0);
+    mark_paths(rows, count, on_path_);
+    responses_->prepare(*this, on_any_path_.data());
+    for (int j = 0; j < count; ++j) {
+        if (rows[j].of) {
+            for (std::size_t a = 0; a < rows[j].of->axes.size(); ++a)
+                responses_->turn[axis_node_[rows[j].of->axes[a]]][j] -= rows[j].sign * rows[j].of->coefficients[a];
+            continue;
+        }
+        Six& wrench = responses_->wrench[rows[j].node].v;
+        put(wrench.linear, j, get(wrench.linear, j) - rows[j].wrench.head<3>());
+        put(wrench.angular, j, get(wrench.angular, j) - rows[j].wrench.tail<3>());
+    }
+    substitute(*responses_, false, on_path_.data(), (outward ? on_any_path_ : on_no_path_).data());
+}
+
+bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {
+    const double h = contact_step_.h;
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h;
+        if (force.isZero(0)) continue;
+        const int node = body_node_[touches[i].frame];
+        contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), force, Vec3::Zero(), true});
+    }
+    if (released_ || !contact_loads_.empty()) {
+        // what touches hardly moves: the predicted state, where the factors are exact, is nearer than the step without contact
+        multiplier_ = tie_kept_;
+        rho_ = rho_kept_;
+        for (Lock& lock : locks_) lock.active = lock.active_past;
+        for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+        present_ = predicted_;
+        for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
+        lock_coordinates();
+    }
+    if (!iterate<false>(contact_step_, released_)) {
+        abandon();
+        return false;
+    }
+    accept<false>(contact_step_);
+    fresh_ = true;
+    finished_ = true;
+    in_step_ = false;
+    return true;
+}
+
+void Articulated::abandon() {
+    contact_loads_.clear();
+    if (finished_) restore(kept_.data());
+    else put_back();
+    in_step_ = finished_ = false;
+}
+
+}  // namespace supple

@@ -1,0 +1,190 @@
+// Recorded steps: the exact tangent at the end of a step, and solutions with it and with its transpose.
+#include "engine/articulated_exact.hpp"
+
+#include <algorithm>
+
+namespace supple {
+
+Articulated::Articulated(const Articulated& passes, const System& system) : Articulated(passes) {
+    system_ = &system;
+    responses_.reset();
+}
+
+bool Articulated::can_be_exact() const {
+    return !*uncovered_ && std::all_of(floor_.begin(), floor_.end(), [](double floor) { return floor == 0; });
+}
+
+std::vector<int> Articulated::loop_joints() const {
+    std::vector<int> joints;
+    for (const Loop& loop : loops_) joints.push_back(loop.joint);
+    return joints;
+}
+
+void Articulated::place(const double* q) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) present_[i / width].q[i % width] = q[nodes_[i].axis];
+    for (BallNode& node : balls_) node.turn_to(node.sign * Vec3(q + node.axis));
+    forward();
+}
+
+bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
+                                    const double* const q[3], const double* const p[3]) {
+    const double c = step.c0 / step.h;
+    soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
+    origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
+    for (BallNode& node : balls_) {
+        node.turn_to(node.sign * Vec3(q[0] + node.axis));
+        node.q_past = Vec3(q[1] + node.axis);
+        node.q_before = Vec3(q[2] + node.axis);
+        node.rotation_past = so3_exp(node.q_past);
+        node.p = Vec3(p[1] + node.axis);
+        node.p_before = Vec3(p[2] + node.axis);
+    }
+    freeze_directions();
+    for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));
+    for (Coupling& coupling : couplings_)
+        if (coupling.system_row >= 0) coupling.active = active[coupling.system_row];
+    bool held_twice = false;  // a coordinate by two rows
+    for (Lock& lock : locks_) {
+        const bool first = &locks_[lock_of_[lock.node]] == &lock;
+        held_twice = held_twice || (!first && active[lock.system_row]);
+        lock.active = active[lock.system_row];
+    }
+    leak_ = 0;
+    carried_.resize(width * blocks_);
+    exact_ = bodies;
+    const bool sound = step.c2 != 0 ? inward<true, true>(step) : inward<false, true>(step);
+    exact_ = nullptr;
+    return sound && !held_twice;
+}
+
+// `inward` takes the velocity of a handle's point to change by (c0/h) (v + w x arm) with the body's twist. It is f + omega x a with the
+// velocity f of the centre of mass, omega = R s and the arm a from there. What is missing acts on the rotation: R ds x a + w x (omega x a)
+// - (c0/h) w x a.
+void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const {
+    const int l = handle.node % width;
+    const Vec3 at = pose(handle.node).act(handle.point), a = at - get(m.centre, l), omega = get(m.R * m.spin, l);
+    const Mat3 omega_by_turn = get(m.R, l) * get(exact_[handle.node / width].spin_by_turn, l);
+    const Mat3 missing = -handle.damping * (skew(a) * omega_by_turn + skew(omega.cross(a)) - kappa * skew(a));
+    lanes.make_skewed(l);
+    lanes.add_block(l, 0, 3, missing);
+    lanes.add_block(l, 3, 3, skew(at - origin_) * missing);
+}
+
+Vec6 Articulated::joint_wrench(int j) const {
+    const Joint& joint = system_->joints[j];
+    const int node = joint_node_[j];
+    const double sign = nodes_[node].body == joint.child ? 1 : -1;
+    const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
+    const Eight& W = carried_[node];
+    const Vec3 force(W[0], W[1], W[2]), moment = Vec3(W[3], W[4], W[5]) - (frame.p - origin_).cross(force);
+    return sign * stack(frame.R.transpose() * force, frame.R.transpose() * moment);
+}
+
+// Inward with u and outward with l for the equations, the other way round for their transpose.
+template <class Column>
+void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
+    using Number = typename Column::Number;
+    const int n = static_cast<int>(nodes_.size());
+    struct Vectors {  // of a coordinate or multiplier: six numbers, and those of the open ties
+        const Eight* six;
+        const double* ties;
+    };
+    auto vectors = [&](bool left, int i, const Front* front) -> Vectors {
+        if (!front) return {left ? &eliminated_[i].part : &eliminated_[i].upart, nullptr};
+        const Eight* at = &numbers_[left ? front->part : front->upart];
+        return {at, reinterpret_cast<const double*>(at + 1)};
+    };
+    auto ball_vectors = [&](bool left, const BallNode& node, int k, int chunks) -> Vectors {
+        return {left ? &node.part[k] : &node.upart[k], reinterpret_cast<const double*>(&numbers_[(left ? node.parts : node.uparts) + k * chunks])};
+    };
+    auto own_vectors = [&](bool left, const Front& front, int a) -> Vectors {
+        const Eight* at = &numbers_[(left ? front.X : front.Y) + a * (1 + front.chunks)];
+        return {at, reinterpret_cast<const double*>(at + 1)};
+    };
+
+    Column chain;  // what the next node hands to this one
+    for (int i = n - 1; i >= 0; --i) {
+        if (inward_nodes && !inward_nodes[i]) continue;
+        const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
+        const int m = front ? front->open : 0, own = front ? front->own : 0;
+        Column right = columns.wrench[i];
+        if (flags_[i] & chained && (!inward_nodes || inward_nodes[i + 1])) right.add(chain);
+        auto take = [&](const Number& by, const Vectors& from) {
+            right.add(by, *from.six);
+            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] += by * from.ties[k];
+        };
+        if (own) {
+            Number y[width * most_chunks];
+            const double* inverse = &inverses_[front->inverse];
+            for (int a = 0; a < own; ++a) {
+                const Number& right_a = columns.tie[front->rows[m + a]];
+                take(-right_a, own_vectors(transposed, *front, a));
+                for (int b = 0; b < own; ++b) {
+                    const Number term = (transposed ? inverse[a * own + b] : inverse[b * own + a]) * right_a;
+                    y[b] = a ? y[b] + term : term;
+                }
+            }
+            for (int a = 0; a < own; ++a) columns.tie[front->rows[m + a]] = y[a];
+        }
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            const Number rho = columns.turn[i] + right.product(out.screw);
+            columns.turn[i] = out.inverse == 0 ? rho : out.inverse * rho;
+            if (out.inverse != 0)
+                take(-rho, vectors(transposed, i, front));
+            else if (!transposed)
+                take(columns.locked[i], vectors(false, i, front));
+        } else if (nodes_[i].size == 3) {
+            const BallNode& node = balls_[ball_of_[i]];
+            Number* turn = &columns.ball[3 * ball_of_[i]];
+            Number rho[3];
+            for (int k = 0; k < 3; ++k) rho[k] = turn[k] + right.product(node.screw[k]);
+            for (int k = 0; k < 3; ++k) {
+                turn[k] = rho[0] * 0.0;
+                for (int j = 0; j < 3; ++j) turn[k] += (transposed ? node.inverse(j, k) : node.inverse(k, j)) * rho[j];
+                take(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
+            }
+        }
+        if (flags_[i] & branches)
+            columns.wrench[nodes_[i].parent].add(right);
+        else
+            chain = right;
+    }
+
+    for (int i = 0; i < n; ++i) {
+        if (outward_nodes && !outward_nodes[i]) continue;
+        const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
+        const int m = front ? front->open : 0, own = front ? front->own : 0;
+        Column& twist = columns.twist[i];
+        twist = i == 0 ? Column{} : columns.twist[nodes_[i].parent];
+        auto answer = [&](const Number& rho, const Vectors& from) {
+            Number y = rho + twist.product(*from.six);
+            for (int k = 0; k < m; ++k) y += from.ties[k] * columns.tie[front->rows[k]];
+            return -y;
+        };
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            Number turn = answer(columns.turn[i], vectors(!transposed, i, front));
+            if (out.inverse == 0) {
+                if (transposed) std::swap(turn, columns.locked[i]);  // prepared as zero
+                else turn = columns.locked[i];
+            }
+            columns.turn[i] = turn;
+            twist.add(turn, out.screw);
+        } else if (nodes_[i].size == 3) {
+            const BallNode& node = balls_[ball_of_[i]];
+            Number* turn = &columns.ball[3 * ball_of_[i]];
+            for (int k = 0; k < 3; ++k) turn[k] = answer(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
+            for (int k = 0; k < 3; ++k) twist.add(turn[k], node.screw[k]);
+        }
+        for (int a = 0; a < own; ++a) {
+            Number& step = columns.tie[front->rows[m + a]];
+            step = answer(step, own_vectors(!transposed, *front, a));
+        }
+    }
+}
+template void Articulated::substitute<OneColumn>(Solution<OneColumn>&, bool, const char*, const char*) const;
+template void Articulated::substitute<EightColumns>(Solution<EightColumns>&, bool, const char*, const char*) const;
+
+}  // namespace supple

@@ -1,0 +1,266 @@
+// Body terms of eight nodes abreast, and their rows handed to the serial passes.
+#pragma once
+
+#include "engine/articulated.hpp"
+
+namespace supple {
+
+typedef double Four __attribute__((vector_size(32)));
+SUPPLE_INLINE Four four(double value) { return Four{} + value; }
+SUPPLE_INLINE Four four(double x, double y, double z) { return Four{x, y, z, 0}; }
+SUPPLE_INLINE Four unit_four(int k) { return Four{k == 0 ? 1.0 : 0.0, k == 1 ? 1.0 : 0.0, k == 2 ? 1.0 : 0.0, 0.0}; }
+SUPPLE_INLINE Four load_four(const double* from) {
+    Four v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+SUPPLE_INLINE void store_four(double* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
+
+// s_0 rows[0] + ... + s_5 rows[5] + more
+SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
+    return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
+}
+
+SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
+SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
+SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
+// I v for an inertia of six numbers: xx, yy, zz, xy, xz, yz
+SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
+    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
+}
+SUPPLE_INLINE Mat3 get(const Turn& from, int lane) {
+    Mat3 m;
+    m << get(from.x, lane), get(from.y, lane), get(from.z, lane);
+    return m;
+}
+
+inline Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any size
+    Three result = {every(0.0), every(0.0), every(0.0)};
+    for (int l = 0; l < width; ++l) put(result, l, so3_log(get(A, l).transpose() * get(B, l)));
+    return result;
+}
+
+struct Articulated::Motion {
+    Three centre, flight, L, x, spin;  // x and spin in the node's axes, the others in world axes
+    Turn R;
+};
+
+struct Articulated::ExactBody {
+    Motion motion;
+    Three force, torque;  // weight less the rate of momentum, about the centre of mass
+    Turn spin_by_turn;    // derivative of the spin (node's axes) by the body's rotation in world axes
+    Turn turning;         // (c0/h) R I spin_by_turn
+};
+
+// Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
+struct Lanes {
+    alignas(64) double rows[9][width][width];
+    alignas(64) double wrench[width][width], screw[width][width], half[width][width];
+    alignas(64) double transposed[3][width][width];  // first rows of the transpose, where it is not symmetric there
+    bool skewed[width];
+
+    SUPPLE_INLINE static void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
+                                  const Eight& r4, const Eight& r5, const Eight& r6) {
+        Eight v[8] = {r0, r1, r2, r3, r4, r5, r6, every(0.0)};
+        transpose(v);
+        for (int l = 0; l < width; ++l) store(to[l], v[l]);
+    }
+    SUPPLE_INLINE void put_wrench(const Three& f, const Three& m) {
+        put(wrench, f.x, f.y, f.z, m.x, m.y, m.z, every(0.0));
+        std::fill_n(skewed, width, false);
+    }
+    SUPPLE_INLINE void put_screw(const Six& s) {
+        put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
+    }
+    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque) {
+        put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
+            0.5 * n.angular.z, torque);
+    }
+
+    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t) fixed in world axes but for its inertial part,
+    // whose angular momentum kL and turning tangent G change with the body:
+    //   [[m2, -[a]], [[a], G - [kL] - [t]/2 - m2 [c]^2 - ([f][c] + [c][f])/2]],   a = m2 c + f/2
+    SUPPLE_INLINE void put_body(const Eight& m2, const Three& c, const Three& f, const Three& t, const Three& kL, const Turn& G,
+                                const Three& moment) {
+        const Eight none = every(0.0);
+        const Three a = m2 * c + 0.5 * f, g = m2 * c + f, e = -0.5 * t - kL;
+        // -m2 [c]^2 - ([f][c] + [c][f])/2 = c.g - (c g^T + g c^T)/2
+        const Eight cg = dot(c, g);
+        const Eight sxy = 0.5 * (c.x * g.y + c.y * g.x), sxz = 0.5 * (c.x * g.z + c.z * g.x), syz = 0.5 * (c.y * g.z + c.z * g.y);
+        const Eight xx = G.x.x + (cg - c.x * g.x), yy = G.y.y + (cg - c.y * g.y), zz = G.z.z + (cg - c.z * g.z);
+        const Eight xy = G.y.x - sxy - e.z, yx = G.x.y - sxy + e.z, xz = G.z.x - sxz + e.y, zx = G.x.z - sxz - e.y,
+                    yz = G.z.y - syz - e.x, zy = G.y.z - syz + e.x;
+        put(rows[0], m2, none, none, none, a.z, -a.y, -f.x);
+        put(rows[1], none, m2, none, -a.z, none, a.x, -f.y);
+        put(rows[2], none, none, m2, a.y, -a.x, none, -f.z);
+        put(rows[3], none, -a.z, a.y, xx, xy, xz, -moment.x);
+        put(rows[4], a.z, none, -a.x, yx, yy, yz, -moment.y);
+        put(rows[5], -a.y, a.x, none, zx, zy, zz, -moment.z);
+        put(rows[6], none, -a.z, a.y, xx, yx, zx, none);
+        put(rows[7], a.z, none, -a.x, xy, yy, zy, none);
+        put(rows[8], -a.y, a.x, none, xz, yz, zz, none);
+    }
+
+    void add_block(int l, int row, int column, const Mat3& M) {  // to P'; 0: linear, 3: angular
+        for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) {
+                rows[row + r][l][column + c] += M(r, c);
+                if (column == 3) rows[6 + c][l][row + r] += M(r, c);
+            }
+        // rows 0 ... 2 of the transpose are those of P' itself: only symmetric pairs of off-diagonal blocks are added
+    }
+    // From here on the first rows of the transpose differ from those of P'.
+    void make_skewed(int l) {
+        if (!skewed[l])
+            for (int r = 0; r < 3; ++r) std::memcpy(transposed[r][l], rows[r][l], sizeof rows[r][l]);
+        skewed[l] = true;
+    }
+    // Whole rows: numbers added one by one would have to reach memory before the row is read.
+    SUPPLE_INLINE static void add(double* to, const Eight& more) { store(to, load(to) + more); }
+    void add_wrench(int l, const Vec3& f, const Vec3& m, bool tangent) {
+        add(wrench[l], Eight{f[0], f[1], f[2], m[0], m[1], m[2], 0, 0});
+        for (int r = 0; tangent && r < 3; ++r) {
+            rows[r][l][6] -= f[r];
+            rows[3 + r][l][6] -= m[r];
+        }
+    }
+    // force and torque fixed in world axes, at a point of the node: P' gets [[0, -[f]/2], [[f]/2, S - [t]/2]] with
+    // S = -([f][c] + [c][f])/2 = c.f - (c f^T + f c^T)/2
+    template <bool tangent>
+    SUPPLE_INLINE void add_world_wrench(int l, const Vec3& c, const Vec3& f, const Vec3& t) {
+        const Vec3 m = c.cross(f) + t;
+        add(wrench[l], Eight{f[0], f[1], f[2], m[0], m[1], m[2], 0, 0});
+        if (!tangent) return;
+        const double x = 0.5 * f[0], y = 0.5 * f[1], z = 0.5 * f[2], u = 0.5 * t[0], v = 0.5 * t[1], w = 0.5 * t[2];
+        const double cf = c.dot(f), xx = cf - c[0] * f[0], yy = cf - c[1] * f[1], zz = cf - c[2] * f[2];
+        const double xy = -c[0] * y - c[1] * x, xz = -c[0] * z - c[2] * x, yz = -c[1] * z - c[2] * y;
+        add(rows[0][l], Eight{0, 0, 0, 0, z, -y, -f[0], 0});
+        add(rows[1][l], Eight{0, 0, 0, -z, 0, x, -f[1], 0});
+        add(rows[2][l], Eight{0, 0, 0, y, -x, 0, -f[2], 0});
+        add(rows[3][l], Eight{0, -z, y, xx, xy + w, xz - v, -m[0], 0});
+        add(rows[4][l], Eight{z, 0, -x, xy - w, yy, yz + u, -m[1], 0});
+        add(rows[5][l], Eight{-y, x, 0, xz + v, yz - u, zz, -m[2], 0});
+        add(rows[6][l], Eight{0, -z, y, xx, xy - w, xz + v, 0, 0});
+        add(rows[7][l], Eight{z, 0, -x, xy + w, yy, yz - u, 0, 0});
+        add(rows[8][l], Eight{-y, x, 0, xz - v, yz + u, zz, 0, 0});
+    }
+    // moment a x b of a vector b fixed in the world on a direction a of the node: P' gets -([a][b] + [b][a])/2
+    template <bool tangent>
+    SUPPLE_INLINE void add_direction_moment(int l, const Vec3& a, const Vec3& b) {
+        const Vec3 m = a.cross(b);
+        add(wrench[l], Eight{0, 0, 0, m[0], m[1], m[2], 0, 0});
+        if (!tangent) return;
+        const double ab = a.dot(b), xx = ab - a[0] * b[0], yy = ab - a[1] * b[1], zz = ab - a[2] * b[2];
+        const double xy = -0.5 * (a[0] * b[1] + a[1] * b[0]), xz = -0.5 * (a[0] * b[2] + a[2] * b[0]),
+                     yz = -0.5 * (a[1] * b[2] + a[2] * b[1]);
+        for (int half : {3, 6}) {
+            const double by = half == 3 ? -1 : 0;
+            add(rows[half][l], Eight{0, 0, 0, xx, xy, xz, by * m[0], 0});
+            add(rows[half + 1][l], Eight{0, 0, 0, xy, yy, yz, by * m[1], 0});
+            add(rows[half + 2][l], Eight{0, 0, 0, xz, yz, zz, by * m[2], 0});
+        }
+    }
+    // force and torque that turn with the node: P = N(W), P' = N(W)/2, antisymmetric; after everything else of the node
+    template <bool tangent>
+    void add_body_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {
+        const Vec3 m = at.cross(f) + t;
+        add_wrench(l, f, m, tangent);
+        if (!tangent) return;
+        make_skewed(l);
+        const Mat3 F = 0.5 * skew(f);
+        for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) {
+                rows[r][l][3 + c] += F(r, c);
+                rows[3 + r][l][c] += F(r, c);
+                transposed[c][l][3 + r] += F(r, c);
+                rows[6 + c][l][r] += F(r, c);
+            }
+        add_block(l, 3, 3, 0.5 * skew(m));
+    }
+    // A wrench that does not change with the node's motion, and a symmetric stiffness, about the origin
+    template <bool tangent>
+    void add_anchor(int l, const Vec6& wrench, const Mat6& stiffness) {
+        add_wrench(l, wrench.head<3>(), wrench.tail<3>(), tangent);
+        if (!tangent) return;
+        for (int r = 0; r < 6; ++r) {
+            const Eight row = {stiffness(r, 0), stiffness(r, 1), stiffness(r, 2), stiffness(r, 3), stiffness(r, 4), stiffness(r, 5), 0, 0};
+            add(rows[r][l], row);
+            if (r >= 3) add(rows[3 + r][l], row);
+        }
+    }
+    // force -k (x + w x at) on the node's displacement
+    void add_point_spring(int l, const Vec3& at, double k) {
+        const Mat3 C = skew(at);
+        add_block(l, 0, 0, k * Mat3::Identity());
+        add_block(l, 0, 3, -k * C);
+        add_block(l, 3, 0, k * C);
+        add_block(l, 3, 3, -k * C * C);
+    }
+    void clear_elements() { std::memset(rows, 0, sizeof rows); }
+    // the node's element, added to P' and its transpose
+    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
+        for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);
+        for (int r = 0; r < 3; ++r) {
+            B[r * stride] += load(skewed[l] ? transposed[r][l] : rows[r][l]);
+            B[(3 + r) * stride] += load(rows[6 + r][l]);
+        }
+    }
+};
+
+// (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2 [before]/2) in world axes, by columns: how the rate of angular momentum changes
+// with the body's turn, J = R I R^T, x the turn of this step and `before` that of the last one, both in the node's axes.
+template <bool second>
+SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x, const Three& before, const Step& step) {
+    const Turn RI = {I[0] * R.x + (I[3] * R.y + I[4] * R.z), I[3] * R.x + (I[1] * R.y + I[5] * R.z),
+                     I[4] * R.x + (I[5] * R.y + I[2] * R.z)};
+    const Eight xx = RI.x.x * R.x.x + RI.y.x * R.y.x + RI.z.x * R.z.x, yy = RI.x.y * R.x.y + RI.y.y * R.y.y + RI.z.y * R.z.y,
+                zz = RI.x.z * R.x.z + RI.y.z * R.y.z + RI.z.z * R.z.z, xy = RI.x.x * R.x.y + RI.y.x * R.y.y + RI.z.x * R.z.y,
+                xz = RI.x.x * R.x.z + RI.y.x * R.y.z + RI.z.x * R.z.z, yz = RI.x.y * R.x.z + RI.y.y * R.y.z + RI.z.y * R.z.z;
+    const Turn J = {{xx, xy, xz}, {xy, yy, yz}, {xz, yz, zz}};
+    auto times_skew = [](const Turn& M, const Three& y) -> Turn {
+        return {y.z * M.y - y.y * M.z, y.x * M.z - y.z * M.x, y.y * M.x - y.x * M.y};
+    };
+    const Three turned = R * x;
+    const Turn once = times_skew(J, turned), twice = times_skew(once, turned);
+    const double c = step.c0 / (step.h * step.h);
+    auto mix = [&](const Three& j, const Three& j1, const Three& j2) {
+        return (c * step.c0) * (j + (0.5 * j1 + (1.0 / 12) * j2));
+    };
+    Turn G = {mix(J.x, once.x, twice.x), mix(J.y, once.y, twice.y), mix(J.z, once.z, twice.z)};
+    if (second) {
+        const Turn last = times_skew(J, R * before);
+        const double by = -0.5 * step.c2 * c;
+        G = {G.x + by * last.x, G.y + by * last.y, G.z + by * last.z};
+    }
+    return G;
+}
+
+SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
+
+// Sine and cosine: reduced to +-pi/4 by Cody and Waite's constants, then polynomials, to rounding.
+SUPPLE_INLINE void sine_cosine(const Eight& x, Eight& s, Eight& c) {
+    alignas(64) double angle[width], sines[width], cosines[width];
+    store(angle, x);
+    for (int l = 0; l < width; ++l) {
+        const double to_whole = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to a whole number
+        const double k = (angle[l] * (2 / M_PI) + to_whole) - to_whole;
+        const double r = ((angle[l] - k * 1.5707963267341256e+00) - k * 6.0771005065061922e-11) - k * 2.0222662487959506e-21;
+        const double z = r * r;
+        const double ps = ((((1.58962301576546568060e-10 * z - 2.50507477628578072866e-08) * z + 2.75573136213857245213e-06) * z -
+                            1.98412698295895385996e-04) * z + 8.33333333332211858878e-03) * z - 1.66666666666666307295e-01;
+        const double pc = ((((-1.13585365213876817300e-11 * z + 2.08757008419747316778e-09) * z - 2.75573141792967388112e-07) * z +
+                            2.48015872888517045348e-05) * z - 1.38888888888730564116e-03) * z + 4.16666666666665929218e-02;
+        const double sr = r + r * z * ps, cr = 1.0 - 0.5 * z + z * z * pc;
+        // quarter turns k mod 4, as a number in {0, 1, 2, 3}
+        const double quarter = k - 4 * std::floor(k * 0.25);
+        const bool odd = quarter == 1 || quarter == 3;
+        const double a = odd ? cr : sr, b = odd ? sr : cr;
+        sines[l] = quarter >= 2 ? -a : a;
+        cosines[l] = quarter == 1 || quarter == 2 ? -b : b;
+    }
+    s = load(sines);
+    c = load(cosines);
+}
+
+}  // namespace supple

@@ -1,0 +1,549 @@
+// From the description of a System to nodes, ties and fronts.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/articulated.hpp"
+
+namespace supple {
+
+namespace {
+
+bool is_pure_rotation(const Vec6& twist) {
+    const Vec3 v = twist.head<3>(), w = twist.tail<3>();
+    return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
+}
+
+}  // namespace
+
+Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+    find_axes_acted_on(system);
+    add_nodes(system);
+    if (!*uncovered_) add_ties(system);
+    if (!*uncovered_) lay_out_fronts();
+    if (*uncovered_) return;
+    mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
+    refresh(system);
+}
+
+void Articulated::find_axes_acted_on(const System& s) {
+    acted_on_.assign(s.axes(), 0);
+    for (int a = 0; a < s.axes(); ++a)
+        acted_on_[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
+    for (const Spring& spring : s.springs)
+        for (int a : spring.of.axes) acted_on_[a] = 1;
+    for (const Row& row : s.rows)
+        for (int a : row.of.axes) acted_on_[a] = 1;
+}
+
+// Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
+int Articulated::rows_of(const System& system, int j) const {
+    const Joint& joint = system.joints[j];
+    for (int a = joint.first; a < joint.first + joint.count; ++a)
+        if (acted_on_[a]) return 6;
+    if (joint.blocks.size() != 1) return 6;
+    if (joint.count == 3) return 3;
+    return is_pure_rotation(system.twists[joint.first]) ? 5 : 6;
+}
+
+// The joint that holds each body in a spanning tree with short cycles: the system's own tree, improved by exchanging
+// edges while the number of multipliers carried along falls. A joint that must stay in the tree keeps its place.
+std::vector<int> Articulated::choose_tree(const System& s) const {
+    const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    std::vector<char> in(nj, 0);
+    std::vector<double> rows(nj);
+    for (int j = 0; j < nj; ++j) {
+        in[j] = s.joints[j].outer >= 0;
+        rows[j] = rows_of(s, j) / 6.0;
+    }
+    std::vector<int> holder, inner, depth;
+    std::vector<std::vector<int>> beside(nb + 1), cycles;
+    auto cost = [&](bool with_cycles) {
+        for (auto& list : beside) list.clear();
+        for (int j = 0; j < nj; ++j)
+            if (in[j])
+                for (int body : {s.joints[j].parent, s.joints[j].child}) beside[body + 1].push_back(j);
+        holder.assign(nb + 1, -1);
+        inner.assign(nb + 1, -1);
+        depth.assign(nb + 1, -1);
+        depth[0] = 0;
+        std::vector<int> queue{0};
+        for (std::size_t k = 0; k < queue.size(); ++k)
+            for (int j : beside[queue[k]]) {
+                const int a = s.joints[j].parent + 1, b = s.joints[j].child + 1, next = a == queue[k] ? b : a;
+                if (depth[next] >= 0) continue;
+                depth[next] = depth[queue[k]] + 1;
+                holder[next] = j;
+                inner[next] = queue[k];
+                queue.push_back(next);
+            }
+        if (static_cast<int>(queue.size()) != nb + 1) return static_cast<double>(INFINITY);
+        std::vector<double> open(nb + 1, 0.0);
+        if (with_cycles) cycles.assign(nj, {});
+        for (int j = 0; j < nj; ++j) {
+            if (in[j]) continue;
+            int x = s.joints[j].parent + 1, y = s.joints[j].child + 1;
+            while (x != y) {
+                int& z = depth[x] >= depth[y] ? x : y;
+                open[z] += rows[j];
+                if (with_cycles) cycles[j].push_back(holder[z]);
+                z = inner[z];
+            }
+        }
+        double sum = 0;
+        for (double o : open) sum += o + 0.6 * o * o;
+        return sum;
+    };
+    double best = cost(true);
+    for (bool better = true; better;) {
+        better = false;
+        for (int j = 0; j < nj && !better; ++j) {
+            if (in[j]) continue;
+            int pick = -1;
+            const std::vector<int> cycle = cycles[j];
+            double least = best - 1e-9;
+            for (int e : cycle) {
+                in[j] = 1;
+                in[e] = 0;
+                const double c = cost(false);
+                if (c < least) {
+                    least = c;
+                    pick = e;
+                }
+                in[j] = 0;
+                in[e] = 1;
+            }
+            if (pick >= 0) {
+                in[j] = 1;
+                in[pick] = 0;
+                best = cost(true);
+                better = true;
+            }
+        }
+    }
+    cost(false);
+    return {holder.begin() + 1, holder.end()};
+}
+
+void Articulated::add_nodes(const System& s) {
+    const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    const std::vector<int> holder = choose_tree(s);
+    in_tree_.assign(nj, 0);
+    for (int j : holder) in_tree_[j] = 1;
+
+    struct Branch {
+        int joint, outer;  // outer -1: the massless axes of a joint that closes a loop
+    };
+    std::vector<std::vector<Branch>> beyond(nb + 1);
+    for (int j = 0; j < nj; ++j)
+        if (!in_tree_[j] && rows_of(s, j) == 6) beyond[s.joints[j].parent + 1].push_back({j, -1});
+    for (int b = 0; b < nb; ++b) {
+        const Joint& joint = s.joints[holder[b]];
+        beyond[(joint.child == b ? joint.parent : joint.child) + 1].push_back({holder[b], b});
+    }
+    // bodies beyond each, so that the heaviest branch follows its parent at once and stays in registers
+    std::vector<int> weight(nb + 1, 1), order{-1};
+    for (std::size_t k = 0; k < order.size(); ++k)
+        for (const Branch& branch : beyond[order[k] + 1])
+            if (branch.outer >= 0) order.push_back(branch.outer);
+    for (std::size_t k = order.size(); k-- > 0;)
+        for (const Branch& branch : beyond[order[k] + 1])
+            if (branch.outer >= 0) weight[order[k] + 1] += weight[branch.outer + 1];
+
+    body_node_.assign(nb, -1);
+    joint_node_.assign(nj, -1);
+    nodes_.push_back({});  // the world
+    std::vector<Pose> body_in(nb);
+    std::vector<Branch> todo;
+    auto follow = [&](int body) {
+        std::vector<Branch> list = beyond[body + 1];
+        auto size = [&](const Branch& b) { return b.outer < 0 ? 0 : weight[b.outer + 1]; };
+        std::stable_sort(list.begin(), list.end(), [&](const Branch& a, const Branch& b) { return size(a) < size(b); });
+        todo.insert(todo.end(), list.begin(), list.end());
+    };
+    follow(-1);
+    while (!todo.empty()) {
+        const Branch branch = todo.back();
+        todo.pop_back();
+        const Joint& joint = s.joints[branch.joint];
+        const bool along = branch.outer < 0 || joint.child == branch.outer;
+        const int inner = along ? joint.parent : joint.child;
+        Pose lead = (inner < 0 ? Pose{} : body_in[inner]) * (along ? joint.pose_parent : joint.pose_child);
+        int last = inner < 0 ? 0 : body_node_[inner];
+        auto add = [&](Node node) {
+            node.parent = last;
+            node.frame = lead;
+            last = static_cast<int>(nodes_.size());
+            nodes_.push_back(node);
+            lead = Pose{};
+        };
+        std::vector<std::pair<int, int>> blocks;  // first axis, size
+        int at = joint.first;
+        for (int size : joint.blocks) {
+            blocks.emplace_back(at, size);
+            at += size;
+        }
+        if (!along) std::reverse(blocks.begin(), blocks.end());
+        for (const auto& [first, size] : blocks) {
+            Node node;
+            node.axis = first;
+            node.size = size;
+            if (size == 3) {
+                Pose axes;  // exp(sum a_i q_i) = A exp(q) A^T with the axes as columns of A
+                for (int i = 0; i < 3; ++i) {
+                    axes.R.col(i) = s.twists[first + i].tail<3>();
+                    if (!s.twists[first + i].head<3>().isZero(0)) uncovered_ = "a joint of three axes that is no ball";
+                }
+                if (!(axes.R.transpose() * axes.R).isIdentity(1e-12) || axes.R.determinant() < 0)
+                    uncovered_ = "a ball joint whose axes are not orthogonal and right-handed";
+                lead = lead * axes;
+                node.sign = along ? 1 : -1;
+                add(node);
+                lead = axes.inverse();
+                continue;
+            }
+            const Vec6 twist = (along ? 1.0 : -1.0) * s.twists[first];
+            const Vec3 v = twist.head<3>(), w = twist.tail<3>();
+            Pose on_axis;  // the axis is the frame's z
+            node.turns = w.squaredNorm() > 0 ? 1 : 0;
+            node.slides = node.turns ? w.dot(v) : v.norm();
+            if (node.turns) on_axis.p = w.cross(v);
+            on_axis.R = rotation_from_z(node.turns ? w : Vec3(v.normalized()));
+            lead = lead * on_axis;
+            add(node);
+            lead = on_axis.inverse();
+        }
+        if (branch.outer >= 0 && blocks.empty()) add({});
+        if (branch.outer < 0) {
+            if (blocks.empty()) continue;  // a weld: the loop ends on the inner body itself
+            joint_node_[branch.joint] = last;
+            nodes_[last].body_in_node = lead;  // the joint's frame at the end of its axes
+            continue;
+        }
+        const int b = branch.outer;
+        body_in[b] = lead * (along ? joint.pose_child : joint.pose_parent).inverse();
+        body_node_[b] = joint_node_[branch.joint] = last;
+        nodes_[last].body = b;
+        nodes_[last].body_in_node = body_in[b];
+        follow(b);
+    }
+}
+
+void Articulated::add_ties(const System& s) {
+    const int nj = static_cast<int>(s.joints.size());
+    axis_node_.assign(s.axes(), -1);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
+    ends_.assign(nodes_.size(), {});
+    for (int j = 0; j < nj; ++j) {
+        if (in_tree_[j]) continue;
+        const Joint& joint = s.joints[j];
+        Loop loop;
+        loop.joint = j;
+        loop.rows = rows_of(s, j);
+        loop.first = tie_rows_;
+        tie_rows_ += loop.rows;
+        Pose in_joint;  // z along a free hinge
+        if (loop.rows == 5) {
+            const Vec6& twist = s.twists[joint.first];
+            in_joint.p = twist.tail<3>().cross(twist.head<3>());
+            in_joint.R = rotation_from_z(twist.tail<3>());
+        }
+        if (loop.rows < 6)
+            for (int a = joint.first; a < joint.first + joint.count; ++a) loop.axes.push_back(a);
+        for (int side = 0; side < 2; ++side) {
+            End& end = loop.end[side];
+            Pose in_node;
+            if (side == 1 && joint_node_[j] >= 0) {
+                end.node = joint_node_[j];
+                in_node = nodes_[end.node].body_in_node;
+            } else {
+                const int body = side ? joint.parent : joint.child;
+                end.node = body < 0 ? 0 : body_node_[body];
+                in_node = (body < 0 ? Pose{} : nodes_[end.node].body_in_node) * (side ? joint.pose_parent : joint.pose_child);
+            }
+            in_node = in_node * in_joint;
+            end.point = in_node.p;
+            end.direction[0] = in_node.R.col(2);
+            end.direction[1] = in_node.R.col(0);
+            ends_[end.node].push_back({static_cast<int>(loops_.size()), side, 0});
+        }
+        loops_.push_back(loop);
+    }
+
+    auto couple = [&](const Combination& of) {
+        Coupling coupling;
+        for (std::size_t i = 0; i < of.axes.size(); ++i) {
+            if (axis_node_[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
+            if (of.coefficients[i] == 0) continue;
+            coupling.nodes.push_back(axis_node_[of.axes[i]]);
+            coupling.coefficients.push_back(of.coefficients[i]);
+        }
+        coupling.row = tie_rows_++;
+        return coupling;
+    };
+    for (std::size_t k = 0; k < s.springs.size(); ++k) {
+        Coupling coupling = couple(s.springs[k].of);
+        coupling.spring = static_cast<int>(k);
+        coupling.stiffness = s.springs[k].stiffness;
+        coupling.damping = s.springs[k].damping;
+        coupling.curve = s.springs[k].curve;
+        couplings_.push_back(coupling);
+    }
+    lock_of_.assign(nodes_.size(), -1);
+    for (std::size_t r = 0; r < s.rows.size(); ++r) {
+        const Row& row = s.rows[r];
+        const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
+        const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
+        if (row.stop != 0 && single >= 0 && row.of.coefficients[0] == 1) {
+            stops_.emplace_back(single, static_cast<int>(r));
+            continue;
+        }
+        if (row.of.axes.size() > 1 || row.stop != 0 || second_limit) {
+            Coupling coupling = couple(row.of);
+            coupling.system_row = static_cast<int>(r);
+            coupling.stop = row.stop != 0;
+            coupling.equality = row.equality;
+            couplings_.push_back(coupling);
+            continue;
+        }
+        const int node = single;
+        if (node < 0) {
+            uncovered_ = "a limit or motor of a ball joint";
+            return;
+        }
+        Lock lock;
+        lock.node = node;
+        lock.system_row = static_cast<int>(r);
+        lock.coefficient = row.of.coefficients[0];
+        lock.equality = row.equality;
+        const int other = lock_of_[node];
+        if (other >= 0 && row.equality) uncovered_ = "a motor of a coordinate with another motor or limit";
+        if (other < 0) lock_of_[node] = static_cast<int>(locks_.size());
+        locks_.push_back(lock);
+    }
+    for (const Coupling& c : couplings_)
+        if (c.nodes.empty()) uncovered_ = "an empty coupling";
+    multiplier_.assign(tie_rows_, 0.0);
+    residual_.assign(tie_rows_, 0.0);
+    tie_step_.assign(tie_rows_, 0.0);
+    diagonal_.assign(tie_rows_, 0.0);
+}
+
+void Articulated::lay_out_fronts() {
+    const int n = static_cast<int>(nodes_.size());
+    std::vector<int> depth(n, 0);
+    for (int i = 1; i < n; ++i) depth[i] = depth[nodes_[i].parent] + 1;
+    auto meet = [&](int a, int b) {
+        while (a != b) {
+            int& deeper = depth[a] >= depth[b] ? a : b;
+            deeper = nodes_[deeper].parent;
+        }
+        return a;
+    };
+    std::vector<std::vector<int>> open(n), own(n);
+    auto carry = [&](int from, int top, int first, int rows) {  // along the path, where it is not carried already
+        for (int i = from; i != top; i = nodes_[i].parent) {
+            if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
+            for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
+        }
+    };
+    for (const Loop& loop : loops_) {
+        const int top = meet(loop.end[0].node, loop.end[1].node);
+        for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
+        for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
+    }
+    for (const Coupling& coupling : couplings_) {
+        int top = nodes_[coupling.nodes[0]].parent;
+        for (int node : coupling.nodes) top = meet(top, nodes_[node].parent);
+        for (int node : coupling.nodes) carry(node, top, coupling.row, 1);
+        own[top].push_back(coupling.row);
+    }
+
+    front_of_.assign(n, -1);
+    std::size_t size = 0, inverse_size = 0;
+    auto place = [&](std::size_t count) {
+        const std::size_t at = size;
+        size += count;
+        return at;
+    };
+    for (int i = 0; i < n; ++i) {
+        if (open[i].empty() && own[i].empty()) continue;
+        Front front;
+        front.node = i;
+        front.open = static_cast<int>(open[i].size());
+        front.own = static_cast<int>(own[i].size());
+        front.rows = open[i];
+        front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
+        const int k = front.open + front.own;
+        front.chunks = (k + width - 1) / width;
+        const std::size_t wide = 1 + front.chunks;
+        if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
+        front.A = place((6 + k) * wide);
+        front.B = place((6 + k) * wide);
+        front.part = place(wide);
+        front.upart = place(wide);
+        front.X = place(front.own * wide);
+        front.Y = place(front.own * wide);
+        front.right = place(wide);
+        front.mask = place(front.chunks);
+        front.inverse = inverse_size;
+        inverse_size += static_cast<std::size_t>(front.own) * front.own;
+        front_of_[i] = static_cast<int>(fronts_.size());
+        fronts_.push_back(front);
+    }
+    std::vector<int> continued;  // fronts with the rows of their only child's, which go on in the same place
+    for (Front& front : fronts_) {
+        const int parent = nodes_[front.node].parent;
+        if (front.open > 0) {
+            front.parent = front_of_[parent];
+            const Front& next = fronts_[front.parent];
+            for (int k = 0; k < front.open; ++k)
+                front.place.push_back(static_cast<int>(
+                    std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
+            front.shift = front.place[0];
+            for (int k = 0; k < front.open; ++k)
+                if (front.place[k] != front.shift + k) front.shift = -1;
+        }
+        const int k = front_of_[front.node];
+        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
+                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
+        if (alone && front.own == 0 && fronts_[k + 1].chunks == front.chunks &&
+            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
+            continued.push_back(k);
+        for (LoopEnd& end : ends_[front.node])
+            end.place = static_cast<int>(
+                std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
+        for (const Coupling& coupling : couplings_)
+            for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
+                if (coupling.nodes[q] == front.node)
+                    front.coupled.emplace_back(
+                        static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
+                        coupling.coefficients[q]);
+    }
+    for (std::size_t i = continued.size(); i-- > 0;) {
+        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
+        front.A = child.A;
+        front.B = child.B;
+        front.right = child.right;
+    }
+    balls_.clear();
+    ball_of_.assign(n, -1);
+    for (int i = 0; i < n; ++i) {
+        if (nodes_[i].size != 3) continue;
+        BallNode node;
+        node.node = i;
+        node.axis = nodes_[i].axis;
+        node.sign = nodes_[i].sign;
+        const int chunks = front_of_[i] < 0 ? 0 : fronts_[front_of_[i]].chunks;
+        node.parts = place(3 * chunks);
+        node.uparts = place(3 * chunks);
+        ball_of_[i] = static_cast<int>(balls_.size());
+        balls_.push_back(node);
+    }
+    numbers_.assign(size + 1, Eight{});  // rows handed to a parent end in zeros, which may fall beyond its own
+    inverses_.assign(inverse_size, 0.0);
+    for (Front& front : fronts_)
+        for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
+
+    flags_.assign(n, 0);
+    for (int i = 0; i < n; ++i) {
+        const int parent = nodes_[i].parent;
+        if (parent < 0) flags_[i] |= rooted;
+        if (front_of_[i] >= 0) flags_[i] |= fronted;
+        if (nodes_[i].size == 3) flags_[i] |= ball;
+        if (parent >= 0 && parent != i - 1) {
+            flags_[i] |= branches;
+            if (!(flags_[parent] & joins)) joined_.push_back(parent);
+            flags_[parent] |= joins;
+        }
+        if (parent >= 0 && parent == i - 1) flags_[parent] |= chained;  // its next node is its child
+    }
+
+    blocks_ = (n + width - 1) / width;
+    fixed_.assign(blocks_, Fixed{});
+    past_.assign(blocks_, Past{});
+    present_.assign(blocks_, Present{});
+    eliminated_.assign(n, Eliminated{});
+    summed_.assign(n, Summed{});
+    outward_.assign(n, Eight{});
+    correction_.assign(width * blocks_, 0.0);
+    rho_.assign(width * blocks_, 0.0);
+    extra_torque_.assign(width * blocks_, 0.0);
+    floor_.assign(width * blocks_, 0.0);
+    balance_.assign(width * blocks_, 0.0);
+    const System& s = *system_;
+    for (int i = 0; i < width * blocks_; ++i) {
+        Fixed& fixed = fixed_[i / width];
+        const int l = i % width;
+        const Node node = i < n ? nodes_[i] : Node{};
+        for (int c = 0; c < 3; ++c) {
+            for (int r = 0; r < 3; ++r) fixed.frame[3 * c + r][l] = node.frame.R(r, c);
+            fixed.frame[9 + c][l] = node.frame.p[c];
+            present_[i / width].R[4 * c][l] = past_[i / width].R[4 * c][l] = 1;
+        }
+        fixed.turns[l] = node.turns;
+        fixed.slides[l] = node.slides;
+        if (node.body >= 0) {
+            const Vec3 centre = node.body_in_node.act(s.centre[node.body]);
+            const Mat3 inertia = node.body_in_node.R * s.inertia[node.body] * node.body_in_node.R.transpose();
+            const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
+            fixed.mass[l] = s.mass[node.body];
+            for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
+            for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
+        }
+        if (node.size != 1) {
+            fixed.stiffness[l] = 1;  // a pivot for lanes without a coordinate
+            continue;
+        }
+        fixed.free[l] = 1;
+        fixed.stiffness[l] = s.stiffness[node.axis];
+        fixed.damping[l] = s.damping[node.axis];
+        fixed.armature[l] = s.armature[node.axis];
+        if (s.curve[node.axis] >= 0) curves_.emplace_back(i, s.curve[node.axis]);
+        // the massless axes of a loop: nothing but the loop gives them a stiffness
+        if (node.body < 0 && s.stiffness[node.axis] == 0 && s.damping[node.axis] == 0 && s.armature[node.axis] == 0)
+            for (const Loop& loop : loops_)
+                if (s.joints[loop.joint].first <= node.axis &&
+                    node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
+                    floor_[i] = 1;
+    }
+}
+
+void Articulated::refresh(const System& s) {
+    gravity_ = s.gravity;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
+    auto in_node = [&](int body) { return nodes_[body_node_[body]].body_in_node; };
+    loads_.clear();
+    handles_.clear();
+    for (const Load& load : s.loads) {
+        const Pose body = in_node(load.body);
+        const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
+        loads_.push_back({body_node_[load.body], body.act(load.point), load.world ? force : Vec3(body.R * force),
+                          load.world ? torque : Vec3(body.R * torque), load.world});
+    }
+    std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
+    for (const Handle& handle : s.handles) {
+        handles_.push_back({body_node_[handle.body], in_node(handle.body).act(handle.point), handle.target, handle.stiffness,
+                            handle.damping});
+    }
+    for (Lock& lock : locks_) {
+        const Row& row = s.rows[lock.system_row];
+        lock.lower = row.lower / lock.coefficient;
+        lock.upper = row.upper / lock.coefficient;
+        if (lock.coefficient < 0) std::swap(lock.lower, lock.upper);
+        if (lock.equality) lock.lower = lock.upper = row.lower / lock.coefficient;
+    }
+    for (Coupling& coupling : couplings_) {
+        if (coupling.spring >= 0) {
+            coupling.rest = s.springs[coupling.spring].rest;
+            continue;
+        }
+        const Row& row = s.rows[coupling.system_row];
+        coupling.lower = row.lower;
+        coupling.upper = coupling.equality ? row.lower : row.upper;
+    }
+}
+
+}  // namespace supple

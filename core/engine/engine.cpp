@@ -1,0 +1,107 @@
+// Binds the engine.
+#include "engine/linearisation.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "module.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+void bind_engine(nb::module_& module) {
+    nb::class_<Linearisation>(module, "Linearisation")
+        .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
+        .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
+        .def("tangent", &Linearisation::tangent)
+        .def_prop_ro("q", [](const Linearisation& l) { return numpy(l.system().state.q, {l.system().state.q.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("poses", [](const Linearisation& l) { return poses(l.system().state.H); }, nb::rv_policy::automatic)
+        .def_prop_ro("residual", [](const Linearisation& l) {
+            return std::max(l.system().imbalance(), l.system().gap_size());
+        });
+
+    nb::class_<Engine>(module, "Engine")
+        .def(nb::init<>())
+        .def("add_body", &Engine::add_body)
+        .def("add_curve", &Engine::add_curve)
+        .def("add_joint", &Engine::add_joint)
+        .def("add_spring", &Engine::add_spring)
+        .def("add_row", &Engine::add_row)
+        .def("prepare", &Engine::prepare)
+        .def("absorb_gaps", &Engine::absorb_gaps)
+        .def("set_loads", &Engine::set_loads)
+        .def("set_handles", &Engine::set_handles)
+        .def("set_gravity", &Engine::set_gravity)
+        .def("set_rest", &Engine::set_rest)
+        .def("set_spring_rest", &Engine::set_spring_rest)
+        .def("set_row", &Engine::set_row)
+        .def("set_state", &Engine::set_state)
+        .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+            return Linearisation(e.settled(), e.state(q, lambda, mu));
+        })
+        .def("evaluate", &Engine::evaluate)
+        .def("factorise", &Engine::factorise)
+        .def("solve", &Engine::solve)
+        .def("retract", &Engine::retract)
+        .def("start", &Engine::start)
+        .def("step", &Engine::step)
+        .def("schedule",
+             [](Engine& e, const std::vector<int>& driven, const Doubles& targets) {
+                 e.stepper->schedule(driven, doubles(targets));
+             })
+        .def_prop_ro("participant", [](Engine& e) -> Participant* { return e.stepper.get(); },
+                     nb::rv_policy::reference_internal)
+        .def("record", &Engine::record)
+        .def("stop_recording", [](Engine& e) { e.stepper->tape.reset(); })
+        .def("is_recording", [](const Engine& e, const Tape& tape) { return e.stepper->tape.get() == &tape; })
+        .def("history", &Engine::history)
+        .def("set_history", [](Engine& e, const Doubles& flat) { e.set_history(flat); })
+        .def("motion_size",
+             [](const Engine& e, const Doubles& x) {
+                 expect(x, e.system.unknowns());
+                 return e.system.motion_size(x.data());
+             })
+        .def_prop_ro("active", [](const Engine& e) { return e.settled().active(); })
+        .def_prop_ro("gap_size", [](const Engine& e) { return e.settled().gap_size(); })
+        .def_prop_ro("imbalance", [](const Engine& e) { return e.settled().imbalance(); })
+        .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
+        .def_prop_ro("axis_rows", &Engine::axis_rows)
+        .def_prop_ro("lambda_rows", &Engine::lambda_rows)
+        .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })
+        .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
+        .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
+        .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
+        .def_prop_ro("unsettled", [](const Engine& e) {
+            const auto& u = e.stepper->unsettled;
+            return std::make_tuple(u.axis, u.joint, u.row, u.size);
+        })
+        .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
+        .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
+        .def("use_passes", [](Engine& e, bool use) {
+            e.settle();
+            e.stepper->use_passes(use);
+        })
+        .def_prop_ro("operations", [](Engine& e) { return e.system.fronts().operations(); })
+        .def_prop_ro("storage", [](Engine& e) { return e.system.fronts().storage(); })
+        .def_prop_ro("poses", [](const Engine& e) { return poses(e.settled().state.H); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("q", [](const Engine& e) { return numpy(e.settled().state.q, {e.system.state.q.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.settled().state.mu, {e.system.state.mu.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.settled().rate, {e.system.rate.size()}); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.settled().state.lambda); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.settled().gaps()); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.settled().velocity); },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("energies", [](const Engine& e) {
+            e.settled();
+            return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());
+        });
+}

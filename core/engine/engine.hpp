@@ -1,0 +1,312 @@
+// Python's view of a System and its Stepper.
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <tuple>
+
+#include "engine/stepper.hpp"
+#include "spatial/arrays.hpp"
+
+namespace supple {
+
+namespace nb = nanobind;
+
+using Array = NumpyArray;
+
+inline Array poses(const std::vector<Pose>& all) {
+    std::vector<double> values(16 * all.size(), 0.0);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        write(all[i], &values[16 * i]);
+        values[16 * i + 15] = 1;
+    }
+    return numpy(std::move(values), {all.size(), 4, 4});
+}
+
+inline Array sixes(const std::vector<Vec6>& all) {
+    std::vector<double> values(6 * all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) Eigen::Map<Vec6>(values.data() + 6 * i) = all[i];
+    return numpy(std::move(values), {all.size(), 6});
+}
+
+class Engine {
+   public:
+    System system;
+    std::unique_ptr<Stepper> stepper;
+
+    void add_body(double mass, const Doubles& centre, const Doubles& inertia) {
+        expect(centre, 3);
+        expect(inertia, 9);
+        system.mass.push_back(mass);
+        system.centre.emplace_back(centre.data());
+        system.inertia.emplace_back(Eigen::Map<const Mat3>(inertia.data()));
+    }
+
+    void add_curve(const Doubles& start, const Doubles& coefficients) {
+        expect(coefficients, 4 * start.size());
+        Curve curve{doubles(start), {}};
+        for (std::size_t i = 0; i < start.size(); ++i) {
+            const double* c = coefficients.data() + 4 * i;
+            curve.coefficients.push_back({c[0], c[1], c[2], c[3]});
+        }
+        system.curves.push_back(std::move(curve));
+    }
+
+    void add_joint(int parent, int child, int outer, const Doubles& pose_parent, const Doubles& pose_child,
+                   const Doubles& twists, const std::vector<int>& blocks, const Doubles& stiffness,
+                   const Doubles& damping, const Doubles& armature, const Doubles& rest,
+                   const std::vector<int>& curves) {
+        expect(pose_parent, 16);
+        expect(pose_child, 16);
+        const std::size_t count = curves.size();
+        expect(twists, 6 * count);
+        for (const Doubles* each : {&stiffness, &damping, &armature, &rest}) expect(*each, count);
+        if (count > 64) throw std::invalid_argument("a joint has at most 64 axes");
+        Joint joint;
+        joint.parent = parent;
+        joint.child = child;
+        joint.outer = outer;
+        joint.pose_parent = pose(pose_parent.data());
+        joint.pose_child = pose(pose_child.data());
+        joint.first = system.axes();
+        joint.count = static_cast<int>(count);
+        joint.blocks = blocks;
+        system.joints.push_back(joint);
+        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        append(system.twists, vectors<6>(twists));
+        append(system.stiffness, doubles(stiffness));
+        append(system.damping, doubles(damping));
+        append(system.armature, doubles(armature));
+        append(system.rest, doubles(rest));
+        append(system.curve, curves);
+    }
+
+    void add_spring(const std::vector<int>& axes, const std::vector<double>& coefficients, double stiffness,
+                    double damping, double rest, int curve) {
+        system.springs.push_back({{axes, coefficients}, stiffness, damping, rest, curve});
+    }
+
+    void add_row(const std::vector<int>& axes, const std::vector<double>& coefficients, double lower, double upper,
+                 bool equality) {
+        system.rows.push_back({{axes, coefficients}, lower, upper, equality});
+    }
+
+    void prepare(const std::vector<int>& order, double stiffness_scale, double length_scale) {
+        system.order = order;
+        system.stiffness_scale = stiffness_scale;
+        system.length_scale = length_scale;
+        system.prepare();
+    }
+
+    void absorb_gaps(const Doubles& q, double below) {
+        expect(q, system.axes());
+        system.state.q = doubles(q);
+        system.absorb_gaps(below);
+    }
+
+    void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
+                   const std::vector<bool>& world) {
+        refresh();
+        const auto at = vectors<3>(points);
+        const auto values = vectors<6>(wrenches);
+        system.loads.clear();
+        for (std::size_t i = 0; i < body.size(); ++i) system.loads.push_back({body[i], at[i], values[i], world[i]});
+    }
+
+    void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
+                     const std::vector<double>& stiffness, const std::vector<double>& damping) {
+        refresh();
+        const auto at = vectors<3>(points), to = vectors<3>(targets);
+        system.handles.clear();
+        for (std::size_t i = 0; i < body.size(); ++i)
+            system.handles.push_back({body[i], at[i], to[i], stiffness[i], damping[i]});
+    }
+
+    void set_gravity(const Doubles& gravity) {
+        refresh();
+        expect(gravity, 3);
+        system.gravity = Vec3(gravity.data());
+    }
+
+    void set_rest(const Doubles& rest) {
+        refresh();
+        expect(rest, system.axes());
+        system.rest = doubles(rest);
+    }
+
+    void set_spring_rest(int spring, double rest) {
+        refresh();
+        system.springs.at(spring).rest = rest;
+    }
+    void set_row(int row, double lower, double upper) {
+        refresh();
+        system.rows.at(row).lower = lower;
+        system.rows.at(row).upper = upper;
+    }
+
+    // The present state with other coordinates and multipliers; poses follow when it is evaluated.
+    State state(const Doubles& q, const Doubles& lambda, const Doubles& mu) const {
+        expect(q, system.axes());
+        expect(lambda, 6 * system.joints.size());
+        expect(mu, system.rows.size());
+        State result = system.state;
+        result.q = doubles(q);
+        result.lambda = vectors<6>(lambda);
+        result.mu = doubles(mu);
+        return result;
+    }
+
+    void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+        settle();
+        system.state = state(q, lambda, mu);
+    }
+
+    // Right-hand side of Newton's step.
+    Array evaluate(bool tangent) {
+        settle();
+        {
+            nb::gil_scoped_release release;
+            system.evaluate(tangent);
+        }
+        return numpy(system.residual(), {system.residual().size()});
+    }
+
+    int factorise(double shift) {
+        nb::gil_scoped_release release;
+        return system.factorise(shift);
+    }
+
+    std::pair<Array, double> solve(const Doubles& rhs, bool transposed) {
+        expect(rhs, system.unknowns());
+        std::vector<double> x(system.unknowns());
+        double error;
+        {
+            nb::gil_scoped_release release;
+            error = system.solve(rhs.data(), x.data(), transposed, true);
+        }
+        return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
+    }
+
+    void retract(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& x, double alpha) {
+        expect(x, system.unknowns());
+        set_state(q, lambda, mu);
+        const State base = system.state;
+        system.retract(base, x.data(), alpha);
+    }
+
+    std::vector<int> axis_rows() const {
+        std::vector<int> result;
+        for (int axis = 0; axis < system.axes(); ++axis) result.push_back(system.axis_row(axis));
+        return result;
+    }
+    std::vector<int> lambda_rows() const {
+        std::vector<int> result;
+        for (std::size_t j = 0; j < system.joints.size(); ++j) result.push_back(system.lambda_row(static_cast<int>(j)));
+        return result;
+    }
+
+    void start(double h, int order, double time, const Doubles& velocities, const Doubles& rates) {
+        expect(velocities, 6 * system.mass.size());
+        expect(rates, system.axes());
+        stepper = std::make_unique<Stepper>(system, h, order);
+        stepper->time = time;
+        stepper->start(vectors<6>(velocities), doubles(rates));
+    }
+
+    void refresh() {  // what a step takes from the description has changed
+        if (stepper) stepper->refresh();
+    }
+    // The system as it is after the last step, for whoever looks at it or changes it.
+    const System& settled() const {
+        if (stepper) stepper->sync();
+        return system;
+    }
+    void settle() {
+        if (!stepper) return;
+        stepper->sync();
+        stepper->changed();
+    }
+
+    // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
+    int step(const std::vector<int>& driven, const Doubles& targets, int n) {
+        expect(targets, driven.size() * n);
+        nb::gil_scoped_release release;
+        stepper->refresh();
+        for (int k = 0; k < n; ++k)
+            if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
+        return n;
+    }
+
+    // Records the following time steps, until another record begins, a step fails, or the state is set from outside.
+    std::shared_ptr<Tape> record() {
+        stepper->start_tape();
+        return stepper->tape;
+    }
+
+    // Everything the next step depends on, as one flat array, and back.
+    Array history() const {
+        settled();
+        const History& h = stepper->history;
+        std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
+        auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
+        auto put6 = [&](const std::vector<Vec6>& all) {
+            for (const Vec6& v : all) flat.insert(flat.end(), v.data(), v.data() + 6);
+        };
+        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before,
+                              &h.length, &h.length_before, &system.rate})
+            put(*v);
+        for (const auto* v : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity}) put6(*v);
+        for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
+            for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
+        for (int a : system.active()) flat.push_back(a);
+        stepper->save(flat);
+        const std::size_t n = flat.size();
+        return numpy(std::move(flat), {n});
+    }
+
+    void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
+    void set_history(const double* at, std::size_t size) {
+        History& h = stepper->history;
+        const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
+                          nj = system.joints.size(), nbod = system.mass.size();
+        const std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
+        if (size != own + stepper->saved_size())
+            throw std::invalid_argument("array of unexpected size");
+        const double* passes = at + own;
+        stepper->tape.reset();
+        stepper->time = *at++;
+        stepper->fresh = *at++ != 0;
+        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
+                        &h.length_before, &system.rate}) {
+            std::copy(at, at + v->size(), v->begin());
+            at += v->size();
+        }
+        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
+            for (Vec6& v : *all) {
+                v = Eigen::Map<const Vec6>(at);
+                at += 6;
+            }
+        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
+            for (Vec3& v : *all) {
+                v = Eigen::Map<const Vec3>(at);
+                at += 3;
+            }
+        const std::vector<int> active(at, at + nr);
+        h.q = system.state.q;
+        h.rate = system.rate;
+        const auto rate = system.rate;
+        const auto velocity = system.velocity;
+        const auto lambda = system.state.lambda;
+        system.evaluate(false);  // poses
+        system.rate = rate;
+        system.velocity = velocity;
+        system.state.lambda = lambda;
+        system.momentum = h.momentum;
+        system.set_active(active);
+        h.H = system.state.H;
+        stepper->restore(passes);
+    }
+};
+
+}  // namespace supple

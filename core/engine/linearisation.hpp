@@ -1,0 +1,56 @@
+// The equations of a mechanism at one state, with their factorised tangent. It has a system of its own: nothing that happens to
+// the engine afterwards changes it.
+#pragma once
+
+#include <tuple>
+
+#include "engine/engine.hpp"
+
+namespace supple {
+
+class Linearisation {
+   public:
+    Linearisation(const System& system, State state) : system_(system) {
+        system_.state = std::move(state);
+        system_.evaluate(true);
+        system_.factorise();
+    }
+
+    const System& system() const { return system_; }
+
+    // Solutions x of K x = b, or of K^T x = b, for each row b of (m, unknowns).
+    Array solve(const Doubles& rhs, bool transposed) const {
+        const std::size_t n = system_.unknowns(), m = rhs.size() / n;
+        expect(rhs, m * n);
+        std::vector<double> x(m * n);
+        {
+            nb::gil_scoped_release release;
+            for (std::size_t i = 0; i < m; ++i) system_.solve(rhs.data() + i * n, x.data() + i * n, transposed, true);
+        }
+        return numpy(std::move(x), {m, n});
+    }
+
+    // K as triplets (row, column, value); the regularisation is left out.
+    std::tuple<Array, Array, Array> tangent() const {
+        std::vector<double> rows, columns, values;
+        const Fronts& fronts = system_.fronts();
+        const auto scale = system_.scales();
+        for (int e = 0; e < fronts.elements(); ++e) {
+            const auto& index = fronts.element_rows(e);
+            const double* element = fronts.element(e);
+            for (std::size_t j = 0; j < index.size(); ++j)
+                for (std::size_t i = 0; i < index.size(); ++i) {
+                    rows.push_back(index[i]);
+                    columns.push_back(index[j]);
+                    values.push_back(element[j * index.size() + i] / (scale[index[i]] * scale[index[j]]));
+                }
+        }
+        const std::size_t n = values.size();
+        return {numpy(std::move(rows), {n}), numpy(std::move(columns), {n}), numpy(std::move(values), {n})};
+    }
+
+   private:
+    System system_;
+};
+
+}  // namespace supple

@@ -1,0 +1,487 @@
+#include "engine/stepper.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace supple {
+
+namespace {
+constexpr int newton_limit = 25;
+constexpr int halvings = 10;
+constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
+constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
+constexpr double rounding = 1e-12;
+constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
+constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
+constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
+
+Step difference(double h, int order) { return order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0}; }
+
+}  // namespace
+
+Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
+    auto passes = std::make_unique<Articulated>(system);
+    uncovered_ = passes->uncovered();
+    if (!*uncovered_) passes_ = std::move(passes);
+}
+
+void Stepper::sync() {
+    if (!ahead_) return;
+    ahead_ = false;
+    passes_->write(system_, history);
+}
+
+void Stepper::save(std::vector<double>& flat) const {
+    if (!passes_) return;
+    for (double value : {double(current_), double(refusals_), double(pause_)}) flat.push_back(value);
+    passes_->save(flat);
+}
+
+void Stepper::restore(const double* flat) {
+    ahead_ = refreshed_ = false;
+    if (!passes_) return;
+    current_ = flat[0] != 0;
+    refusals_ = static_cast<int>(flat[1]);
+    pause_ = static_cast<int>(flat[2]);
+    passes_->restore(flat + 3);
+}
+
+bool Stepper::prepare_passes(bool new_targets) {
+    if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
+    if (!current_) passes_->read(system_, history, h_, fresh);
+    current_ = true;
+    if (!refreshed_ || new_targets) passes_->refresh(system_);
+    refreshed_ = true;
+    return true;
+}
+
+// The next attempts are further and further apart.
+void Stepper::passes_refused() { pause_ = std::min(1 << std::min(refusals_++, 10), 1000); }
+
+// False: the step is left to the fronts.
+bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
+    set_targets(driven, targets);
+    if (!prepare_passes(!driven.empty())) return false;
+    if (!passes_->step(h_, fresh ? 1 : order_)) {
+        passes_refused();
+        return false;
+    }
+    refusals_ = 0;
+    ahead_ = true;
+    fresh = passes_->limit_changed();
+    time += h_;
+    if (tape) record(h_, passes_->order_used(), fresh);
+    return true;
+}
+
+void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<double>& rates) {
+    const int nb = system_.bodies();
+    system_.evaluate(false);
+    system_.velocity = velocities;
+    system_.rate = rates;
+    history.H = system_.state.H;
+    history.turn.assign(nb, Vec3::Zero());
+    history.centre.resize(nb);
+    history.momentum.resize(nb);
+    for (int b = 0; b < nb; ++b) {
+        history.centre[b] = system_.state.H[b].act(system_.centre[b]);
+        history.momentum[b] = system_.momentum[b] = system_.momentum_of(b, system_.state.H[b], velocities[b]);
+    }
+    history.centre_before = history.centre;
+    history.momentum_before = history.momentum;
+    history.q = history.q_before = system_.state.q;
+    history.p.resize(rates.size());
+    for (std::size_t i = 0; i < rates.size(); ++i) history.p[i] = system_.armature[i] * rates[i];
+    history.p_before = history.p;
+    history.rate = history.rate_before = rates;
+    history.length.clear();
+    for (const Spring& spring : system_.springs) history.length.push_back(spring.of.value(system_.state.q));
+    history.length_before = history.length;
+    fresh = true;
+}
+
+void Stepper::set_targets(const std::vector<int>& driven, const double* values) {
+    for (std::size_t i = 0; i < driven.size(); ++i) system_.rows[driven[i]].lower = values[i];
+}
+
+bool Stepper::step(const std::vector<int>& driven, const double* targets) {
+    std::vector<double> from;
+    for (int row : driven) from.push_back(system_.rows[row].lower);
+    const int refusals = refusals_, pause = pause_;
+    passed_ = 0;
+    if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
+    inputs_recorded_ = true;
+    if (step_by_passes(driven, targets)) return true;
+    sync();
+    set_targets(driven, targets);
+    const int order = fresh ? 1 : order_;
+    if (advance(h_, order)) {
+        changed();
+        fresh = hit_;  // a second-order difference across an impact would add energy
+        return true;
+    }
+    const double before = time;
+    const bool done = divide(h_, driven, from.data(), targets, 1);
+    if (time != before) {
+        changed();
+        fresh = true;  // the history is not equidistant after substeps
+    } else {  // the passes are where they were, too
+        refusals_ = refusals;
+        pause_ = pause;
+    }
+    if (tape && !done) {
+        tape->drop_unfinished();
+        tape.reset();  // the state is not that of a recorded time step
+    }
+    return done;
+}
+
+// Both halves of a step that failed, each divided further if necessary.
+bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
+    if (depth > halvings) {
+        set_targets(driven, from);
+        return false;
+    }
+    std::vector<double> middle(driven.size());
+    for (std::size_t i = 0; i < driven.size(); ++i) middle[i] = 0.5 * (from[i] + to[i]);
+    const double* ends[] = {from, middle.data(), to};
+    for (int half = 0; half < 2; ++half) {
+        set_targets(driven, ends[half + 1]);
+        if (!advance(h / 2, 1) && !divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
+    }
+    return true;
+}
+
+void Stepper::start_tape() {
+    sync();
+    std::vector<int> loops;
+    for (std::size_t j = 0; j < system_.joints.size(); ++j)
+        if (system_.joints[j].outer < 0) loops.push_back(static_cast<int>(j));
+    if (passes_) loops = passes_->loop_joints();
+    tape = std::make_shared<Tape>(system_, history, time, !fresh && order_ == 2, std::move(loops));
+    inputs_recorded_ = false;
+}
+
+void Stepper::record(double h, int order, bool impact) {
+    passed_ += h / h_;  // halves of halves: exact
+    const int record = tape->add(difference(h, order), time, passed_, impact);
+    if (!ahead_) return tape->fill(record, system_);
+    passes_->record(tape->q(record), tape->mu(record), tape->active(record), tape->lambda(record));
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) tape->targets(record)[r] = system_.rows[r].lower;
+}
+
+bool Stepper::advance(double h, int order) {
+    keep();
+    if (solve(h, order)) {
+        accept(h);
+        if (tape) record(h, order, hit_);
+        return true;
+    }
+    return order > 1 && hit_ && advance(h, 1);
+}
+
+void Stepper::keep() {
+    kept_.state = system_.state;
+    kept_.velocity = system_.velocity;
+    kept_.momentum = system_.momentum;
+    kept_.rate = system_.rate;
+    kept_.active = system_.active();
+}
+
+void Stepper::put_back() {
+    system_.state = kept_.state;
+    system_.evaluate(false);
+    system_.state = kept_.state;
+    system_.velocity = kept_.velocity;
+    system_.momentum = kept_.momentum;
+    system_.rate = kept_.rate;
+}
+
+bool Stepper::solve(double h, int order) {
+    hit_ = false;
+    shrinking_ = true;
+    const Step step = difference(h, order);
+    x_.assign(system_.unknowns(), 0.0);
+    // predictor: extrapolated rates; constant rates if the history is not equidistant
+    const double trend = fresh || h != h_ ? 0.0 : order == 2 ? 0.5 : 1.0;
+    for (int axis = 0; axis < system_.axes(); ++axis)
+        x_[system_.axis_row(axis)] = h * (kept_.rate[axis] + trend * (kept_.rate[axis] - history.rate_before[axis]));
+    system_.retract(kept_.state, x_.data(), 1.0);
+
+    double last = INFINITY;
+    unsettled = {};
+    for (int k = 0; k < newton_limit; ++k) {
+        const bool slow = k > 0 && !shrinking_;
+        system_.evaluate(k == 0 || slow, &step, &history);
+        if (k == 0 || slow) {
+            system_.factorise();
+            ++factorisations;
+            if (system_.fronts().negative()) break;  // such a long step may have several solutions
+        }
+        assumed_ = system_.active();
+        system_.solve(system_.residual().data(), x_.data(), false, false);
+        const double size = system_.motion_size(x_.data());
+        if (!std::isfinite(size)) break;
+        base_ = system_.state;
+        system_.retract(base_, x_.data(), 1.0);
+        ++iterations;
+        shrinking_ = size < 0.05 * last;
+        const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
+        last = size;
+        if (!done) continue;
+        right_.resize(x_.size());
+        if (system_.null_space_rhs(right_.data())) {
+            system_.solve(right_.data(), x_.data(), false, false);
+            system_.remove_null_space(x_.data(), last_motion);
+        }
+        system_.evaluate(false, &step, &history);
+        if (system_.gap_size() > closed || system_.active() != assumed_) continue;
+        if (turned() > largest_turn) break;  // full turns could not be detected
+        hit_ = system_.active() != kept_.active;
+        if (hit_ && order > 1) break;  // an impact: repeat with backward Euler
+        return true;
+    }
+    find_unsettled(last);
+    put_back();
+    return false;
+}
+
+void Stepper::find_unsettled(double motion) {
+    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
+        unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
+        return;
+    }
+    for (int axis = 0; axis < system_.axes(); ++axis) {
+        const double moved = std::abs(x_[system_.axis_row(axis)]);
+        if (moved <= unsettled.size && unsettled.axis >= 0) continue;
+        unsettled.axis = axis;
+        unsettled.size = moved;
+    }
+}
+
+double Stepper::turned() const {
+    double largest = 0;
+    for (int axis = 0; axis < system_.axes(); ++axis)
+        if (!system_.twists[axis].tail<3>().isZero(0) && system_.single(axis))
+            largest = std::max(largest, std::abs(system_.state.q[axis] - history.q[axis]));
+    for (int b = 0; b < system_.bodies(); ++b) {
+        // cosine of the turn: (trace - 1) / 2
+        const double trace = (history.H[b].R.transpose() * system_.state.H[b].R).trace();
+        if (trace < 1 + 2 * std::cos(largest_turn)) return INFINITY;
+    }
+    return largest;
+}
+
+void Stepper::accept(double h) {
+    const State& state = system_.state;
+    for (int b = 0; b < system_.bodies(); ++b) {
+        history.turn[b] = so3_log(history.H[b].R.transpose() * state.H[b].R);
+        history.H[b] = state.H[b];
+        history.centre_before[b] = history.centre[b];
+        history.centre[b] = state.H[b].act(system_.centre[b]);
+    }
+    history.momentum_before.swap(history.momentum);
+    history.momentum = system_.momentum;
+    history.q_before.swap(history.q);
+    history.q = state.q;
+    history.p_before.swap(history.p);
+    for (int axis = 0; axis < system_.axes(); ++axis) history.p[axis] = system_.armature[axis] * system_.rate[axis];
+    history.rate_before.swap(history.rate);
+    history.rate = system_.rate;
+    history.length_before.swap(history.length);
+    for (std::size_t s = 0; s < system_.springs.size(); ++s)
+        history.length[s] = system_.springs[s].of.value(state.q);
+    time += h;
+}
+
+// --- in a World -------------------------------------------------------------------------------------------------------
+
+void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targets) {
+    driven_ = driven;
+    scheduled_ = std::move(targets);
+    next_ = 0;
+}
+
+bool Stepper::begin() {
+    tape.reset();  // contact forces are not recorded
+    kept_.finished = false;
+    kept_.ahead = ahead_;
+    kept_.targets.clear();
+    for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
+    if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
+    fresh = true;
+    begun_by_passes_ = prepare_passes(!driven_.empty());
+    if (begun_by_passes_) {
+        if (passes_->begin(h_)) return true;
+        begun_by_passes_ = false;
+        passes_refused();
+    }
+    if (begin_sparse()) return true;
+    set_targets(driven_, kept_.targets.data());
+    return false;
+}
+
+// The step by the fronts, linearised at the predicted state: without contact, and without limits, which are rows of the contact
+// problem.
+bool Stepper::begin_sparse() {
+    sync();
+    changed();
+    refresh();
+    keep();
+    const Step step{h_, 1.0, -1.0, 0.0};
+    x_.assign(system_.unknowns(), 0.0);
+    for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * kept_.rate[axis];
+    system_.retract(kept_.state, x_.data(), 1.0);
+    system_.released = true;
+    system_.evaluate(true, &step, &history);
+    system_.factorise();
+    ++factorisations;
+    ++iterations;
+    predicted_ = system_.state;
+    free_.resize(x_.size());
+    system_.solve(system_.residual().data(), free_.data(), false, false);
+    const bool solved = !system_.fronts().negative() && std::isfinite(system_.motion_size(free_.data()));
+    if (solved) {
+        system_.retract(predicted_, free_.data(), 1.0);
+        system_.evaluate(false, &step, &history);
+    }
+    system_.released = false;
+    if (!solved) put_back();
+    return solved;
+}
+
+Pose Stepper::frame(int i) const { return ahead_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+
+Vec6 Stepper::free_velocity(int b) const {
+    if (begun_by_passes_) return passes_->free_velocity(b);
+    const Pose &from = history.H[b], &to = system_.state.H[b];
+    return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
+}
+
+void Stepper::limits(std::vector<Limit>& out) const {
+    if (begun_by_passes_) return passes_->limits(out);
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
+        const Row& row = system_.rows[r];
+        if (row.equality) continue;
+        const double from = row.of.value(history.q), rate = (row.of.value(system_.state.q) - from) / h_;
+        near_limits(r, from, rate, row.lower, row.upper, h_, out);
+    }
+}
+
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by h^2
+// this is velocity per impulse.
+void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                      double* response) {
+    if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
+    const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
+    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    if (touches.empty()) {  // the step itself enforces the limits
+        all.setIdentity();
+        std::fill_n(free, n, 0.0);
+        return;
+    }
+    auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
+    auto moved = [&](const Touch& touch, const std::vector<double>& x) -> Vec3 {
+        const Eigen::Map<const Vec6> twist(x.data() + 6 * touch.frame);
+        return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
+    };
+    auto turned = [&](const Limit& limit, const std::vector<double>& x) {
+        const Combination& of = system_.rows[limit.row].of;
+        double sum = 0;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) sum += of.coefficients[a] * x[system_.axis_row(of.axes[a])];
+        return limit.sign * sum;
+    };
+    right_.assign(system_.unknowns(), 0.0);
+    auto answer = [&](int column) {
+        system_.solve(right_.data(), x_.data(), false, false);
+        for (int i = 0; i < k; ++i)
+            all.block<3, 1>(3 * i, column) = touches[i].axes.transpose() * moved(touches[i], x_) / (h_ * h_);
+        for (int i = 3 * k; i < n; ++i) all(i, column) = turned(limits[i - 3 * k], x_) / (h_ * h_);
+    };
+    for (int j = 0; j < 3 * k; ++j) {
+        const Touch& touch = touches[j / 3];
+        const Pose& H = predicted_.H[touch.frame];
+        const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
+        free[j] = along.dot(H.act(at) - touch.point + moved(touch, free_)) / h_;
+        Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
+        load = stack(f, at.cross(f));
+        answer(j);
+        load.setZero();
+    }
+    for (int j = 3 * k; j < n; ++j) {
+        const Limit& limit = limits[j - 3 * k];
+        const Combination& of = system_.rows[limit.row].of;
+        free[j] = (limit.sign * (of.value(predicted_.q) - of.value(history.q)) + turned(limit, free_)) / h_;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
+        answer(j);
+        for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
+    }
+}
+
+bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (begun_by_passes_) {
+        begun_by_passes_ = false;
+        if (passes_->finish(touches, impulses)) {
+            refusals_ = 0;
+            kept_.time = time;
+            kept_.finished = true;
+            finished_by_passes_ = ahead_ = true;
+            time += h_;
+            next_ += driven_.size();
+            return true;
+        }
+        passes_refused();
+        if (!begin_sparse()) {
+            set_targets(driven_, kept_.targets.data());
+            return false;
+        }
+    }
+    finished_by_passes_ = false;
+    const std::size_t before = system_.loads.size();
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h_;
+        if (force.isZero(0)) continue;
+        const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
+        system_.loads.push_back({touches[i].frame, at, stack(force, Vec3::Zero()), true});
+    }
+    put_back();
+    system_.set_active(kept_.active);
+    const bool solved = solve(h_, 1);
+    system_.loads.resize(before);
+    if (!solved) {
+        set_targets(driven_, kept_.targets.data());
+        return false;
+    }
+    kept_.history = history;
+    kept_.time = time;
+    kept_.finished = true;
+    accept(h_);
+    next_ += driven_.size();
+    return true;
+}
+
+void Stepper::abandon() {
+    const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
+    if (kept_.finished) {
+        if (!by_passes) history = kept_.history;
+        time = kept_.time;
+        next_ -= driven_.size();
+    }
+    set_targets(driven_, kept_.targets.data());
+    if (by_passes) {
+        passes_->abandon();
+        ahead_ = kept_.ahead;
+        refresh();
+    } else {
+        put_back();
+    }
+    begun_by_passes_ = kept_.finished = false;
+}
+
+double Stepper::energy() const {
+    if (ahead_) const_cast<Stepper*>(this)->sync();
+    return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
+}
+
+}  // namespace supple

@@ -1,0 +1,122 @@
+// Implicit time stepping of a System: backward Euler or BDF2, Newton's method in every step.
+#pragma once
+
+#include "contact/contact.hpp"
+#include "engine/articulated.hpp"
+#include "engine/system.hpp"
+#include "engine/tape.hpp"
+
+namespace supple {
+
+class Stepper : public Participant {
+   public:
+    Stepper(System& system, double h, int order);
+
+    // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
+    void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
+
+    // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge is
+    // repeated in halves. False if it fails at every size; the state is then that after the last step that converged.
+    bool step(const std::vector<int>& driven, const double* targets);
+
+    void accept(double h);  // the system's state as the end of a step of h
+
+    // The passes step by themselves; `sync` brings the system and the history up to where they are, `changed` tells that
+    // somebody else has moved the system, `refresh` that loads, handles or set-points may have changed.
+    void sync();
+    void changed() { current_ = false; }
+    void refresh() { refreshed_ = inputs_recorded_ = false; }
+    // What the passes keep beside the system and the history, to the bit.
+    std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
+    void save(std::vector<double>& flat) const;
+    void restore(const double* flat);
+    int order() const { return order_; }
+    void use_passes(bool use) { wanted_ = use; }
+    const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
+    const char* uncovered() const { return uncovered_; }  // why there are no passes
+
+    // Why the last failed step did not converge: the coordinate that Newton's method moved most or, if coordinates
+    // converged, the loop joint or row with the largest error. -1: none.
+    struct Unsettled {
+        int axis = -1, joint = -1, row = -1;
+        double size = 0;  // rad or m; of a loop, lengths over the length scale
+    };
+    Unsettled unsettled;
+
+    std::shared_ptr<Tape> tape;  // records accepted steps where there is one
+    void start_tape();
+    const Articulated* passes() const { return passes_.get(); }  // null: they do not cover the mechanism
+
+    double time = 0;
+    bool fresh = true;  // no equidistant history: the next step is backward Euler
+    History history;
+    long long iterations = 0, factorisations = 0;
+    long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
+    long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
+
+    // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, because contact
+    // forces may press a coordinate onto a limit or off it. In the step without contact the system's own rows enforce them.
+    int frames() const override { return system_.bodies(); }
+    Pose frame(int i) const override;
+    Vec6 free_velocity(int i) const override;
+    bool begin() override;
+    void limits(std::vector<Limit>& out) const override;
+    void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                 double* response) override;
+    bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
+    void abandon() override;
+    double energy() const override;
+    // Targets (n, driven rows) of the next n steps in a World.
+    void schedule(const std::vector<int>& driven, std::vector<double> targets);
+
+   private:
+    void record(double h, int order, bool impact);
+    bool step_by_passes(const std::vector<int>& driven, const double* targets);
+    bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
+    void passes_refused();
+    bool begin_sparse();
+    bool advance(double h, int order);
+    // Newton's iteration from the predictor. If it returns false, the state is unchanged.
+    bool solve(double h, int order);
+    void keep();
+    void put_back();
+    bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
+    double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
+    void set_targets(const std::vector<int>& driven, const double* values);
+    void find_unsettled(double motion);
+
+    System& system_;
+    double h_;
+    int order_;
+    double passed_ = 0;                    // share of the present time step whose end the state is at
+    std::vector<double> x_;
+    State base_;
+    struct {
+        State state;
+        std::vector<Vec6> velocity, momentum;
+        std::vector<double> rate, targets;
+        std::vector<int> active;
+        History history;
+        double time = 0;
+        bool finished = false, ahead = false;
+    } kept_;                               // state at the start of a step
+    std::vector<int> driven_;
+    std::vector<double> scheduled_;
+    std::size_t next_ = 0;                 // of the scheduled steps
+    std::vector<double> right_;
+    std::vector<int> assumed_;             // rows that are active in the present iteration
+    std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
+    const char* uncovered_ = "";
+    bool wanted_ = true;
+    bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
+    bool inputs_recorded_ = false;         // the tape has what acts on the system
+    bool ahead_ = false;                   // the system does not have the passes' state yet
+    bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
+    bool finished_by_passes_ = false;      // and they have finished it
+    int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
+    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    State predicted_;                      // in a World: the state at which the step is linearised
+    std::vector<double> free_;             // and its solution without contact
+};
+
+}  // namespace supple

@@ -1,0 +1,236 @@
+// A mechanism as equations: residual and exact tangent of statics and of one implicit time step.
+//
+// Unknowns are a twist xi per body, and per joint six multipliers lambda (the wrench through the joint, in its frame
+// on the child) and increments of its coordinates q; each rigid row (motor, limit, rigid coupling) adds a multiplier
+// mu. The equations are those of a stationary  energy + lambda^T c + mu g:
+//     bodies        sum_j A_j^T lambda_j = w        w: applied wrenches minus the rate of momentum
+//     coordinates   spring + damper + armature - S^T lambda + C^T mu = 0
+//     joints        c = log(X(q)^-1 X_bodies) = 0,  c' = A_b xi_b - B_a xi_a - S dq (where it is closed)
+//     rows          g = C q - target = 0 (or one-sided)
+// The tangent is taken in exponential charts H exp(xi), including every second derivative (Newton converges
+// quadratically at any displacement). Poses follow from the coordinates of the spanning tree, and the multipliers of
+// its joints from the bodies' balance, so joints of the tree are closed and bodies balanced at every iterate; only
+// loops, rows and coordinates leave a residual.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/fronts.hpp"
+#include "spatial/spatial.hpp"
+
+namespace supple {
+
+struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 also covers everything to its left
+    std::vector<double> start;
+    std::vector<std::array<double, 4>> coefficients;
+    void evaluate(double x, double& torque, double& slope, double& energy) const;
+};
+
+struct Joint {
+    int parent = -1, child = -1;  // bodies, -1 for the world
+    Pose pose_parent, pose_child;
+    int first = 0, count = 0;     // its axes
+    std::vector<int> blocks;      // axes in each exponential: 1 or 3
+    int outer = -1;               // the body it holds in the spanning tree, -1 if it closes a loop
+    Mat6 A_child = Mat6::Zero();    // Ad(pose_child^-1)
+    Mat6 Ad_parent = Mat6::Zero();  // Ad(pose_parent^-1)
+};
+
+struct Combination {  // sum_i coefficient_i q_i
+    std::vector<int> axes;
+    std::vector<double> coefficients;
+    double value(const std::vector<double>& q) const;
+};
+
+struct Spring {  // on a combination; the joints' own springs are stored per axis
+    Combination of;
+    double stiffness = 0, damping = 0, rest = 0;
+    int curve = -1;
+};
+
+struct Row {  // equality: of = lower; otherwise lower <= of <= upper
+    Combination of;
+    double lower = 0, upper = 0;
+    bool equality = true;
+    double stop = 0;       // if not zero, limits are stops without multipliers: springs of this stiffness,
+    double onset = 1e-3;   // which rises from zero over a penetration of `onset`
+    void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
+    // Value at which a Newton step ends if the torque of the stop, not its coordinate, is the unknown.
+    double pushed_to(double from, double to) const;
+    double deep(double push) const;  // penetration at which a stop has a torque; `push` is the torque over its stiffness
+};
+
+struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
+    int body = 0;
+    Vec3 point = Vec3::Zero();
+    Vec6 wrench = Vec6::Zero();
+    bool world = true;
+};
+
+struct Handle {  // a spring and damper from a point of a body to a point of the world
+    int body = 0;
+    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+    double stiffness = 0, damping = 0;
+};
+
+struct State {
+    std::vector<double> q;         // every joint's coordinates
+    std::vector<double> mu;        // every row's multiplier
+    std::vector<Vec6> lambda;      // every joint's multipliers
+    std::vector<Pose> H;           // every body's pose
+};
+
+// Backward differences for one step: d/dt x = (c0 x + c1 x_n + c2 x_{n-1}) / h.
+struct Step {
+    double h = 0, c0 = 0, c1 = 0, c2 = 0;
+
+    double rate(double now, double last, double before) const { return (c0 * now + c1 * last + c2 * before) / h; }
+};
+
+struct History {  // previous states that the differences use
+    std::vector<Pose> H;                          // poses at t_n
+    std::vector<Vec3> turn;                       // log(R_{n-1}^T R_n)
+    std::vector<Vec3> centre, centre_before;      // centres of mass, world
+    std::vector<Vec6> momentum, momentum_before;  // linear, and angular about the centre of mass; world axes
+    std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
+    std::vector<double> rate, rate_before;        // rates of coordinates, for the predictor
+    std::vector<double> length, length_before;    // of the coupling springs
+};
+
+class System {
+   public:
+    // description, set once
+    std::vector<double> mass;
+    std::vector<Vec3> centre;
+    std::vector<Mat3> inertia;
+    std::vector<Joint> joints;
+    std::vector<int> order;  // bodies, each after its parent in the spanning tree
+    std::vector<Vec6> twists;
+    std::vector<double> stiffness, damping, armature;
+    std::vector<int> curve;  // per axis, -1 for none
+    std::vector<Curve> curves;
+    std::vector<Spring> springs;
+    std::vector<Row> rows;
+    double stiffness_scale = 1, length_scale = 1;
+
+    // what may change between solves
+    Vec3 gravity = Vec3::Zero();
+    std::vector<double> rest;
+    std::vector<Load> loads;
+    std::vector<Handle> handles;
+    bool released = false;      // limits are ignored
+    bool active_fixed = false;  // rows stay as active as they are
+
+    State state;
+
+    void prepare();  // after the description is complete: analyses the pattern
+
+    // Moves the frames of loop joints with a gap of less than `below` (lengths over the length scale) at the present
+    // coordinates, so that they are closed there. Such gaps come from rounded numbers in files. Redundant loops (for example
+    // two points that hold a planar linkage in its plane) could not all be closed otherwise.
+    void absorb_gaps(double below);
+
+    int bodies() const { return static_cast<int>(mass.size()); }
+    int axes() const { return static_cast<int>(twists.size()); }
+    int unknowns() const { return fronts_->size(); }
+    int twist_row(int b) const { return 6 * b; }
+    int row_row(int r) const { return row_start_ + r; }
+    int lambda_row(int j) const { return joint_start_[j]; }
+    int axis_row(int axis) const { return axis_row_[axis]; }
+    bool single(int axis) const { return single_[axis]; }  // not a component of a rotation vector
+    Fronts& fronts() { return *fronts_; }
+    const Fronts& fronts() const { return *fronts_; }
+    // Scale of an unknown in the element matrices: they hold scale_i scale_k times the tangent.
+    std::vector<double> scales() const;
+
+    // Poses, reactions and residual at state.q, state.mu and the loop joints' state.lambda; for one time step if
+    // `step` is given. With `tangent`, also the element matrices.
+    void evaluate(bool tangent, const Step* step = nullptr, const History* history = nullptr);
+    // Right-hand side of Newton's step: minus the residual, for every unknown.
+    const std::vector<double>& residual() const { return residual_; }
+    // Largest gap of loops (lengths over the length scale) and error of active rows.
+    double gap_size() const {
+        int joint, row;
+        return largest_error(joint, row);
+    }
+    // The same, and which loop joint or row has it; the other is -1.
+    double largest_error(int& joint, int& row) const;
+    // Largest unbalanced torque of a coordinate, over the torque that its joint carries.
+    double imbalance() const;
+    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by it, because
+    // it does not depend on stiffnesses and masses.
+    double motion_size(const double* x) const;
+    const std::vector<int>& active() const { return active_; }  // per row: 1 upper or equality, -1 lower, 0 not
+    void set_active(const std::vector<int>& active) { active_ = active; }
+
+    // Factorises with the regularisation of loops and rows, `shift` times the stiffness scale on coordinates.
+    int factorise(double shift = 0);
+    // Newton's step: solves tangent x = rhs. With `refine`, iterations remove the effect of the regularisation, and the
+    // relative residual is returned. Without it an error of 1e-9 remains, which the next Newton step corrects.
+    // For `columns` right-hand sides, one after the other.
+    double solve(const double* rhs, double* x, bool transposed, bool refine, int columns = 1) const;
+    // Redundant constraints have non-unique multipliers, and Newton's steps let their null-space part grow. `null_space_rhs`
+    // gives the right-hand side, for the last factors, of the correction that removes this part (false if there are no
+    // multipliers). `remove_null_space` applies the solution x, scaled so that the imbalance moves no coordinate by more than
+    // `most`, rad or radii.
+    bool null_space_rhs(double* rhs) const;
+    void remove_null_space(const double* x, double most);
+    // The bodies' twists that follow from increments of the tree's coordinates, both in x.
+    void carry(double* x) const;
+    // state <- base moved by alpha x
+    void retract(const State& base, const double* x, double alpha);
+
+    // kinematics after evaluate: a coordinate's twist S, and Ad(X^-1 pose_parent^-1), in the joint's frame on the child
+    const Vec6& screw(int axis) const { return screw_[axis]; }
+    const Mat6& parent_adjoint(int joint) const { return B_parent_[joint]; }
+    int holder(int body) const { return holder_[body]; }  // the joint that holds it in the spanning tree
+
+    // after evaluate with a step
+    std::vector<Vec6> velocity;            // body twists
+    std::vector<double> rate;              // coordinates' rates
+    std::vector<Vec6> momentum;            // world axes, about the centre of mass
+    double strain_energy() const;          // springs
+    double gravity_energy() const;
+    double kinetic_energy() const;         // of `velocity` and `rate`
+    const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
+    Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
+
+   private:
+    static constexpr double penalty = 1e9;  // stiffness of regularised constraints over that of the mechanism
+
+    void move();
+    void joint_kinematics(int j);
+    void apply(const Step* step, const History* history, bool tangent);
+    void apply_inertia(int b, const Step& step, const History& history, Mat6* derivative);
+    void react();
+    void fill_joint(int j, const Step* step, const History* history, bool tangent);
+    void fill_spring(int s, const Step* step, const History* history, bool tangent);
+    void fill_row(int r, bool tangent);
+    void scale_multipliers(double* x) const;
+    void axis_torque(int first, int size, const Step* step, const History* history,
+                     Eigen::Ref<Eigen::VectorXd> torque, Eigen::Ref<Eigen::MatrixXd> slope);
+
+    std::optional<Fronts> fronts_;
+    std::vector<int> joint_start_, axis_row_;
+    std::vector<bool> single_;
+    std::vector<int> holder_;                 // per body, its joint in the tree
+    int row_start_ = 0, first_pair_ = 0;
+    std::vector<Mat6> mass_matrix_;
+    std::vector<Pose> displacement_;          // X of each joint
+    std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child
+    std::vector<Mat6> B_parent_;              // Ad(X^-1 pose_parent^-1)
+    std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
+    std::vector<Vec6> carried_;               // per body: w and the wrenches from the joints beyond it
+    std::vector<Mat6> wrench_derivative_;
+    std::vector<Mat3> spin_derivative_;       // of a step's angular velocity, by the body's own rotation
+    // of a loop joint with the gap c: c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
+    std::vector<Mat6> loop_child_, loop_parent_;
+    std::vector<double> residual_, regular_;
+    std::vector<int> active_;                 // per row: 1 upper (or equality), -1 lower, 0 inactive
+    std::vector<double> row_error_;           // g of the active side
+    double regular_scale_ = 1;                // stiffness in the regularisation of loops and rows
+    Vec6 scale_;                              // scale of multipliers in the factorised matrix, which has a single unit then
+};
+
+}  // namespace supple

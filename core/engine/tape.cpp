@@ -1,0 +1,86 @@
+#include "engine/tape.hpp"
+
+#include <algorithm>
+
+namespace supple {
+
+namespace {
+
+bool is_equal(const Load& a, const Load& b) {
+    return a.body == b.body && a.point == b.point && a.wrench == b.wrench && a.world == b.world;
+}
+
+bool is_equal(const Handle& a, const Handle& b) {
+    return a.body == b.body && a.point == b.point && a.target == b.target && a.stiffness == b.stiffness &&
+           a.damping == b.damping;
+}
+
+template <class T>
+bool are_equal(const std::vector<T>& a, const std::vector<T>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return is_equal(x, y); });
+}
+
+}  // namespace
+
+Tape::Tape(const System& system, const History& history, double time, bool looks_back_, std::vector<int> loops_)
+    : loops(std::move(loops_)), velocity(system.velocity), rate(system.rate), looks_back(looks_back_), gravity(system.gravity),
+      axes_(system.axes()), rows_(static_cast<int>(system.rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
+    set_inputs(system, {});
+    for (int record = 0; record < 2; ++record) {
+        const bool is_before = record == 0 && looks_back;
+        add({}, time, 1, false);
+        fill(record, system);
+        if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));
+        momentum[record] = is_before ? history.momentum_before : history.momentum;
+        p[record] = is_before ? history.p_before : history.p;
+        records[record].index = 0;
+    }
+    ends = {1};
+}
+
+void Tape::set_inputs(const System& system, const std::vector<int>& driven) {
+    auto same_rest = [&](const Spring& spring, double rest) { return spring.rest == rest; };
+    if (!inputs_.empty()) {
+        const TapeInputs& last = inputs_.back();
+        if (last.rest == system.rest && last.driven == driven && are_equal(last.loads, system.loads) &&
+            std::equal(system.springs.begin(), system.springs.end(), last.spring_rest.begin(), same_rest) &&
+            are_equal(last.handles, system.handles))
+            return;
+    }
+    std::vector<double> spring_rest;
+    for (const Spring& spring : system.springs) spring_rest.push_back(spring.rest);
+    inputs_.push_back({system.rest, std::move(spring_rest), system.loads, system.handles, driven});
+}
+
+int Tape::add(const Step& step, double time, double share, bool impact) {
+    const int record = static_cast<int>(records.size());
+    records.push_back({step, time, share, static_cast<int>(ends.size()), static_cast<int>(inputs_.size()) - 1, impact});
+    numbers_.resize(numbers_.size() + stride_);
+    active_.resize(active_.size() + rows_);
+    if (share == 1) ends.push_back(record);
+    return record;
+}
+
+void Tape::fill(int record, const System& system) {
+    std::copy(system.state.q.begin(), system.state.q.end(), q(record));
+    std::copy(system.state.mu.begin(), system.state.mu.end(), mu(record));
+    for (int r = 0; r < rows_; ++r) targets(record)[r] = system.rows[r].lower;
+    std::copy(system.active().begin(), system.active().end(), active(record));
+    for (std::size_t i = 0; i < loops.size(); ++i) Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
+}
+
+void Tape::drop_unfinished() {
+    records.resize(ends.back() + 1);
+    numbers_.resize(records.size() * stride_);
+    active_.resize(records.size() * rows_);
+}
+
+std::size_t Tape::bytes() const {
+    std::size_t sum = sizeof(TapeRecord) * records.size() + sizeof(double) * numbers_.size() + active_.size();
+    for (const TapeInputs& in : inputs_)
+        sum += sizeof(TapeInputs) + sizeof(double) * (in.rest.size() + in.spring_rest.size()) + sizeof(Load) * in.loads.size() +
+               sizeof(Handle) * in.handles.size() + sizeof(int) * in.driven.size();
+    return sum;
+}
+
+}  // namespace supple

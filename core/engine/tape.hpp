@@ -1,0 +1,80 @@
+// A record of accepted time steps: coordinates and multipliers at the end of each of them, from which the sweeps of Adjoint rebuild
+// poses, momenta and wrenches.
+#pragma once
+
+#include <vector>
+
+#include "engine/system.hpp"
+
+namespace supple {
+
+// What a user may change between time steps.
+struct TapeInputs {
+    std::vector<double> rest, spring_rest;
+    std::vector<Load> loads;
+    std::vector<Handle> handles;
+    std::vector<int> driven;  // rows whose targets move linearly through a divided step
+};
+
+struct TapeRecord {
+    Step step;            // the differences of the step that ends here
+    double time = 0;
+    double share = 1;     // of the time step that has passed; below 1 inside a divided step
+    int index = 0;        // of the time step that the record belongs to, from 1; 0 at the start
+    int inputs = 0;       // place in the tape's list of inputs
+    bool impact = false;  // a limit was met or left
+};
+
+class Tape {
+   public:
+    // Starts at the system's state. `looks_back`: the next step uses both steps of the history. `loops`: joints whose wrenches are
+    // recorded, those that close loops.
+    Tape(const System& system, const History& history, double time, bool looks_back, std::vector<int> loops);
+
+    // Before each call of the stepper: what acts, and the rows that are driven.
+    void set_inputs(const System& system, const std::vector<int>& driven);
+    // Appends the end of a step or of a part of one, when `share` of the time step has passed. The caller fills the record's numbers.
+    int add(const Step& step, double time, double share, bool impact);
+    // Fills a record with the state of the system.
+    void fill(int record, const System& system);
+    // Removes the parts of a divided step that failed.
+    void drop_unfinished();
+
+    int steps() const { return static_cast<int>(ends.size()) - 1; }
+    std::size_t bytes() const;
+
+    // numbers of a record
+    double* q(int record) { return &numbers_[record * stride_]; }
+    double* mu(int record) { return q(record) + axes_; }
+    double* targets(int record) { return mu(record) + rows_; }  // of every row: the lower limit, or the value of an equality
+    double* lambda(int record) { return targets(record) + rows_; }  // six for each of `loops`
+    signed char* active(int record) { return &active_[static_cast<std::size_t>(record) * rows_]; }
+    const double* q(int record) const { return const_cast<Tape*>(this)->q(record); }
+    const double* mu(int record) const { return const_cast<Tape*>(this)->mu(record); }
+    const double* targets(int record) const { return const_cast<Tape*>(this)->targets(record); }
+    const double* lambda(int record) const { return const_cast<Tape*>(this)->lambda(record); }
+    const signed char* active(int record) const { return const_cast<Tape*>(this)->active(record); }
+    const TapeInputs& inputs(int record) const { return inputs_[records[record].inputs]; }
+    int axes() const { return axes_; }
+    int rows() const { return rows_; }
+
+    // records[0] is the state before the start (or the start again), records[1] the start
+    std::vector<TapeRecord> records;
+    std::vector<int> ends;           // the record at the start and at the end of each time step
+    std::vector<int> loops;
+    std::vector<Vec6> velocity;      // at the start
+    std::vector<double> rate;        // at the start, of the increments
+    std::vector<Vec6> momentum[2];   // of the first two records
+    std::vector<double> p[2];        // armature momenta of the first two records
+    bool looks_back = false;
+    Vec3 gravity = Vec3::Zero();
+
+   private:
+    int axes_, rows_;
+    std::size_t stride_;
+    std::vector<double> numbers_;
+    std::vector<signed char> active_;
+    std::vector<TapeInputs> inputs_;
+};
+
+}  // namespace supple

@@ -1,0 +1,168 @@
+// Python's view of a blended model in motion.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "module.hpp"
+#include "reduced/blended.hpp"
+#include "reduced/motion_module.hpp"
+#include "spatial/arrays.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+class BlendedCore {
+   public:
+    Blended model;
+    BlendedLinks links;
+    std::vector<double> poses;  // (links, 4, 4)
+
+    BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
+        : links(count, threads), poses(16 * count, 0.0) {
+        model.tips.resize(tips);
+        model.radius = radius;
+        model.power = power;
+        model.neighbours = neighbours;
+        model.published = links.published = published;
+        model.h = h;
+        for (int i = 0; i < count; ++i) poses[16 * i + 15] = 1;
+    }
+
+    // frames (n, c) and cores (c, c) of compliance, inverse mass and inverse damping
+    void add(const Doubles& home, const std::vector<Doubles>& frames, const std::vector<Doubles>& cores,
+             const Doubles& wrench, const Doubles& cobasis, const Doubles& rest,
+             const Doubles& maps, double energy, bool damped, double fade) {
+        const std::size_t n = 6 * model.tips.size(), m = cobasis.size() / n;
+        expect(home, 16 * model.tips.size());
+        expect(wrench, n);
+        expect(rest, 16 * links.count());
+        expect(maps, 6 * links.count() * m);
+        Blended::Sample sample;
+        for (std::size_t e = 0; e < model.tips.size(); ++e) sample.home.push_back(pose(home.data() + 16 * e));
+        for (std::size_t k = 0; k < 3; ++k)
+            sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n), {}};
+        sample.wrench = vector(wrench);
+        sample.energy = energy;
+        sample.cobasis = matrix(cobasis, m);
+        if (fade > 0) {  // seconds until it has come in
+            sample.presence = 0;
+            model.fading = fade;
+        }
+        model.damped = model.damped || damped;
+        model.add(std::move(sample));
+        model.prepare();
+        links.add(rest.data(), maps.data(), static_cast<int>(m));
+    }
+
+    Pulled& tip(int i) { return model.tips.at(i); }
+
+    void update() {
+        model.blend();
+        model.ask();
+        links.update(model.used, poses.data());
+    }
+
+    double settle(int iterations, double tolerance) {
+        nb::gil_scoped_release release;
+        return model.settle(iterations, tolerance);
+    }
+
+    // (e, 22): pose and velocity of every end effector
+    Matrix state() const {
+        Matrix rows(model.tips.size(), 22);
+        for (std::size_t e = 0; e < model.tips.size(); ++e) {
+            double flat[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+            write(model.tips[e].pose, flat);
+            rows.row(e) << Eigen::Map<const Eigen::Matrix<double, 1, 16>>(flat), model.tips[e].velocity.transpose();
+        }
+        return rows;
+    }
+    void set_state(const Doubles& rows, double time) {
+        expect(rows, 22 * model.tips.size());
+        for (std::size_t e = 0; e < model.tips.size(); ++e) {
+            model.tips[e].pose = pose(rows.data() + 22 * e);
+            model.tips[e].velocity = Eigen::Map<const Vec6>(rows.data() + 22 * e + 16);
+        }
+        model.time = time;
+        model.touch();
+    }
+};
+
+}  // namespace
+
+void bind_blended(nb::module_& module) {
+    const auto copy = nb::rv_policy::automatic;
+    nb::class_<BlendedCore> core(module, "BlendedCore");
+    bind_motion(core);
+    core.def(nb::init<int, int, double, double, int, bool, double, int>())
+        .def("add", &BlendedCore::add)
+        .def("stand",  // on another ground: without models, until they are added anew
+             [](BlendedCore& c, double ground) {
+                 c.model.ground = ground;
+                 c.model.samples.clear();
+                 c.links.clear();
+             })
+        .def("set_limits",
+             [](BlendedCore& c, const Doubles& lower, const Doubles& upper) {
+                 c.model.lower = vector(lower);
+                 c.model.upper = vector(upper);
+             })
+        .def("set_bounded",  // of a model: maps (bounds, n) and places (bounds,)
+             [](BlendedCore& c, int i, const Doubles& maps, const Doubles& bound_values) {
+                 const std::size_t n = 6 * c.model.tips.size(), bounds = c.model.lower.size();
+                 expect(maps, n * bounds);
+                 expect(bound_values, bounds);
+                 c.model.samples.at(i).bounded = Eigen::Map<const Matrix>(maps.data(), n, bounds);
+                 c.model.samples.at(i).bound_values = vector(bound_values);
+             })
+        .def("set_offsets",
+             [](BlendedCore& c, int i, const Doubles& tips, const Doubles& twists) {
+                 expect(tips, 6 * c.model.tips.size());
+                 expect(twists, 6 * c.links.count());
+                 c.model.move_sample(i, vector(tips));
+                 c.links.set_offsets(i, twists.data());
+             })
+        .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
+                     nb::rv_policy::reference_internal)
+        .def("settle", &BlendedCore::settle)
+        .def("blend", [](BlendedCore& c) { c.model.blend(); })
+        .def("set_state", &BlendedCore::set_state)
+        .def("set_presence",  // of the first models; those added later are there
+             [](BlendedCore& c, const Doubles& presence) {
+                 for (std::size_t i = 0; i < c.model.samples.size(); ++i)
+                     c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
+                 c.model.touch();
+             })
+        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights of poses alone
+        .def("allow", [](BlendedCore& c, double energy) { c.model.allow(energy); })
+        // J, that it may have; none before the first step
+        .def_prop_ro("allowed", [](const BlendedCore& c) {
+            Vector all = Vector::Constant(c.model.kept() ? 1 : 0, c.model.allowed);
+            return copied(all);
+        }, copy)
+        .def_prop_ro("presence", [](const BlendedCore& c) {
+            Vector all(c.model.samples.size());
+            for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.samples[i].presence;
+            return copied(all);
+        }, copy)
+        .def_prop_ro("state", [](const BlendedCore& c) { return copied(c.state()); }, copy)
+        // as of the last blend, in scaled twists
+        .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights); }, copy)
+        .def_prop_ro("basis", [](const BlendedCore& c) { return copied(c.model.basis); }, copy)
+        .def_prop_ro("soft", [](const BlendedCore& c) { return copied(c.model.soft); }, copy)
+        .def_prop_ro("light", [](const BlendedCore& c) { return copied(c.model.light); }, copy)
+        .def_prop_ro("slack", [](const BlendedCore& c) { return copied(c.model.slack); }, copy)
+        .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain); }, copy)
+        .def_prop_ro("settled", [](const BlendedCore& c) { return copied(c.model.settled); }, copy)
+        .def_prop_ro("xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
+        .def_prop_ro("holding", [](const BlendedCore& c) { return copied(c.model.holding()); }, copy)
+        .def_prop_ro("means", [](const BlendedCore& c) {
+            std::vector<double> rows(16 * c.model.means.size(), 0.0);
+            for (std::size_t e = 0; e < c.model.means.size(); ++e) {
+                write(c.model.means[e], &rows[16 * e]);
+                rows[16 * e + 15] = 1;
+            }
+            return numpy(std::move(rows), {c.model.means.size(), 4, 4});
+        }, copy);
+}

@@ -1,0 +1,129 @@
+// The only place where Eigen's products of matrices of any size are compiled; decompositions.
+#define SUPPLE_DENSE template
+#include "spatial/dense.hpp"
+
+#include <algorithm>
+
+namespace supple::whole {
+
+using Eigen::Index;
+
+// a.operator*(b) is Eigen's; a * b would call these functions again
+void multiply(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.operator*(b); }
+void multiply_transposed(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.transpose().operator*(b); }
+void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into) { into.noalias() = a.operator*(b); }
+void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into) { into.noalias() = a.transpose().operator*(b); }
+
+namespace {
+
+// y += s x
+void add(double s, const double* x, double* y, Index n) {
+    for (Index i = 0; i < n; ++i) y[i] += s * x[i];
+}
+
+// x <- (L L^T)^-1 x for the columns of x
+template <class T>
+T solve_by_cholesky(MatrixXd a, T x) {
+    const Index n = a.rows();
+    double* L = a.data();
+    for (Index j = 0; j < n; ++j) {
+        double* column = L + n * j;
+        const double inverse = 1 / std::sqrt(column[j]);
+        for (Index i = j; i < n; ++i) column[i] *= inverse;
+        for (Index k = j + 1; k < n; ++k) add(-column[k], column + k, L + n * k + k, n - k);
+    }
+    for (Index c = 0; c < x.cols(); ++c) {
+        double* z = x.data() + n * c;
+        for (Index j = 0; j < n; ++j) {
+            z[j] /= L[n * j + j];
+            add(-z[j], L + n * j + j + 1, z + j + 1, n - j - 1);
+        }
+        for (Index j = n; j-- > 0;) {
+            for (Index i = j + 1; i < n; ++i) z[j] -= L[n * j + i] * z[i];
+            z[j] /= L[n * j + j];
+        }
+    }
+    return x;
+}
+
+}  // namespace
+
+MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b) { return solve_by_cholesky(a, b); }
+VectorXd solve_positive(const MatrixXd& a, const VectorXd& b) { return solve_by_cholesky(a, b); }
+MatrixXd inverse(const MatrixXd& a) { return LU(a).solve(MatrixXd(MatrixXd::Identity(a.rows(), a.rows()))); }
+
+void LU::compute(MatrixXd a) {
+    factors_ = std::move(a);
+    const Index n = factors_.rows();
+    double* A = factors_.data();
+    rows_.resize(n);
+    for (Index j = 0; j < n; ++j) {
+        double* column = A + n * j;
+        Index best = j;
+        for (Index i = j + 1; i < n; ++i)
+            if (std::abs(column[i]) > std::abs(column[best])) best = i;
+        rows_[j] = best;
+        if (best != j)
+            for (Index k = 0; k < n; ++k) std::swap(A[n * k + j], A[n * k + best]);
+        column[j] = 1 / column[j];
+        for (Index i = j + 1; i < n; ++i) column[i] *= column[j];
+        for (Index k = j + 1; k < n; ++k) add(-A[n * k + j], column + j + 1, A + n * k + j + 1, n - j - 1);
+    }
+}
+
+void LU::solve_columns(double* b, Index columns) const {
+    const Index n = factors_.rows();
+    const double* A = factors_.data();
+    for (double* x = b; x != b + n * columns; x += n) {
+        for (Index j = 0; j < n; ++j) std::swap(x[j], x[rows_[j]]);
+        for (Index j = 0; j < n; ++j) add(-x[j], A + n * j + j + 1, x + j + 1, n - j - 1);
+        for (Index j = n; j-- > 0;) {
+            x[j] *= A[n * j + j];
+            add(-x[j], A + n * j, x, j);
+        }
+    }
+}
+
+MatrixXd LU::solve(MatrixXd b) const {
+    solve_columns(b.data(), b.cols());
+    return b;
+}
+
+VectorXd LU::solve(VectorXd b) const {
+    solve_columns(b.data(), 1);
+    return b;
+}
+
+SymmetricEigen::SymmetricEigen(MatrixXd a) {
+    const Index n = a.rows();
+    vectors = MatrixXd::Identity(n, n);
+    double *A = a.data(), *V = vectors.data();
+    const double tiny = 1e-32 * a.squaredNorm();  // of the squares off the diagonal
+    for (int sweep = 0; sweep < 60; ++sweep) {
+        double off = 0;
+        for (Index q = 1; q < n; ++q)
+            for (Index p = 0; p < q; ++p) off += A[n * q + p] * A[n * q + p];
+        if (!(off > tiny)) break;
+        for (Index q = 1; q < n; ++q) {
+            for (Index p = 0; p < q; ++p) {
+                const double apq = A[n * q + p];
+                if (apq == 0) continue;
+                // the rotation by the smaller angle that makes the entry zero
+                const double cot = (A[n * q + q] - A[n * p + p]) / (2 * apq);
+                const double t = std::copysign(1 / (std::abs(cot) + std::hypot(cot, 1.0)), cot);
+                const double c = 1 / std::hypot(t, 1.0), s = t * c;
+                auto turn = [&](double& x, double& y) {
+                    const double first = x;
+                    x = c * first - s * y;
+                    y = s * first + c * y;
+                };
+                for (Index i = 0; i < n; ++i) turn(A[n * p + i], A[n * q + i]);
+                for (Index i = 0; i < n; ++i) turn(A[n * i + p], A[n * i + q]);
+                for (Index i = 0; i < n; ++i) turn(V[n * p + i], V[n * q + i]);
+            }
+        }
+    }
+    values = a.diagonal();
+}
+
+}  // namespace supple::whole
