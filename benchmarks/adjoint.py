@@ -120,8 +120,8 @@ def gradient_error(mech: Mechanism, steps: int) -> float:
         return float(np.sum(weights * (up - down))) / (2 * size)
 
     tape = recorded(1.0)
-    found = adjoint.gradient(tape, poses=adjoint.point_gradient(tape, tip(mech), weights))
-    exact = float(found.load(tip(mech))[:, 1].sum()) * force(mech)
+    gradient = adjoint.gradient(tape, poses=adjoint.point_gradient(tape, tip(mech), weights))
+    exact = float(gradient.load(tip(mech))[:, 1].sum()) * force(mech)
     return abs((4 * difference(0.05) - difference(0.1)) / 3 - exact) / abs(exact)
 
 

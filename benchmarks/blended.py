@@ -60,8 +60,8 @@ def displacement(rest: ReducedModel, tips: Array) -> float:
     return float(np.linalg.norm(twists, axis=1).max())
 
 
-def tips_of(found: Equilibrium, rest: ReducedModel) -> Array:
-    return np.array([found.poses[name] for name in rest.end_effectors])
+def tips_of(eq: Equilibrium, rest: ReducedModel) -> Array:
+    return np.array([eq.poses[name] for name in rest.end_effectors])
 
 
 def equilibrium_at(
@@ -80,13 +80,13 @@ def equilibrium_at(
     for _ in range(tries):
         try:
             wrenches = dict(zip(names, scale * direction, strict=True))
-            found = supple.equilibrium(mech, wrenches, start=None if best is None else best[0])
+            eq = supple.equilibrium(mech, wrenches, start=None if best is None else best[0])
         except ConvergenceError:
             high = scale
         else:
-            moved = displacement(rest, tips_of(found, rest))
+            moved = displacement(rest, tips_of(eq, rest))
             if moved <= 1.001 * far:
-                low, best = scale, (found, scale)
+                low, best = scale, (eq, scale)
                 if moved >= 0.999 * far:
                     break
             else:
@@ -131,7 +131,7 @@ def random_equilibria(rest: ReducedModel, number: int, seed: int) -> list[tuple[
 
 
 def models_at(rest: ReducedModel, points: list[tuple[Equilibrium, Array]]) -> list[ReducedModel]:
-    return [supple.reduce(rest.mechanism, rest.end_effectors, at=found) for found, _ in points]
+    return [supple.reduce(rest.mechanism, rest.end_effectors, at=eq) for eq, _ in points]
 
 
 # table 2
@@ -188,7 +188,7 @@ class Tour:
 
     def __init__(self, many: BlendedModel, points: list[tuple[Equilibrium, Array]]) -> None:
         self._motion = ReducedSimulation(many, DT)._motion
-        tips = [tips_of(found, many.models[0]) for found, _ in points]
+        tips = [tips_of(eq, many.models[0]) for eq, _ in points]
         self._legs = [
             (a @ spatial.exp(0.5 * spatial.log(spatial.inverse(a) @ b)), np.ascontiguousarray(load[0]))
             for a, b, (_, load) in zip([many.models[0].end_effector_poses, *tips], tips, points, strict=False)
@@ -224,9 +224,9 @@ def two_models(report: Report, quick: bool) -> None:
         "ladder": (library.ladder(), ["tip"], OUT_OF_PLANE),
         "helix": (library.helix(), ["tip"], AROUND),
     }
-    for name, (mech, tips, ways) in cases.items():
+    for name, (mech, tips, axes) in cases.items():
         rest = supple.reduce(mech, tips)
-        pulls = [unit_pull(way, len(tips)) for way in ways]
+        pulls = [unit_pull(axis, len(tips)) for axis in axes]
         if quick:
             pulls = pulls[::2]
         one = [separation_curve(supple.blend([rest]), rest, along) for along in pulls]
@@ -269,9 +269,9 @@ def two_models(report: Report, quick: bool) -> None:
         report.row(gain_elsewhere=name, pairs=len(elsewhere), least=low, median=middle, most=high, share_better=share)
 
 
-def unit_pull(way: tuple, e: int) -> Array:
+def unit_pull(axis: tuple, e: int) -> Array:
     wrench = np.zeros((e, 6))
-    wrench[0, :3] = np.array(way) / np.linalg.norm(way)
+    wrench[0, :3] = np.array(axis) / np.linalg.norm(axis)
     return wrench
 
 
@@ -323,7 +323,7 @@ def displacement_at_rest(motion: BlendedMotion, rest: ReducedModel, wrenches: Ar
     """Moves a blended model to its equilibrium under wrenches (e, 6); returns its displacement there."""
     for e, wrench in enumerate(wrenches):
         motion.core.set_wrench(e, np.ascontiguousarray(wrench), True)
-    motion.settle()
+    motion.relax()
     return displacement(rest, motion.tips[0])
 
 
@@ -345,19 +345,19 @@ def sweep(report: Report, quick: bool) -> None:
     import blend_sweep
 
     loads = 4 if quick else 40
-    library = blend_sweep.FLEW_OFF if quick else blend_sweep.LIBRARY_PULLS
+    library = blend_sweep.NEARLY_SINGULAR_PULLS if quick else blend_sweep.LIBRARY_PULLS
     pulls = [blend_sweep.library_pull(*case, loads) for case in library]
     pulls += [blend_sweep.random_pull(seed, loads) for seed in range(4 if quick else 50)]
     tried = [each for each in pulls if each is not None]
     for scheme in ("corrected", "published"):
-        found = [outcome for each in tried for outcome in blend_sweep.outcomes(each, scheme=scheme)]
-        moving = sum(outcome.speed >= blend_sweep.STILL for outcome in found)
-        bad = sum(not outcome.good for outcome in found)
-        excess = [outcome.blend - blend_sweep.WORSE * outcome.alone for outcome in found]
+        outcomes = [outcome for each in tried for outcome in blend_sweep.outcomes(each, scheme=scheme)]
+        moving = sum(outcome.speed >= blend_sweep.STILL for outcome in outcomes)
+        bad = sum(not outcome.good for outcome in outcomes)
+        excess = [outcome.blend - blend_sweep.WORSE * outcome.alone for outcome in outcomes]
         report.row(
             sweep=scheme,
             pulls=len(tried),
-            loads=len(found),
+            loads=len(outcomes),
             left_out=sum(each.left_out for each in tried),
             too_far=bad,
             still_moving=moving,
@@ -383,9 +383,9 @@ def sudden(report: Report, quick: bool) -> None:
         "arm": (library.robot_arm(), ["tip"], AROUND),
         "y": (library.y(), ["left_tip", "right_tip"], AROUND),
     }
-    for name, (mech, tips, ways) in cases.items():
+    for name, (mech, tips, axes) in cases.items():
         rest, worst = supple.reduce(mech, tips), 0.0
-        for along in [unit_pull(way, len(tips)) for way in (ways[:2] if quick else ways)]:
+        for along in [unit_pull(axis, len(tips)) for axis in (axes[:2] if quick else axes)]:
             far = equilibrium_at(rest, along, 1.0)
             if far is None:
                 continue
@@ -400,8 +400,8 @@ def sudden(report: Report, quick: bool) -> None:
         report.target(f"{name}: top speed of two models / of the engine, sudden load", worst, at_most=2)
 
 
-def top_speed_and_error(many: BlendedModel | ReducedModel, load: Array, there: Array) -> tuple[float, float]:
-    """Top speed during a minute under a load (e, 6), and the distance of the end effectors from the poses `there` after
+def top_speed_and_error(many: BlendedModel | ReducedModel, load: Array, goal: Array) -> tuple[float, float]:
+    """Top speed during a minute under a load (e, 6), and the distance of the end effectors from the poses `goal` after
     it; both are infinite if a step fails."""
     sim = ReducedSimulation(many, DT)
     lengths = np.array([many.mechanism.radius] * 3 + [1.0] * 3)
@@ -413,7 +413,7 @@ def top_speed_and_error(many: BlendedModel | ReducedModel, load: Array, there: A
         except ConvergenceError:
             return np.inf, np.inf
         top = max(top, float(np.abs(sim._motion.tips[1] / lengths).max()))
-    away = np.linalg.norm(sim._motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max()
+    away = np.linalg.norm(sim._motion.tips[0][:, :3, 3] - goal[:, :3, 3], axis=1).max()
     return top, float(away / many.mechanism.radius)
 
 
@@ -511,21 +511,21 @@ def exploring(report: Report, quick: bool) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the error reached
             many = supple.explore(mech, tips, BOUND, budget=40 if quick else 1000, progress=lambda _: None)
-        rest, found = many.models[0], many.exploration
+        rest, exploration = many.models[0], many.exploration
         errors, before, free = [], [], []
         for seed, draw, into in ((7, directions, errors), (8, forces, free)):
-            for load, there in test_loads(rest, draw, 40 if quick else 200, seed):
-                into.append(error_at_rest(many, load, there))
+            for load, goal in test_loads(rest, draw, 40 if quick else 200, seed):
+                into.append(error_at_rest(many, load, goal))
                 if draw is directions:
-                    before.append(error_at_rest(supple.blend([rest]), load, there))
+                    before.append(error_at_rest(supple.blend([rest]), load, goal))
         within = float(np.mean(np.array(errors) <= BOUND))
         report.row(
             explore=name,
             models=len(many.models),
-            equilibria=found.pulled,
-            seconds=found.seconds,
+            equilibria=exploration.pulled,
+            seconds=exploration.seconds,
             within=within,
-            its_own=found.within,
+            its_own=exploration.within,
             p95_of_one=float(np.percentile(before, 95)),
             p95=float(np.percentile(errors, 95)),
             median=float(np.median(errors)),
@@ -548,21 +548,21 @@ def test_loads(
             continue
         load = float(rng.uniform()) * far[1] * direction
         try:
-            found = supple.equilibrium(rest.mechanism, dict(zip(rest.end_effectors, load, strict=True)))
+            eq = supple.equilibrium(rest.mechanism, dict(zip(rest.end_effectors, load, strict=True)))
         except ConvergenceError:
-            found = far[0]
+            eq = far[0]
             load = far[1] * direction
-        points.append((load, tips_of(found, rest)))
+        points.append((load, tips_of(eq, rest)))
         if len(points) == number:
             break
     return points
 
 
-def error_at_rest(many: BlendedModel, load: Array, there: Array) -> float:
+def error_at_rest(many: BlendedModel, load: Array, goal: Array) -> float:
     """The larger of the end effectors' position error over the radius and the separation, at rest under a load."""
     motion = BlendedMotion(many, 1.0, 1)
     displacement_at_rest(motion, many.models[0], load)
-    off = np.linalg.norm(motion.tips[0][:, :3, 3] - there[:, :3, 3], axis=1).max() / many.mechanism.radius
+    off = np.linalg.norm(motion.tips[0][:, :3, 3] - goal[:, :3, 3], axis=1).max() / many.mechanism.radius
     worse = max(float(off), separation_of(motion))
     return worse if np.isfinite(worse) else float("inf")
 

@@ -98,8 +98,8 @@ def aba(mech: Mechanism) -> Callable[[int], None]:
         warnings.simplefilter("ignore")
         path = Path(folder) / "mechanism.xml"
         mech.save(path)
-        found = pinocchio.buildModelFromMJCF(str(path))
-    model = found[0] if isinstance(found, tuple) else found
+        loaded = pinocchio.buildModelFromMJCF(str(path))
+    model = loaded[0] if isinstance(loaded, tuple) else loaded
     data, q = model.createData(), pinocchio.neutral(model)
     v, tau = np.zeros(model.nv), np.zeros(model.nv)
 

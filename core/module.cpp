@@ -2,10 +2,10 @@
 #include "module.hpp"
 
 NB_MODULE(SUPPLE_MODULE, module) {
-#ifdef NDEBUG  // what a thread of the viewer still holds as the program ends is no news to a user
+#ifdef NDEBUG  // no warnings about objects that a viewer thread still refers to at exit
     nanobind::set_leak_warnings(false);
 #endif
-    bind_world(module);  // first: the others hand out participants
+    bind_world(module);  // first: other classes return its Participant
     bind_blended(module);
     bind_condensed(module);
     bind_engine(module);

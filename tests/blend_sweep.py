@@ -42,7 +42,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a blend ended under one load. Errors are relative displacements from the equilibrium."""
+    """Final state of a blend under one load. Errors are relative displacements from the equilibrium."""
 
     pull: str
     fraction: float
@@ -57,7 +57,7 @@ class Outcome:
         return bool(self.blend <= WORSE * self.alone + MARGIN and self.speed < STILL)
 
 
-def relative(mech: Mechanism, poses: np.ndarray, others: np.ndarray) -> float:
+def relative_displacement(mech: Mechanism, poses: np.ndarray, others: np.ndarray) -> float:
     """Largest relative displacement between poses (e, 4, 4) of end effectors."""
     with np.errstate(all="ignore"):
         twists = spatial.log(spatial.inverse(poses) @ others) / ([mech.radius] * 3 + [1.0] * 3)
@@ -74,7 +74,7 @@ def slow_path(mech: Mechanism, tips: Sequence[str], force: np.ndarray, fractions
             at = supple.equilibrium(mech, {tips[0]: [*(fraction * force), 0, 0, 0]}, start=last)
         except ConvergenceError:
             break
-        moved = np.inf if last is None else relative(mech, tip_poses(last, tips), tip_poses(at, tips))
+        moved = np.inf if last is None else relative_displacement(mech, tip_poses(last, tips), tip_poses(at, tips))
         if not at.stable or (before is not None and moved > 5 * before + 0.02):  # a snap-through
             break
         last, before = at, moved if np.isfinite(moved) else None
@@ -123,32 +123,32 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
     best, force, last, at = 0.0, 0.0, None, 0.0
     for _ in range(120):
         try:
-            found = supple.equilibrium(mech, {tips[0]: [*((force + step) * unit), 0, 0, 0]}, start=last)
+            at_force = supple.equilibrium(mech, {tips[0]: [*((force + step) * unit), 0, 0, 0]}, start=last)
         except ConvergenceError:
             break
-        there = relative(mech, rest.end_effector_poses, tip_poses(found, tips))
-        if not found.stable or abs(there - at) > 0.3:  # a snap-through
+        moved_by = relative_displacement(mech, rest.end_effector_poses, tip_poses(at_force, tips))
+        if not at_force.stable or abs(moved_by - at) > 0.3:  # a snap-through
             break
-        if force and there - at < 0.02 * displacement * step / force:  # pulled taut
+        if force and moved_by - at < 0.02 * displacement * step / force:  # taut: it hardly moves any more
             break
-        if there > 1.02 * displacement:
+        if moved_by > 1.02 * displacement:
             step /= 2
             continue
-        force, last, at, best = force + step, found, there, force + step
-        if there > 0.98 * displacement:
+        force, last, at, best = force + step, at_force, moved_by, force + step
+        if moved_by > 0.98 * displacement:
             break
         step *= 1.4
     return best
 
 
 def outcomes(each: Pull, loads: slice = slice(None), **options) -> list[Outcome]:
-    """Where the blend and each model alone end under the loads of a pull; `options` are those of `supple.blend`."""
+    """Final errors of the blend and of each model alone under the loads of a pull. `options`: of `supple.blend`."""
     motions = [supple.blend(each.models, **options), *each.models]
     longest = max(SECONDS, 14 / slowest_decay(each.models[0]))
     results = []
     for fraction, goal in zip(each.fractions[loads], each.poses[loads], strict=True):
         wrench = np.array([*(fraction * each.force), 0, 0, 0])
-        errors, speeds = zip(*(ended(model, wrench, goal, longest) for model in motions), strict=True)
+        errors, speeds = zip(*(final_error(model, wrench, goal, longest) for model in motions), strict=True)
         results.append(Outcome(each.name, fraction, errors[0], min(errors[1:]), speeds[0]))
     return results
 
@@ -162,7 +162,7 @@ def slowest_decay(model: supple.ReducedModel) -> float:
     return -float(np.linalg.eigvals(system).real.max())
 
 
-def ended(model, wrench: np.ndarray, goal: np.ndarray, longest: float = SECONDS) -> tuple[float, float]:
+def final_error(model, wrench: np.ndarray, goal: np.ndarray, longest: float = SECONDS) -> tuple[float, float]:
     """Distance from the poses `goal` when the model has come to rest under a load that acts at once, or after `longest`
     seconds; and its speed (1/s) then."""
     motion = model.motion(DT, "twist", 0, 1)
@@ -176,7 +176,7 @@ def ended(model, wrench: np.ndarray, goal: np.ndarray, longest: float = SECONDS)
         speed = float(np.abs(twists / lengths).max())
         if speed < 1e-6:
             break
-    return relative(model.mechanism, goal, poses), speed
+    return relative_displacement(model.mechanism, goal, poses), speed
 
 
 # mechanisms
@@ -190,9 +190,9 @@ LIBRARY = {
     "ladder": (supple.library.ladder, ["tip"], [(0, 1, 0), (0, 1, 1), (0, 1, -1), (1, 1, 0), (0, -1, 1)]),
     "loop": (supple.library.loop, ["tip"], AROUND),
 }
-FLEW_OFF = [("helix", (0, 0, 1), 246.0), ("helix", (1, 0, 0), 185.0), ("y", (0, 0, 1), 434.0)]
+NEARLY_SINGULAR_PULLS = [("helix", (0, 0, 1), 246.0), ("helix", (1, 0, 0), 185.0), ("y", (0, 0, 1), 434.0)]
 """Pulls with a second model whose stiffness for loads that turn with the end effector is nearly zero."""
-LIBRARY_PULLS = FLEW_OFF + [(name, way, None) for name, (_, _, ways) in LIBRARY.items() for way in ways]
+LIBRARY_PULLS = NEARLY_SINGULAR_PULLS + [(name, axis, None) for name, (_, _, axes) in LIBRARY.items() for axis in axes]
 
 
 def library_pull(name: str, direction: Sequence[float], force: float | None, count: int = 40) -> Pull | None:

@@ -178,13 +178,13 @@ class StepTwin:
         """Wrench (6,) of weight, load and minus the rate of momentum, and its derivative in the body's twist."""
         body, h, rotation = self.mech.bodies[b], self.h, pose[:3, :3]
         at = [p[:3, :3] @ body.centre + p[:3, 3] for p in (pose, self.now.poses[b], self.before.poses[b])]
-        flight = np.tensordot(weights, at, axes=1) / h
+        centre_velocity = np.tensordot(weights, at, axes=1) / h
         # the body's angular velocity: Jr(x) (c0 x - c2 x_before) / h, where the steps turned it by x and by x_before
         x = spatial.so3_log(self.now.poses[b, :3, :3].T @ rotation)
         right = spatial.so3_right_jacobian(x)
         spin = (weights[0] * x - weights[2] * right @ self.now.turn[b]) / h
         after.turn[b] = x
-        after.momentum[b] = [*(body.mass * flight), *(rotation @ body.inertia @ spin)]
+        after.momentum[b] = [*(body.mass * centre_velocity), *(rotation @ body.inertia @ spin)]
         past = (weights[1] * self.now.momentum[b] + weights[2] * self.before.momentum[b]) / h
         rate = weights[0] / h * after.momentum[b] + past
         load = self.wrenches.get(body.name, np.zeros(6))

@@ -66,7 +66,7 @@ double Condensed::energy() const {
 }
 
 // Makes the anchors about as stiff as the mechanism is at the tips in its present state.
-void Condensed::drop_anchors(double linear, double angular) {
+void Condensed::set_anchors(double linear, double angular) {
     use_sparse();
     const Eigen::Index n = lambda().size();
     interior->anchor.resize(n);
@@ -98,7 +98,7 @@ void Condensed::evaluate_wrenches(double fraction, double rate) {
             own.topRightCorner<3, 3>() += skew(seen);
             own.bottomRightCorner<3, 3>() += skew(point) * skew(seen);
         }
-        if (tip.held) {
+        if (tip.has_handle) {
             const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
             const double slope = tip.stiffness + rate * tip.damping;
             const Mat3 r = skew(tip.point);
@@ -131,16 +131,16 @@ bool Condensed::step() {
     const bool by_passes = interior == passes.get();
     if (by_passes) save_start();
     use_sparse();
-    Outcome found = solve(whole, false);
-    bool done = is_acceptable(found) && accept(whole);
+    Outcome outcome = solve(whole, false);
+    bool done = is_acceptable(outcome) && accept(whole);
     if (!done) {
-        interior->back();
+        interior->restore_kept();
         if (!by_passes) save_start();
-        found = retry_from_start(whole, found);
-        done = found != Outcome::failed && accept(fresh ? euler(h) : whole);  // after a snap-through: backward Euler
+        outcome = retry_from_start(whole, outcome);
+        done = outcome != Outcome::failed && accept(fresh ? euler(h) : whole);  // after a snap-through: backward Euler
     }
     if (done) {
-        recover_stability(found);
+        recover_stability(outcome);
         return true;
     }
     done = step_in_parts(h);
@@ -150,11 +150,11 @@ bool Condensed::step() {
 
 // A time step by the passes. False if it does not end in a stable state; the state is then unchanged.
 bool Condensed::step_by_passes(const Step& step) {
-    if (!passes || patience > 0) return false;
+    if (!passes || unstable_steps_left > 0) return false;
     use_passes();
-    const Outcome found = solve(step, false);
-    if (found == Outcome::unstable) restore_kept_state();
-    return found == Outcome::stable;
+    const Outcome outcome = solve(step, false);
+    if (outcome == Outcome::unstable) restore_kept_state();
+    return outcome == Outcome::stable;
 }
 
 // Saves the state at the start of a step, for `abandon`.
@@ -163,24 +163,24 @@ void Condensed::save_start() {
     start_.lambda_before = lambda_before;
     start_.time = time;
     start_.fresh = fresh;
-    start_.patience = patience;
-    start_.pace = pace;
+    start_.unstable_steps_left = unstable_steps_left;
+    start_.measured_rate = measured_rate;
     start_.interior = interior;
-    interior->save(Interior::begun);
+    interior->save(Interior::step_start);
 }
 
 void Condensed::abandon() {
     begun_ = false;
     interior = start_.interior;
-    interior->restore(Interior::begun);
+    interior->restore(Interior::step_start);
     interior->lambda = start_.lambda;
     lambda_before = start_.lambda_before;
     time = start_.time;
     fresh = start_.fresh;
-    patience = start_.patience;
-    pace = start_.pace;
+    unstable_steps_left = start_.unstable_steps_left;
+    measured_rate = start_.measured_rate;
     interior->finish(nullptr);
-    interior->restore(Interior::begun);
+    interior->restore(Interior::step_start);
 }
 
 // A time step, or a part of one, in smaller steps. Motors whose position has jumped also move in parts.
@@ -201,39 +201,39 @@ bool Condensed::step_in_parts(double whole) {
 bool Condensed::snap_through(double ahead) {
     if (!is_stable_equilibrium()) return descend_to_stable_state();
     const Vector held = lambda();
-    interior->save(Interior::ahead);
+    interior->save(Interior::before_prediction);
     interior->predict(ahead, 0);
     if (descend_to_stable_state()) return true;
-    interior->restore(Interior::ahead);
+    interior->restore(Interior::before_prediction);
     interior->lambda = held;
     interior->finish(nullptr);
-    interior->restore(Interior::ahead);
+    interior->restore(Interior::before_prediction);
     return false;
 }
 
-bool Condensed::is_acceptable(Outcome found) const {
-    return found == Outcome::stable || (found == Outcome::unstable && patience > 0);
+bool Condensed::is_acceptable(Outcome outcome) const {
+    return outcome == Outcome::stable || (outcome == Outcome::unstable && unstable_steps_left > 0);
 }
 
 Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
-    const Outcome found = solve(step, false);
-    return is_acceptable(found) ? found : retry_from_start(step, found);
+    const Outcome outcome = solve(step, false);
+    return is_acceptable(outcome) ? outcome : retry_from_start(step, outcome);
 }
 
-// Solves a step again from its start, after the outcome `found` was not acceptable.
-Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome found) {
-    interior->back();
+// Solves a step again from its start, after an `outcome` that was not acceptable.
+Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome outcome) {
+    interior->restore_kept();
     const bool snapped = !is_stable_equilibrium() && descend_to_stable_state();  // for example because a set-point has changed
-    return found == Outcome::failed && !snapped ? found : solve(snapped ? euler(step.h) : step, false);
+    return outcome == Outcome::failed && !snapped ? outcome : solve(snapped ? euler(step.h) : step, false);
 }
 
 // If the stable branch ended within the step, the interior moves to another one. If there is none, the unstable state is
-// accepted for `patience_limit` steps.
-void Condensed::recover_stability(Outcome found) {
-    if (patience > 0)
-        --patience;
-    else if (found == Outcome::unstable && !descend_to_stable_state())
-        patience = patience_limit;
+// accepted for `unstable_steps_limit` steps.
+void Condensed::recover_stability(Outcome outcome) {
+    if (unstable_steps_left > 0)
+        --unstable_steps_left;
+    else if (outcome == Outcome::unstable && !descend_to_stable_state())
+        unstable_steps_left = unstable_steps_limit;
 }
 
 // Stability with the tips fixed: K + J^T A J then has as many negative pivots as J (K + J^T A J)^-1 J^T has negative
@@ -286,12 +286,12 @@ bool Condensed::descend_to_stable_state() {
     interior->finish(nullptr);
     std::vector<Pose> here;
     for (int e = 0; e < frames(); ++e) here.push_back(interior->tip_pose(e));
-    interior->back();
+    interior->restore_kept();
     sparse->downhill = true;
-    bool found = false;
+    bool converged = false;
     double energy = energy_with_tip_springs(here);
     mu_.setZero();
-    for (int k = 0; k < relax_limit && !found; ++k) {
+    for (int k = 0; k < relax_limit && !converged; ++k) {
         double alpha = 1;
         if (!sparse->respond(Tangent::first, nullptr, response_)) break;
         ++iterations, ++tangents;
@@ -304,21 +304,21 @@ bool Condensed::descend_to_stable_state() {
             next = energy_with_tip_springs(here);
         }
         energy = next;
-        found = size < rounding && response_.negative == 0 && interior->gap() < closed;
+        converged = size < rounding && response_.negative == 0 && interior->gap() < closed;
     }
     sparse->downhill = false;
-    if (!found) {
+    if (!converged) {
         restore_kept_state();
         return false;
     }
     interior->keep();
     if (!solve_balance([&] { return aim_at(here); }, static_limit) || !stable()) {
-        interior->back();
+        interior->restore_kept();
         interior->finish(nullptr);
     }
     sparse->restart();
     lambda_before = lambda();
-    pace = {};
+    measured_rate = {};
     fresh = true;
     return true;
 }
@@ -351,9 +351,9 @@ bool Condensed::accept(const Step& step) {
 }
 
 void Condensed::restore_kept_state() {
-    interior->back();
+    interior->restore_kept();
     interior->finish(nullptr);
-    interior->back();
+    interior->restore_kept();
 }
 
 // Newton's method for the end of a step, from the predictor or, if `from_here`, from the present state. If it fails, the state
@@ -370,7 +370,7 @@ Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
     }
     double last = INFINITY;
     bool tangent_renewed = false, usual = !from_here && step.h == h;
-    Tangent tangent = from_here ? Tangent::again : Tangent::first;
+    Tangent tangent = from_here ? Tangent::renewed : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
         if (!interior->respond(tangent, &step, response_)) break;
         tangents += tangent != Tangent::kept;
@@ -397,14 +397,14 @@ Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
         const double size = apply(INFINITY);
         interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
-        tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::again;
+        tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::renewed;
         // estimate of the next correction, with the convergence rate size / last or that of an earlier time step
-        const double next = k > 0 ? size * size / last : usual ? pace.of(size) / extrapolation_safety : INFINITY;
+        const double next = k > 0 ? size * size / last : usual ? measured_rate.of(size) / extrapolation_safety : INFINITY;
         const bool done = size < last_motion || next < negligible_correction;
         if (k == 1 && usual)
-            pace = {size / last, last, rate_lifetime};
-        else if (k == 0 && done && pace.left > 0)
-            --pace.left;
+            measured_rate = {size / last, last, rate_lifetime};
+        else if (k == 0 && done && measured_rate.left > 0)
+            --measured_rate.left;
         last = size;
         if (!done) continue;
         if (stable()) return Outcome::stable;
@@ -449,7 +449,7 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
             part *= 2;
             continue;
         }
-        interior->back();
+        interior->restore_kept();
         interior->finish(nullptr);
         part = (goal - reached) / 4;
         if (part < smallest_fraction) break;
@@ -512,16 +512,16 @@ double Condensed::follow_branch() {
     while (reached < 1 && step > smallest_share) {
         const double share = reached + step > 1 - smallest_share ? 1.0 : reached + step;
         interior->keep();
-        const double rate = continue_branch(share, begin), taken = share - reached;
+        const double rate = continue_branch(share, begin), increment = share - reached;
         const bool converged = rate <= 1;
         if (converged)
             reached = share;
         else {
-            interior->back();
+            interior->restore_kept();
             interior->finish(nullptr);
         }
         const double factor = wanted_rate / std::max(rate, 1e-300);
-        step = taken * (converged ? std::clamp(factor, 0.5, growth) : std::clamp(factor, 0.1, 0.5));
+        step = increment * (converged ? std::clamp(factor, 0.5, growth) : std::clamp(factor, 0.1, 0.5));
         growth = converged ? largest_growth : 1.0;
     }
     sparse->restart();
@@ -553,7 +553,7 @@ double Condensed::hold(const std::vector<Pose>& poses) {
             if (!stable()) descend_to_stable_state();
             return 1;
         }
-        interior->back();
+        interior->restore_kept();
         interior->finish(nullptr);
     }
     const double reached = follow([&](double fraction) {
@@ -565,7 +565,7 @@ double Condensed::hold(const std::vector<Pose>& poses) {
         if (!stable()) descend_to_stable_state();
         return 1;
     }
-    interior->back();
+    interior->restore_kept();
     interior->finish(nullptr);
     return std::min(reached, 0.99);
 }

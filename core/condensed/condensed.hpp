@@ -1,8 +1,9 @@
-// Condensed models: end effectors (tips) that move, with all links between them and the world in static equilibrium.
+// Condensed models: the end effectors (tips) are dynamic; all links between them and the world, the interior, are in static
+// equilibrium.
 //
-// The interior's states of balance under wrenches lambda on the tips form a manifold of at most 6e dimensions. Its tangent
+// The equilibria (states of balance) of the interior under wrenches lambda on the tips form a manifold of at most 6e dimensions. Its tangent
 // is B = K^-1 J^T, the motion per unit wrench. The state at the end of a time step satisfies two equations:
-//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and touched limits
+//     balance    g(q) - J^T lambda = 0              springs, gravity, loops, motors and active limits
 //     motion     B^T (f - M a - D v - g) = 0        applied forces and the inertia of every link, projected onto the manifold
 // So the mass of a tip includes the interior's, Phi^T M Phi at the present pose, and its compliance is C = J K^-1 J^T. C is never
 // inverted: a direction in which it is zero is a rigid constraint. Newton's method solves both equations together. During
@@ -16,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "contact/pulled.hpp"
+#include "contact/external_load.hpp"
 #include "engine/stepper.hpp"
 #include "spatial/dense.hpp"
 
@@ -25,7 +26,7 @@ namespace supple {
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-struct EndEffector : Pulled {
+struct EndEffector : ExternalLoad {
     int body = 0;
     Pose on_body;
     struct Contact {
@@ -54,12 +55,12 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
 }
 
 // Tangent of a response. first: a new one, whose B is the projection basis for the rest of the step, so that residuals are
-// projected onto the same directions throughout. again: a new one. kept: the previous one.
-enum class Tangent { first, again, kept };
+// projected onto the same directions throughout. renewed: a new one, with the same basis. kept: the previous one.
+enum class Tangent { first, renewed, kept };
 
 constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
 constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
-constexpr int patience_limit = 20;    // time steps for which an unstable state is accepted
+constexpr int unstable_steps_limit = 20;    // time steps for which an unstable state is accepted
 
 // The end effectors, the wrenches that hold them and the stiffness of their anchors.
 struct TipSet {
@@ -68,7 +69,7 @@ struct TipSet {
     Vector anchor;   // (6e,) stiffness A
 };
 
-// What a time step needs from a solver of the interior's balance.
+// Interface of a solver of the interior's balance.
 class Interior {
    public:
     explicit Interior(TipSet& set) : tips(set.tips), lambda(set.lambda), anchor(set.anchor) {}
@@ -76,7 +77,7 @@ class Interior {
 
     std::vector<EndEffector>& tips;
     Vector &lambda, &anchor;
-    bool step_in_torque = false;  // the unknown at touched stops is their torque, not their coordinate
+    bool step_in_torque = false;  // the unknown at active stops is their torque, not their coordinate
 
     virtual Pose tip_pose(int e) const = 0;
     // Response at the present state. False if it is not finite.
@@ -84,14 +85,14 @@ class Interior {
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
     // radii; returns the largest increment before alpha.
     virtual double move(const Vector& mu, double largest, double& alpha) = 0;
-    virtual double gap() const = 0;           // of loops, over the radius, and of touched limits
+    virtual double gap() const = 0;           // of loops, over the radius, and of active limits
     virtual void predict(double h, double trend) = 0;  // extrapolates the rates and `trend` times their change
     virtual void finish(const Step* step) = 0;         // poses and velocities at the present state
     virtual void accept(double h) = 0;        // makes the present state the end of a step
     virtual void keep() = 0;                  // stores the state
-    virtual void back() = 0;                  // returns to the stored state
+    virtual void restore_kept() = 0;                  // restores the stored state
     virtual void write_poses(double* rows) const = 0;  // (bodies, 4, 4)
-    enum Moment { begun, ahead };             // two places to save to: the start of a step, and before a prediction
+    enum Moment { step_start, before_prediction };             // two slots of `save`
     virtual void save(Moment) = 0;            // saves all that the next step depends on, except `lambda`
     virtual void restore(Moment) = 0;
 };
@@ -119,7 +120,7 @@ class SparseInterior : public Interior {
     void start_motor_travel();       // records motors and rigid couplings whose position has changed
     void move_motors(double part);   // moves them by a fraction of the way
     void keep() override;
-    void back() override;
+    void restore_kept() override;
     void write_poses(double* rows) const override;
     double kinetic() const { return system_.kinetic_energy(); }  // kinetic energy after a step, J
     System& system() { return system_; }
@@ -147,11 +148,11 @@ class SparseInterior : public Interior {
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
     bool exact_ = false;   // the elements hold the tangent of motion
-    struct Way {
+    struct MotorTravel {
         int row;
         double from, to;
     };
-    std::vector<Way> ways_;  // travel of motors
+    std::vector<MotorTravel> motor_travel_;  // motion of each motor from its present position to its set-point
     State kept_;
     Vector kept_lambda_;
     std::vector<Vec6> kept_velocity_, kept_momentum_;
@@ -165,7 +166,7 @@ class SparseInterior : public Interior {
 };
 
 // Convergence rate measured in an earlier step: the second correction was `rate` times the first, whose size was `first`.
-struct Pace {
+struct MeasuredRate {
     double rate = 0, first = 1;
     int left = 0;  // time steps for which it is still used
     double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
@@ -181,20 +182,20 @@ class Condensed : public Participant {
     std::unique_ptr<SparseInterior> sparse;
     std::unique_ptr<PassesInterior> passes;  // null if they do not cover the mechanism
     Interior* interior = nullptr;            // the one of them that has the present state
-    void use_passes();                       // hands the state to the passes, if there are any
-    void use_sparse();                       // hands it to the sparse solver
+    void use_passes();                       // copies the state to the passes, if they cover the mechanism
+    void use_sparse();                       // copies it to the sparse solver
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
-    int patience = 0;                 // time steps for which an unstable interior is still accepted
+    int unstable_steps_left = 0;                 // time steps for which an unstable interior is still accepted
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
-    Pace pace;
+    MeasuredRate measured_rate;
 
     double length = 1;                // the mechanism's radius
 
     void prepare();                   // to be called when the tips are known
-    void drop_anchors(double linear, double angular);  // in a state of balance; initial guesses, N/m and N m/rad
+    void set_anchors(double linear, double angular);  // in a state of balance; initial guesses, N/m and N m/rad
     bool step();                      // false if it fails even with substeps; the state is then unchanged
     // Statics: balance under the tips' wrenches and handles, or with the tips fixed at poses; from the present state, with
     // adaptive load steps. Returns the fraction of the load (or of the way) that was reached.
@@ -204,7 +205,7 @@ class Condensed : public Participant {
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
 
-    // in a World: every end effector is a frame; steps of backward Euler
+    // as a participant of a World: every end effector is a frame; steps of backward Euler
     int frames() const override { return static_cast<int>(interior->tips.size()); }
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
     Vec6 free_velocity(int i) const override;
@@ -220,8 +221,8 @@ class Condensed : public Participant {
    private:
     enum class Outcome { failed, unstable, stable };
     Outcome solve(const Step& step, bool from_here);
-    bool is_acceptable(Outcome found) const;
-    Outcome retry_from_start(const Step& step, Outcome found);
+    bool is_acceptable(Outcome outcome) const;
+    Outcome retry_from_start(const Step& step, Outcome outcome);
     Outcome solve_with_retry(const Step& step);
     bool set_contact_forces(const std::vector<Touch>& touches, const double* impulses);
     void save_start();
@@ -231,7 +232,7 @@ class Condensed : public Participant {
     void restore_kept_state();
     bool step_in_parts(double whole);
     bool divide(double h, int depth);
-    void recover_stability(Outcome found);
+    void recover_stability(Outcome outcome);
     bool stable();
     bool stable_under_load();
     Eigen::Index negative(const Matrix& of);
@@ -258,8 +259,8 @@ class Condensed : public Participant {
         Vector lambda, lambda_before;
         double time = 0;
         bool fresh = true;
-        int patience = 0;
-        Pace pace;
+        int unstable_steps_left = 0;
+        MeasuredRate measured_rate;
         Interior* interior = nullptr;
     } start_;                         // state at the start of a step
     bool begun_ = false;

@@ -1,4 +1,4 @@
-// Python's view of a condensed mechanism in motion. It works on the engine's equations, which stay set up in Python.
+// The Python class of a condensed mechanism in motion. It uses the equations of an engine that Python code has set up.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -22,7 +22,7 @@ class CondensedCore {
     std::vector<double> poses;  // (bodies, 4, 4)
 
     // Starts from the engine's state. Tips are given by their bodies and their poses (e, 4, 4) on them. `stops`: limits are
-    // stiff springs (in dynamics; in statics they are exact). `sparse`: do without the recursive passes.
+    // stiff springs (in dynamics; in statics they are exact). `sparse`: no recursive passes.
     CondensedCore(Engine& of, const std::vector<int>& bodies, const Doubles& on_body, double h, int order, bool stops,
                   bool sparse)
         : engine(of) {
@@ -53,13 +53,13 @@ class CondensedCore {
         model.prepare();
         model.sparse->start();
         const double stiff = 1e-4 * system.stiffness_scale;
-        model.drop_anchors(stiff / (model.length * model.length), stiff);
+        model.set_anchors(stiff / (model.length * model.length), stiff);
         poses.assign(16 * system.bodies(), 0.0);
         for (int b = 0; b < system.bodies(); ++b) poses[16 * b + 15] = 1;
         update();
     }
 
-    Pulled& tip(int i) { return model.set.tips.at(i); }
+    ExternalLoad& tip(int i) { return model.set.tips.at(i); }
     bool by_passes() const { return model.passes && model.interior == model.passes.get(); }
 
     // Sets a state of balance at rest, with the wrenches that hold the tips.
@@ -68,8 +68,8 @@ class CondensedCore {
         engine.set_state(q, lambda, mu);
         model.set.lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         start();
-        model.pace = {};
-        model.patience = 0;
+        model.measured_rate = {};
+        model.unstable_steps_left = 0;
         model.fresh = true;
         update();
     }
@@ -80,16 +80,16 @@ class CondensedCore {
     }
 
     // Copies the present coordinates, rates, poses and velocities to the engine.
-    void tell() {
+    void write_to_engine() {
         if (by_passes()) model.passes->write_to(engine.system, engine.stepper->history);
     }
 
-    // Everything that the next step depends on as one flat array, and its inverse.
+    // Everything that the next step depends on, as one flat array.
     NumpyArray state() {
         model.use_passes();
-        const Pace& pace = model.pace;
-        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.patience), pace.rate, pace.first,
-                                 static_cast<double>(pace.left)};
+        const MeasuredRate& measured_rate = model.measured_rate;
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.unstable_steps_left), measured_rate.rate, measured_rate.first,
+                                 static_cast<double>(measured_rate.left)};
         for (const Vector* each : {&std::as_const(model.set.lambda), &std::as_const(model.lambda_before)})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (model.passes) {
@@ -108,8 +108,8 @@ class CondensedCore {
         const double* at = flat.data();
         model.time = time;
         model.fresh = *at++ != 0;
-        model.patience = static_cast<int>(*at++);
-        model.pace = {at[0], at[1], static_cast<int>(at[2])};
+        model.unstable_steps_left = static_cast<int>(*at++);
+        model.measured_rate = {at[0], at[1], static_cast<int>(at[2])};
         at += 3;
         for (Vector* each : {&model.set.lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
@@ -140,21 +140,21 @@ class CondensedCore {
         return reached;
     }
 
-    // Starts dynamics from an equilibrium in which limits are exact. Stops, which are springs, must yield until they carry the
-    // same torques mu. If the balance leaves a touched stop (an inverted pendulum on its limit: its weight acts as a negative
-    // spring), the balance is repeated from coordinates at which the stops already carry mu.
-    void give_way(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+    // Starts dynamics from an equilibrium in which limits are exact. In dynamics, limits are stops (springs), which must be
+    // compressed until they have the same torques mu. If the balance ends off an active stop (an inverted pendulum on its limit:
+    // its weight acts as a negative spring), it is repeated from coordinates at which the stops already have the torques mu.
+    void start_from_equilibrium(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
         balance();
-        tell();
+        write_to_engine();
         bool left = false;
         std::vector<double> deeper = doubles(q);
         for (std::size_t r = 0; r < engine.system.rows.size(); ++r) {
             const Row& row = engine.system.rows[r];
             if (row.stop == 0 || mu.data()[r] == 0) continue;
             double torque, slope, energy, square = 0;
-            row.push(row.of.value(engine.system.state.q), torque, slope, energy);
+            row.stop_torque(row.of.value(engine.system.state.q), torque, slope, energy);
             left = left || !(torque * mu.data()[r] > 0);
-            const double more = std::copysign(row.deep(std::abs(mu.data()[r]) / row.stop), mu.data()[r]);
+            const double more = std::copysign(row.penetration(std::abs(mu.data()[r]) / row.stop), mu.data()[r]);
             for (double c : row.of.coefficients) square += c * c;
             for (std::size_t i = 0; i < row.of.axes.size(); ++i) deeper[row.of.axes[i]] += more / square * row.of.coefficients[i];
         }
@@ -184,12 +184,12 @@ void bind_condensed(nb::module_& module) {
         .def_prop_ro("participant", [](CondensedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("place", &CondensedCore::place)
-        .def("tell", &CondensedCore::tell)
+        .def("write_to_engine", &CondensedCore::write_to_engine)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
         .def("balance", &CondensedCore::balance)
         .def("follow_branch", &CondensedCore::follow_branch)
-        .def("give_way", &CondensedCore::give_way)
+        .def("start_from_equilibrium", &CondensedCore::start_from_equilibrium)
         .def("hold", &CondensedCore::hold)
         .def("compliance",
              [](CondensedCore& c) {
@@ -206,7 +206,7 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
                      nb::rv_policy::automatic)
-        .def("leave_passes",  // from now on by the sparse tangent
+        .def("leave_passes",  // uses the sparse tangent from now on
              [](CondensedCore& c) {
                  c.model.use_sparse();
                  c.model.passes.reset();

@@ -9,7 +9,7 @@ namespace supple {
 
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
-constexpr double redundancy_motion = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
 // Stores eight columns of eight numbers, one row for each of eight nodes.
@@ -25,13 +25,13 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     if (*uncovered()) return;
     count_inertia_ = true;
     const std::size_t n = nodes_.size();
-    for (std::size_t e = 0; e < tips.size(); ++e) {  // what is known at a tip's node is kept
+    for (std::size_t e = 0; e < tips.size(); ++e) {  // twists at the nodes of tips are stored
         const int node = tip_node(static_cast<int>(e));
         if (!(flags_[node] & joins)) joined_.push_back(node);
         flags_[node] |= joins;
     }
-    for (std::size_t i = 0; i < n; ++i)  // a coordinate that only ties hold has no stiffness before they are eliminated
-        if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) floor_[i] = 1;
+    for (std::size_t i = 0; i < n; ++i)  // without stiffness of its own: its pivot is zero before the ties are eliminated
+        if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
     first_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
@@ -110,12 +110,12 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     if (motor_jumped_) return false;
     forward();
     if (tangent == Tangent::first) has_first_ = false;
-    if (tangent == Tangent::again && !has_first_) {
+    if (tangent == Tangent::renewed && !has_first_) {
         std::swap(first_, columns_);
         has_first_ = true;
     }
     if (fresh) {
-        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues without it
+        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues otherwise
             set_anchors(boost);
             inward<false, true, true>(statics);
             if (negative_ == 0) break;
@@ -136,22 +136,22 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
 }
 
-// Redundant ties have multipliers that are not unique, and Newton's steps only add to them. The step of the multipliers gets
-// the correction that makes their null-space part zero, scaled so that its imbalance moves no coordinate noticeably.
+// Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
+// removes it, scaled so that the imbalance that it causes moves no coordinate by more than `largest_disturbance`.
 void PassesInterior::remove_redundant_multipliers() {
     const std::vector<double> correction = correction_, tie_step = tie_step_;
-    leak_ = 1;
+    decay_ = 1;
     inward<false, false, true>(statics);
-    leak_ = 0;
+    decay_ = 0;
     compute_corrections();
     double moved = 0;
     for (std::size_t i = 0; i < correction.size(); ++i) moved = std::max(moved, std::abs(correction_[i] - correction[i]));
-    const double share = moved > redundancy_motion ? redundancy_motion / moved : 1.0;
+    const double share = moved > largest_disturbance ? largest_disturbance / moved : 1.0;
     for (int r = 0; r < tie_rows_; ++r) tie_step_[r] = tie_step[r] + share * (tie_step_[r] - tie_step[r]);
     correction_ = correction;
 }
 
-// B: the answers to unit wrenches on the tips, in their own axes.
+// B: the responses to unit wrenches on the tips, in their own axes.
 void PassesInterior::solve_columns() {
     const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
     unit_wrenches_.resize(columns);
@@ -187,7 +187,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
         const Present& now = present_[b];
         const Past& past = past_[b];
         const Motion m = motion<second>(b, step);
-        Three p = (kappa * fixed.mass) * m.flight + (step.c1 / step.h) * three(past.momentum);
+        Three p = (kappa * fixed.mass) * m.centre_velocity + (step.c1 / step.h) * three(past.momentum);
         Three t = kappa * m.L + (step.c1 / step.h) * three(past.momentum + 3);
         if (second) {
             p = p + (step.c2 / step.h) * three(past.momentum_before);
@@ -204,9 +204,9 @@ void PassesInterior::evaluate_motion(const Step& step) {
             const Pose at = about_origin(static_cast<int>(e));
             Vec6 more = in_world(tip.world ? Pose{Mat3::Identity(), at.p} : at, tip.wrench) - in_world(at, lambda.segment<6>(6 * e));
             for (const auto& [point, force] : tip.contacts) more += stack(force, at.act(point).cross(force));
-            if (tip.held) {
+            if (tip.has_handle) {
                 const Vec3 point = at.act(tip.point), spin = get(m.R * m.spin, l);
-                const Vec3 speed = get(m.flight, l) + spin.cross(point - get(c, l));
+                const Vec3 speed = get(m.centre_velocity, l) + spin.cross(point - get(c, l));
                 const Vec3 force = tip.stiffness * (tip.target - origin_ - point) - tip.damping * speed;
                 more += stack(force, point.cross(force));
             }
@@ -289,7 +289,7 @@ template <int fixed_columns>
 void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     constexpr int most = fixed_columns ? fixed_columns : most_columns;
     const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
-    const bool again = has_first_;
+    const bool has_basis = has_first_;
     const std::vector<Eight>& onto_all = basis();
     for (const Coupling& c : couplings_)
         for (std::size_t i = 0; c.damping != 0 && i < c.nodes.size(); ++i)
@@ -330,15 +330,15 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
             eta += correction * eliminated_[i].screw;
             const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
             for (int k = 0; k < K; ++k) {
-                behind[k] = times(terms.right, again ? first : now, k);
+                behind[k] = times(terms.right, has_basis ? first : now, k);
                 force[k] -= motion_[i] * onto[k];
                 unbalance[k] -= balance_[i] * onto[k];
                 drift[k] += ahead_drift * onto[k] + correction * behind[k];
             }
-            if (fresh || !again)
+            if (fresh || !has_basis)
                 for (int k = 0; k < K; ++k)
                     for (int r = 0; r < 6; ++r) now[r][k] += s[r] * turn[k];
-            if (again)
+            if (has_basis)
                 for (int k = 0; k < K; ++k)
                     for (int r = 0; r < 6; ++r) first[r][k] += s[r] * onto[k];
             if (fresh) {
@@ -380,10 +380,10 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
         };
         for (int c = 0; c < rows; ++c) {
             response.compliance.col(c).segment<6>(6 * e) = columns(twists_, c);
-            if (again) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
+            if (has_basis) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
         }
     }
-    if (fresh && !again) response.left = response.compliance.transpose();
+    if (fresh && !has_basis) response.left = response.compliance.transpose();
 }
 
 void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response& response) {
@@ -487,7 +487,7 @@ void PassesInterior::keep() {
     kept_state_.lambda = lambda;
 }
 
-void PassesInterior::back() {
+void PassesInterior::restore_kept() {
     for (int b = 0; b < blocks_; ++b) present_[b].q = kept_state_.q[b];
     multiplier_ = kept_state_.multiplier;
     lambda = kept_state_.lambda;

@@ -1,14 +1,14 @@
 // The interior of a condensed model on the engine's recursive passes (articulated.hpp): links without inertia in balance, in
-// time linear in their number. It takes the regular time steps. Statics, steps in which the interior is not stable and steps
-// that do not converge are left to SparseInterior.
+// time linear in their number. It solves the regular time steps. SparseInterior solves statics, steps in which the interior is
+// not stable, and steps that do not converge here.
 //
 // The tangent of balance is the articulated tangent without inertia, with springs (anchors) on the tips. Its factors give
 // B, the motion per unit wrench on the tips, eight right-hand sides at a time, and the correction to balance.
 //
 // The equation of motion differs from balance by the wrenches D: rates of momentum, and the applied wrenches in place of
 // those that hold the tips. Its tangent projected onto B is a sum over bodies xi^T G xi with the twists xi and
-// G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum. With Gc the sum of G over a body and all that it
-// carries, and xi = xi_parent + s t, this is
+// G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum. With Gc the sum of G over a body and its
+// subtree, and xi = xi_parent + s t, this is
 //     sum over coordinates  t (s^T Gc xi + ad(s)^T D) + (xi_parent^T Gc s) t
 #pragma once
 
@@ -24,8 +24,8 @@ class PassesInterior : public Interior, private Articulated {
     PassesInterior(TipSet& tips, const System& system);
     static constexpr int most_columns = 6;  // vectors of eight right-hand sides
     const char* uncovered() const;          // why the mechanism needs the sparse solver; empty if the passes cover it
-    void read_from(const System& system, const History& history, double h);  // takes over a state at the end of a step
-    void write_to(System& system, History& history);                         // hands it back
+    void read_from(const System& system, const History& history, double h);  // copies a state at the end of a step
+    void write_to(System& system, History& history);                         // copies the present state
 
     Pose tip_pose(int e) const override;
     bool respond(Tangent tangent, const Step* step, Response& response) override;
@@ -35,7 +35,7 @@ class PassesInterior : public Interior, private Articulated {
     void finish(const Step* step) override;
     void accept(double h) override;
     void keep() override;
-    void back() override;
+    void restore_kept() override;
     void write_poses(double* rows) const override;
     void save(Moment moment) override;
     void restore(Moment moment) override;
@@ -46,7 +46,7 @@ class PassesInterior : public Interior, private Articulated {
     struct alignas(64) CoordinateTerms {
         double left[width], right[width];  // s^T Gc + ad(s)^T D; Gc s
     };
-    struct Carried {  // sums over a body and all that it carries: D, inertias
+    struct Carried {  // sums over a body and its subtree: D, inertias
         Eight wrench, inertia[3];
     };
     int tip_node(int e) const { return body_node_[tips[e].body]; }

@@ -42,7 +42,7 @@ void SparseInterior::act(bool outside) {
         if (!outside) continue;
         for (const auto& [point, force] : tip.contacts)
             system_.loads.push_back({tip.body, tip.on_body.act(point), stack(force, Vec3::Zero()), true});
-        if (tip.held)
+        if (tip.has_handle)
             system_.handles.push_back(
                 {tip.body, tip.on_body.act(tip.point), tip.target, tip.stiffness, tip.damping});
     }
@@ -123,7 +123,7 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     system_.evaluate(fresh);
     changed_ = system_.active() != touching_;
     touching_ = system_.active();
-    if (changed_ && !fresh) {  // the previous tangent has other touched limits
+    if (changed_ && !fresh) {  // the previous tangent has other active limits
         fresh = true;
         system_.evaluate(true);
     }
@@ -149,7 +149,7 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     project(response.unbalance);
     if (step) {
         act(true);
-        if (fresh) exact_ = tangent == Tangent::again;
+        if (fresh) exact_ = tangent == Tangent::renewed;
         system_.evaluate(fresh && exact_, step, &stepper_.history);
         project(response.force);
         response.whole = exact_;
@@ -243,18 +243,18 @@ void SparseInterior::predict(double h, double trend) {
 }
 
 void SparseInterior::start_motor_travel() {
-    ways_.clear();
+    motor_travel_.clear();
     for (std::size_t r = 0; r < system_.rows.size(); ++r) {
         const Row& row = system_.rows[r];
-        const double stands = row.of.value(system_.state.q);
-        if (row.equality && std::abs(row.lower - stands) > motor_moved) ways_.push_back({static_cast<int>(r), stands, row.lower});
+        const double position = row.of.value(system_.state.q);
+        if (row.equality && std::abs(row.lower - position) > motor_moved) motor_travel_.push_back({static_cast<int>(r), position, row.lower});
     }
 }
 
 void SparseInterior::move_motors(double part) {
-    for (const Way& way : ways_) {
-        Row& row = system_.rows[way.row];
-        row.lower = row.upper = part < 1 ? way.from + part * (way.to - way.from) : way.to;
+    for (const MotorTravel& travel : motor_travel_) {
+        Row& row = system_.rows[travel.row];
+        row.lower = row.upper = part < 1 ? travel.from + part * (travel.to - travel.from) : travel.to;
     }
 }
 
@@ -280,7 +280,7 @@ void SparseInterior::keep() {
     kept_rate_ = system_.rate;
 }
 
-void SparseInterior::back() {
+void SparseInterior::restore_kept() {
     system_.state = kept_;
     lambda = kept_lambda_;
     system_.velocity = kept_velocity_;

@@ -10,7 +10,7 @@ constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
 
 // If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
 bool Condensed::begin() {
-    if (patience == 0) use_passes();
+    if (unstable_steps_left == 0) use_passes();
     start_.tips.clear();
     for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
     save_start();

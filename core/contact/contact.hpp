@@ -52,7 +52,7 @@ class Participant {
     // Computes the step without contact; false if it has no solution.
     virtual bool begin() = 0;
     // Predicts the step with the impulses (3 touches,) of the previous step. A participant whose response is not linear
-    // linearises it there, so that the response is exact for contacts that do not change.
+    // linearises it at the predicted state, so that it is exact for contacts that do not change.
     virtual void predict(const std::vector<Touch>&, const double*) {}
     // Appends the limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}

@@ -45,7 +45,7 @@ bool FreeBody::begin() {
     response_.setZero();
     response_.topLeftCorner<3, 3>() = Mat3::Identity() / mass_;
     response_.bottomRightCorner<3, 3>() = inverse;
-    if (held) {  // the handle's spring, implicit: (M + h (d + h k) J^T J) u = M u_n + h J^T k (target - x)
+    if (has_handle) {  // the handle's spring, implicit: (M + h (d + h k) J^T J) u = M u_n + h J^T k (target - x)
         const Vec3 arm = rotation_ * (point - centre_);
         const Mat6 J_J = blocks(Mat3::Identity(), -skew(arm), skew(arm), -skew(arm) * skew(arm));
         Mat6 system = h_ * (damping + h_ * stiffness) * J_J;

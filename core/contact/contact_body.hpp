@@ -6,11 +6,11 @@
 #pragma once
 
 #include "contact/contact.hpp"
-#include "contact/pulled.hpp"
+#include "contact/external_load.hpp"
 
 namespace supple {
 
-class FreeBody : public Participant, public Pulled {
+class FreeBody : public Participant, public ExternalLoad {
    public:
     FreeBody(double mass, const Vec3& centre, const Mat3& inertia, const Pose& pose, double h);
 

@@ -176,7 +176,7 @@ class WorldCore {
     }
 };
 
-// Functions of the contact solver that only tests call.
+// Functions of the contact solver for tests.
 void bind_testing(nb::module_ module) {
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {
@@ -220,10 +220,10 @@ void bind_world(nb::module_& module) {
                  new (self) FreeBody(mass, Vec3(centre.data()), Eigen::Map<const Mat3>(inertia.data()), pose(at.data()), h);
              })
         .def("set_gravity", [](FreeBody& b, const Doubles& g) { expect(g, 3); b.gravity = Vec3(g.data()); })
-        .def("set_wrench", [](FreeBody& b, const Doubles& wrench, bool world) { pull(b, wrench, world); })
+        .def("set_wrench", [](FreeBody& b, const Doubles& wrench, bool world) { set_load(b, wrench, world); })
         .def("set_handle",
-             [](FreeBody& b, bool held, const Doubles& point, const Doubles& target, double stiffness, double damping) {
-                 hold(b, held, point, target, stiffness, damping);
+             [](FreeBody& b, bool has_handle, const Doubles& point, const Doubles& target, double stiffness, double damping) {
+                 attach_handle(b, has_handle, point, target, stiffness, damping);
              })
         .def("set_velocity",
              [](FreeBody& b, const Doubles& twist) { expect(twist, 6); b.set_velocity(Eigen::Map<const Vec6>(twist.data())); })

@@ -1,4 +1,4 @@
-// A module of its own, built for the lowest instruction set: supple._core asks it before it loads the core.
+// A module of its own, built for the lowest instruction set: supple._core calls it to choose which core to load.
 #include <Python.h>
 
 #include "cpu.hpp"

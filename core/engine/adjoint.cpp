@@ -224,17 +224,17 @@ Adjoint::Frame& Adjoint::moved(int record) {
     for (std::size_t k = 0; k < frame.blocks.size(); ++k) {
         FrameBlock& block = frame.blocks[k];
         Articulated::Motion& m = block.motion;
-        m.flight = c * m.centre + c1 * last.blocks[k].motion.centre;
+        m.centre_velocity = c * m.centre + c1 * last.blocks[k].motion.centre;
         m.spin = c * m.x;
         if (c2 != 0) {
-            m.flight = m.flight + c2 * before.blocks[k].motion.centre;
+            m.centre_velocity = m.centre_velocity + c2 * before.blocks[k].motion.centre;
             const Three& y = last.blocks[k].motion.x;
             const Three once = cross(m.x, y);
             const Coefficients8 g = stumpff_coefficients(dot(m.x, m.x));
             m.spin = m.spin - c2 * (y - g.g2 * once + g.g3 * cross(m.x, once));
         }
         m.L = m.R * times_inertia(constants_[k].inertia, m.spin);
-        block.linear = constants_[k].mass * m.flight;
+        block.linear = constants_[k].mass * m.centre_velocity;
         block.angular = m.L;
     }
     const double *q = tape_->q(record), *q1 = tape_->q(record - 1), *q2 = tape_->q(record - 2);
@@ -270,9 +270,9 @@ std::vector<double> Adjoint::recorded_velocities() {
             const Articulated::Motion& m = frame.blocks[node_of_[b] / width].motion;
             const int l = node_of_[b] % width;
             const Mat3 in = body_in_node_[b].R.transpose();
-            const Vec3 spin = in * get(m.spin, l), flight = in * Vec3(get(m.R, l).transpose() * get(m.flight, l));
+            const Vec3 spin = in * get(m.spin, l), centre_velocity = in * Vec3(get(m.R, l).transpose() * get(m.centre_velocity, l));
             Eigen::Map<Vec6>(result.data() + 6 * (static_cast<std::size_t>(t) * nb + b)) =
-                stack(flight - spin.cross(system_.centre[b]), spin);
+                stack(centre_velocity - spin.cross(system_.centre[b]), spin);
         }
     }
     return result;
@@ -367,9 +367,9 @@ void Adjoint::factorise_sparse(int i) {
     system_.state.q.assign(q[0], q[0] + na);
     system_.state.mu.assign(tape_->mu(i), tape_->mu(i) + nr);
     for (std::size_t j = 0; j < system_.joints.size(); ++j) {
-        const auto found = std::find(tape_->loops.begin(), tape_->loops.end(), static_cast<int>(j));
-        if (found != tape_->loops.end())
-            system_.state.lambda[j] = Vec6(tape_->lambda(i) + 6 * (found - tape_->loops.begin()));
+        const auto position = std::find(tape_->loops.begin(), tape_->loops.end(), static_cast<int>(j));
+        if (position != tape_->loops.end())
+            system_.state.lambda[j] = Vec6(tape_->lambda(i) + 6 * (position - tape_->loops.begin()));
         else if (system_.joints[j].outer < 0)
             system_.state.lambda[j] = passes_->joint_wrench(static_cast<int>(j));
     }

@@ -5,12 +5,12 @@
 // pose, momentum, coordinates and armature momentum of one and two steps back. With K = dF/dx at the converged state,
 //     forward    K dx = -(dF/d past) d past - (dF/d inputs) d inputs
 //     backward   K^T z = g,   gradient of past and inputs  -=  (dF/d past)^T z, (dF/d inputs)^T z
-// where g collects what the scalar and later steps have with respect to x. Momenta follow from poses,
+// where g is the gradient of the scalar with respect to x, both directly and through later steps. Momenta follow from poses,
 // M = M(H, H_1, H_2), and are differentiated alike. Inside the sweeps, a body moves by a displacement P of its centre of mass and a
 // rotation phi, both in world axes. The set of active limits is that of the record.
 //
-// The equations are linearised and factorised by the recursive passes of Articulated, with the exact tangent. Where these do not serve
-// (see Articulated::uncovered and can_be_exact), or find a pivot that is not positive, the sparse factorisation of System does.
+// The equations are linearised and factorised by the recursive passes of Articulated, with the exact tangent. Where they are not
+// applicable (see Articulated::uncovered and can_be_exact) or a pivot is not positive, the sparse factorisation of System is used.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@
 namespace supple {
 
 // Directions of the inputs, or gradients with respect to them. An empty array is zero. Arrays over time have a row for the
-// start and for the end of each time step: what acts in the step that ends there.
+// start and for the end of each time step; a row has the inputs of the step that ends at its time.
 struct InputArrays {
     std::vector<double> twists, velocities;          // at the start (bodies, 6)
     std::vector<double> increments, rates;           // at the start (axes)
@@ -104,8 +104,8 @@ class Adjoint {
    private:
     static constexpr int kept = 8;  // records whose frames are kept
 
-    // Bodies are treated eight abreast: in the order of the nodes of the passes, in the axes of these nodes, or, without passes, as
-    // they come.
+    // Bodies are processed eight at a time, in the order and in the axes of the nodes of the passes, or, without passes, in the
+    // order of the system.
     struct Constants {
         Eight mass;
         Three centre;       // in the node

@@ -172,14 +172,14 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
             const Constants& fixed = constants_[k];
             Gradient::Bodies& to = g.bodies[k];
             Three by_f = fixed.mass * to.linear, by_s = times_inertia(fixed.inertia, product_transposed(m.R, to.angular));
-            by_body[k].mass += dot(m.flight, to.linear);
+            by_body[k].mass += dot(m.centre_velocity, to.linear);
             add(to.F, cross(m.L, to.angular));
             if (by_velocity) {
                 const Six v = gather(by_velocity, &body_of_[width * k]);
                 const Three linear = fixed.body_axes * v.linear, angular = fixed.body_axes * v.angular, turned = m.R * linear;
                 add(by_f, turned);
                 add(by_s, angular - cross(fixed.arm, linear));
-                add(to.F, cross(turned, m.flight));
+                add(to.F, cross(turned, m.centre_velocity));
                 add(by_body[k].centre, cross(m.spin, linear));
             }
             add(to.P, c * by_f);
@@ -250,7 +250,7 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
                 add(by_centre, c2 * product_transposed(frame2.blocks[k].motion.R, by_f));
             }
             ByBody& by = by_body[k];
-            by.mass += dot(every(system_.gravity) - c * m.flight, z.linear);
+            by.mass += dot(every(system_.gravity) - c * m.centre_velocity, z.linear);
             add(by.centre, by_centre);
             const Three on_momentum = product_transposed(m.R, g.bodies[k].angular) - c * z_turn;
             add(by.inertia.x, m.spin.x * on_momentum);
@@ -306,15 +306,15 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         const Mat3 &in = body_in_node_[b].R, Rt = Mat3(get(start.blocks[k].motion.R, l) * in).transpose();
         const Vec3 linear = Rt * get(g.bodies[k].linear, l), angular = Rt * get(g.bodies[k].angular, l);
-        const Vec3 w = tape_->velocity[b].tail<3>(), flight = velocity_at(tape_->velocity[b], system_.centre[b]);
+        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.centre[b]);
         const double m = system_.mass[b];
         Vec6 by_velocity = stack(m * linear, m * system_.centre[b].cross(linear) + system_.inertia[b] * angular);
         if (!objective.velocities.empty()) by_velocity += Vec6(&objective.velocities[6 * b]);
         Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.centre[b]);
-        by_pose.tail<3>() += m * flight.cross(linear) + Vec3(system_.inertia[b] * w).cross(angular);
+        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.inertia[b] * w).cross(angular);
         Eigen::Map<Vec6>(&result.twists[6 * b]) = by_pose;
         Eigen::Map<Vec6>(&result.velocities[6 * b]) = by_velocity;
-        result.mass[b] = by_body[k].mass[l] + flight.dot(linear);
+        result.mass[b] = by_body[k].mass[l] + centre_velocity.dot(linear);
         Eigen::Map<Vec3>(&result.centre[3 * b]) = in.transpose() * get(by_body[k].centre, l) + m * linear.cross(w);
         Eigen::Map<Mat3>(&result.inertia[9 * b]) = Mat3(in.transpose() * get(by_body[k].inertia, l) * in) + angular * w.transpose();
     }

@@ -1,4 +1,4 @@
-// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight directions abreast.
+// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight directions at a time.
 #include <algorithm>
 
 #include "engine/adjoint.hpp"
@@ -49,14 +49,14 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
         for (int b = 0; b < system_.bodies(); ++b) {
             const Mat3 R = body_pose(frame, b).R, &I = system_.inertia[b];
             const Vec6& V = tape_->velocity[b];
-            const Vec3 w = V.tail<3>(), flight = velocity_at(V, system_.centre[b]);
+            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.centre[b]);
             const double m = system_.mass[b];
             const Vec6 dV = d.velocities.empty() ? Vec6(Vec6::Zero()) : six(d.velocities, b);
             const Vec6 twist = d.twists.empty() ? Vec6(Vec6::Zero()) : six(d.twists, b);
             const Vec3 turn = twist.tail<3>();
-            Vec3 linear = m * velocity_at(dV, system_.centre[b]) + m * turn.cross(flight);
+            Vec3 linear = m * velocity_at(dV, system_.centre[b]) + m * turn.cross(centre_velocity);
             Vec3 angular = I * dV.tail<3>() + turn.cross(Vec3(I * w));
-            if (!d.mass.empty()) linear += d.mass[b] * flight;
+            if (!d.mass.empty()) linear += d.mass[b] * centre_velocity;
             if (!d.centre.empty()) linear += m * w.cross(three(d.centre, b));
             if (!d.inertia.empty()) angular += nine(d.inertia, b) * w;
             Six &H = now.H[node_of_[b]], &M = now.M[node_of_[b]], &v = velocities[node_of_[b]];
@@ -182,7 +182,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
         const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.inertia[b] * in.transpose();
-        const Vec3 spin = get(m.spin, l), flight = get(m.flight, l), force = get(body.force, l);
+        const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l), force = get(body.force, l);
         const double mass = system_.mass[b];
         Three df = c1 * last.H[i].linear + c2 * before.H[i].linear;
         Three ds = get(body.spin_by_turn, l) * (-1.0 * last.H[i].angular);
@@ -203,7 +203,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         add(T, (-c) * (R * (I * ds)) - c1 * last.M[i].angular - c2 * before.M[i].angular);
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
-            if (!d.mass.empty()) add(F, column, d.mass[b] * (system_.gravity - c * flight));
+            if (!d.mass.empty()) add(F, column, d.mass[b] * (system_.gravity - c * centre_velocity));
             if (!d.inertia.empty()) add(T, column, -c * (R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin)))));
             if (!d.gravity.empty()) add(F, column, mass * three(d.gravity, 0));
         }
@@ -290,16 +290,16 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
         const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.inertia[b] * in.transpose();
-        const Vec3 spin = get(m.spin, l), flight = get(m.flight, l);
+        const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l);
         const Six& H = now.H[i] = twists_[i];
         const Three df = velocities[i].linear + c * H.linear, ds = velocities[i].angular + get(body.spin_by_turn, l) * H.angular;
         Six& M = now.M[i] = {system_.mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
         // of (R^T f - s x arm, s), in body axes
         const Vec3 arm = in * system_.centre[b];
-        Three v = Rt * (df + cross(flight, H.angular)) + cross(arm, ds);
+        Three v = Rt * (df + cross(centre_velocity, H.angular)) + cross(arm, ds);
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
-            if (!d.mass.empty()) add(M.linear, column, d.mass[b] * flight);
+            if (!d.mass.empty()) add(M.linear, column, d.mass[b] * centre_velocity);
             if (!d.inertia.empty()) add(M.angular, column, R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin))));
             if (!d.centre.empty()) add(v, column, -spin.cross(Vec3(in * three(d.centre, b))));
         }

@@ -19,7 +19,7 @@ Pose Articulated::pose_in(const std::vector<Present>& all, int node) {
     return result;
 }
 
-// Poses of all nodes from their coordinates: each joint's transform eight at a time, then one product after the other.
+// Poses of all nodes from their coordinates: transforms of the joints eight at a time, then their products in sequence.
 void Articulated::forward() {
     alignas(64) double local[12][width];
     alignas(64) double out[width][16];
@@ -97,8 +97,8 @@ void Articulated::forward() {
 }
 
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
-// System::axis_torque. The springs act on the rotation of the joint as it is described; where the tree passes the joint the
-// other way, the node's rotation R' is the inverse of that, and its increments are d' = -R'^T d.
+// System::axis_torque. The springs act on the rotation of the joint from its parent to its child. Where the tree runs from the
+// child to the parent, the node's rotation R' is the inverse, and its increments are d' = -R'^T d.
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
@@ -134,7 +134,7 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         const Mat3 R = node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose());
         slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(so3_log(node.rotation_past.transpose() * R));
     } else {
-        slope.diagonal() += resistance;  // serves Newton's method, where steps are short
+        slope.diagonal() += resistance;  // accurate enough for Newton's method, because steps are short
     }
     if (node.sign < 0) {
         torque = -(node.rotation.transpose() * torque);
@@ -163,15 +163,15 @@ Six Articulated::applied_less_inertia(int b, const Step& step, const Motion& m) 
         force = force + (step.c2 / step.h) * three(past.momentum_before);
         torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
     }
-    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.flight + force), -1.0 * (kappa * m.L + torque)};
+    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.centre_velocity + force), -1.0 * (kappa * m.L + torque)};
 }
 template Six Articulated::applied_less_inertia<true>(int, const Step&, const Motion&) const;
 template Six Articulated::applied_less_inertia<false>(int, const Step&, const Motion&) const;
 
 // --- inward -----------------------------------------------------------------------------------------------------------
 
-// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only what the
-// present residual adds on the right-hand side of the last factors. False: a coordinate has no positive pivot.
+// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the right-hand side
+// of the present residual for the last factors. False: a coordinate has no positive pivot.
 template <bool second, bool tangent, bool statics>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
@@ -185,7 +185,7 @@ bool Articulated::inward(const Step& step) {
     Lanes lanes;
     Eight A[6], B[6], W = none, right = none;
     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
-    bool sound = true;
+    bool regular = true;
     const bool heavy = !gravity_.isZero(0);
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
@@ -225,7 +225,7 @@ bool Articulated::inward(const Step& step) {
             if (!statics && each.node / width == b) {
                 const int l = each.node % width;
                 const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
-                const Vec3 velocity = get(m.flight, l) + spin.cross(at - get(m.centre, l));
+                const Vec3 velocity = get(m.centre_velocity, l) + spin.cross(at - get(m.centre, l));
                 const Vec3 force = each.stiffness * (each.target - at) - each.damping * velocity;
                 lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
                 if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
@@ -251,7 +251,7 @@ bool Articulated::inward(const Step& step) {
             for (const NodeHandle& each : handles_)
                 if (each.node / width == b) add_exact_damper(lanes, each, m, kappa);
 
-        // wrenches carried, from the outermost of the eight inward
+        // wrench that each node transmits, from the outermost of the eight inward
         Eight carried[8] = {none, none, none, none, none, none, none, none};
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
@@ -275,7 +275,7 @@ bool Articulated::inward(const Step& step) {
             if (flags & (fronted | ball)) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
-                sound = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && sound;
+                regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
                 continue;
             }
             Eliminated& out = eliminated_[i];
@@ -304,7 +304,7 @@ bool Articulated::inward(const Step& step) {
                     const double d = sum(screw * u) + slopes[l];
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
                     if (!(d > 0)) {
-                        sound = false;
+                        regular = false;
                         negative_ += !locked;
                     }
                     alignas(64) double uv[width], lv[width];
@@ -352,7 +352,7 @@ bool Articulated::inward(const Step& step) {
             }
         }
     }
-    return sound;
+    return regular;
 }
 
 template bool Articulated::inward<false, true>(const Step&);

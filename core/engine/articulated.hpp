@@ -6,14 +6,15 @@
 // mechanism. With s_i the screw of coordinate i, W_i the wrench that everything beyond it exerts (applied wrenches less
 // rates of momentum), and eta the twist of a node, Newton's step solves
 //     tau_i - s_i.W_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
-// where w = P eta + p is the articulated tangent: what the subtree resists with, all coordinates beyond i eliminated.
+// where w = P eta + p is the articulated tangent: the wrench with which the subtree resists the twist eta, with all
+// coordinates beyond i eliminated.
 // Inward, coordinate by coordinate (Featherstone's articulated-body recursion with the exact, unsymmetric tangent):
 //     u = P s,  l = P^T s + n,  d = k + s.u,  rho = tau + s.p,   P -= u l^T / d,   p -= u rho / d
 // and outward dq = -(rho + l.eta_parent) / d. P' = P - N(W)/2 is kept in place of P (N(W) s = ad(s)^T W), so that the
 // geometric stiffness is symmetric: u = P's + n/2, l = P'^T s + n/2.
 //
-// Ties are closed loops and couplings. Their multipliers are extra columns (and rows) of P from both ends inward, and are
-// eliminated at the node where the ends' paths meet.
+// Ties are closed loops and couplings. The multipliers of a tie are extra rows and columns of P at all nodes between its two
+// ends and their common ancestor, where they are eliminated.
 //
 // The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
 // (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
@@ -39,14 +40,15 @@ class Articulated {
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
 
-    // Takes over the state and history of a system; h: the step before; `fresh`: the history holds one step only.
+    // Copies the state and history of a system. h: duration of the previous step; `fresh`: the history has one step only.
     void read(const System& system, const History& history, double h, bool fresh);
-    // Hands the state and history back; the system is evaluated there, so that reactions and energies are current.
+    // Copies the state and history to the system and evaluates it, so that reactions and energies are current.
     void write(System& system, History& history) const;
-    // Takes over what may change between steps: loads, handles, set-points.
+    // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 
-    // Everything the next step depends on, to the bit: appended to `flat`, and read back from there.
+    // Append everything that the next step depends on to `flat`, and read it from there. The next step is then the same to
+    // the last bit.
     void save(std::vector<double>& flat) const;
     void restore(const double* flat);
     std::size_t saved_size() const;
@@ -58,7 +60,7 @@ class Articulated {
     int order_used() const { return order_used_; }         // by the last step: BDF2 falls back to Euler where limits change
 
     // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
-    // contact and limits, `respond` gives the answer to impulses, `finish` solves the step itself with the forces of contacts.
+    // contact and limits, `respond` computes the response to impulses, `finish` solves the step with the contact forces.
     // See Participant. False: as for `step`.
     bool begin(double h);
     Pose frame(int body) const;            // at the start of the step
@@ -66,7 +68,7 @@ class Articulated {
     void limits(std::vector<Limit>& out) const;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
     bool finish(const std::vector<Touch>& touches, const double* impulses);
-    void abandon();                        // the state is that before `begin`
+    void abandon();                        // restores the state before `begin`
 
     // Recorded steps, for Adjoint: the exact tangent of a step at its end, and solutions with it and with its transpose.
     struct Motion;             // of eight bodies in a step
@@ -86,8 +88,8 @@ class Articulated {
     // is not positive, or constraints cannot be separated into independent and redundant ones.
     bool factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
                            const double* const q[3], const double* const p[3]);
-    // Solves with the last factors, or with their transpose. Nodes that are not marked are left out: in the pass inward those
-    // that no right-hand side acts beyond, in the pass outward those whose solution is not asked for.
+    // Solves with the last factors, or with their transpose. Nodes that are not marked are skipped. The pass inward may skip
+    // nodes whose subtree has no right-hand side, the pass outward nodes whose solution is not needed.
     template <class Column>
     void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
     Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
@@ -97,7 +99,7 @@ class Articulated {
    protected:
     friend class Adjoint;
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
-    static constexpr int most_chunks = 7;   // of ties carried along by one node
+    static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
     struct Node {
         int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
         int size = 0;                           // coordinates: 0, 1 or 3
@@ -111,8 +113,8 @@ class Articulated {
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
         Eight q, q_before, p, p_before, rate, rate_before;
-        Eight spin[3], flight[3];
-        Eight wrench[6];  // applied less the rate of momentum, at the centre of mass: what the joints carry
+        Eight spin[3], centre_velocity[3];
+        Eight wrench[6];  // applied wrench less the rate of momentum, at the centre of mass; the joints transmit it
     };
     struct Present {
         Eight R[9], p[3], q;
@@ -121,18 +123,18 @@ class Articulated {
         Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
         double inverse = 0;        // 1 / d
     };
-    struct Summed {  // what several children hand to a node
+    struct Summed {  // sum of the contributions of several children to a node
         Eight A[6], B[6], W;
     };
     struct Front {          // a node with ties
-        int node = 0, open = 0, own = 0, chunks = 0;  // rows still open beyond the node, rows eliminated at it
-        std::vector<int> rows;                        // their numbers, open ones first
-        std::size_t A = 0, B = 0, part = 0, upart = 0, X = 0, Y = 0, right = 0, mask = 0;  // places in numbers_
+        int node = 0, open = 0, own = 0, chunks = 0;  // rows passed on to the parent, rows eliminated here
+        std::vector<int> rows;                        // multiplier of each row, open rows first
+        std::size_t A = 0, B = 0, part = 0, upart = 0, X = 0, Y = 0, right = 0, mask = 0;  // indices in numbers_
         std::size_t inverse = 0;                      // of the own block, in inverses_
         int parent = -1;                              // front of the parent node, -1 if it has none
-        std::vector<int> place;                       // of the open rows in the parent's front
-        int shift = -1;                               // by which they are all moved there; -1: they are scattered
-        std::vector<std::pair<int, double>> coupled;  // rows (places) that the node's own coordinate enters, coefficients
+        std::vector<int> place;                       // index of each open row in the parent's front
+        int shift = -1;                               // constant offset of these indices; -1: it is not constant
+        std::vector<std::pair<int, double>> coupled;  // row (index in the front) and coefficient of each coupling of the node's coordinate
     };
     struct BallNode {
         int node = 0, axis = 0;
@@ -160,14 +162,14 @@ class Articulated {
     };
     struct Loop {
         int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
-        End end[2];                          // on the child, and on the parent (or on what carries the joint's own axes)
+        End end[2];                          // on the child, and on the parent (or on the last node of the joint's own axes)
         Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
         Vec3 point[2], z[2], x[2];           // present, world
-        std::vector<int> axes;               // coordinates that are not nodes: they follow the bodies
+        std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
     };
     struct LoopEnd {
-        int loop = 0, side = 0, place = 0;   // place of its first row in the node's front
+        int loop = 0, side = 0, place = 0;   // index of its first row in the node's front
     };
     struct Coupling {
         std::vector<int> nodes;
@@ -214,7 +216,7 @@ class Articulated {
     // one step
     template <bool second>
     bool solve(const Step& step);
-    void keep();                                  // what `put_back` returns to
+    void keep();                                  // stores the state for `restore_kept_state`
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
     // Newton's method from the present state, with the last factors at first unless `refactor`.
@@ -239,13 +241,13 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
     double outward();
-    void compute_corrections();                   // corrections from the last factors, not added to anything yet
+    void compute_corrections();                   // corrections from the last factors; does not change the state
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
     void lock_coordinates();
     bool turned_too_far() const;
-    void put_back();
+    void restore_kept_state();
     double free_angle(const Loop& loop) const;
 
     // contact
@@ -306,14 +308,14 @@ class Articulated {
     std::vector<std::pair<int, int>> curves_;  // node, curve
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
-    std::vector<double> floor_;   // slope of massless nodes that nothing resists, in the tangent only
+    std::vector<double> unresisted_;   // 1: a massless node without stiffness, which gets a small one in the tangent
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
     std::vector<Anchor> anchors_;
     std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
     std::vector<double> balance_;             // residual of statics, per node
-    // Negative pivots of the last factors, less the positive eigenvalues of the ties' own blocks if `count_inertia_`: then
-    // the number of negative eigenvalues of the symmetric tangent within the ties.
+    // Negative pivots of the last factors. With `count_inertia_`, less the positive eigenvalues of the blocks of tie
+    // multipliers; this is the number of negative eigenvalues of the symmetric tangent on the admissible directions.
     int negative_ = 0;
     bool count_inertia_ = false;
 
@@ -331,18 +333,18 @@ class Articulated {
     std::vector<double> inverses_, work_;
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
-    bool redundant_ = false;  // some ties repeat others: the last factors have pivots of the regularisation's size
-    double leak_ = 0;         // share of redundant multipliers that the next correction takes away
+    bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
+    double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 
     // a step in a World
     bool in_step_ = false, finished_ = false;
-    bool released_ = false;                            // the factors leave out limits that held before the step
+    bool released_ = false;                            // the factors leave out limits that were active before the step
     std::vector<Vec3> predicted_balls_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step
     std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
-    std::vector<double> kept_;                         // everything the step started from
+    std::vector<double> kept_;                         // the state at the start of the step, as `save` writes it
     std::vector<ContactRow> contact_rows_;
     std::vector<char> on_path_, on_any_path_, on_no_path_;
     std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides

@@ -1,4 +1,4 @@
-// Steps in a World: the answer of the mechanism to contact impulses and limits, by the factors of the step.
+// Steps in a World: the response of the mechanism to contact impulses and limits, by the factors of the step.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ bool Articulated::begin(double h) {
     fresh_ = true;
     finished_ = false;
     in_step_ = true;
-    leak_ = 0;
+    decay_ = 0;
     bool solved = predict<false>(contact_step_);
     if (solved) {
         released_ = limit_active();  // limits are rows of the contact problem
@@ -75,13 +75,13 @@ bool Articulated::limit_active() const {
                        [](const Coupling& c) { return c.system_row >= 0 && !c.equality && c.active; });
 }
 
-// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state, where what touches
-// hardly moves from; as velocities per impulse, over h^2.
+// A force f moves the points by J K^-1 J^T f with the tangent K and the Jacobian J of the predicted state. The prediction is
+// accurate, because bodies in contact move little. Divided by h^2, this is velocity per impulse.
 void Articulated::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response) {
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     const double h = contact_step_.h;
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
-    if (touches.empty()) {  // the step without contact has kept the limits
+    if (touches.empty()) {  // the step without contact enforces the limits
         all.setIdentity();
         std::fill_n(free, n, 0.0);
         return;
@@ -138,8 +138,8 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
     }
 }
 
-// With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all that a row of
-// the contact problem asks for.
+// With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all nodes that
+// appear in a row of the contact problem.
 void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
     const int n = static_cast<int>(nodes_.size());
     if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
@@ -169,7 +169,8 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
         contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), force, Vec3::Zero(), true});
     }
     if (released_ || !contact_loads_.empty()) {
-        // what touches hardly moves: the predicted state, where the factors are exact, is nearer than the step without contact
+        // Start from the predicted state, at which the factors are exact: bodies in contact move little, so that it is nearer to the
+    // solution than the step without contact.
         multiplier_ = tie_kept_;
         rho_ = rho_kept_;
         for (Lock& lock : locks_) lock.active = lock.active_past;
@@ -192,7 +193,7 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
 void Articulated::abandon() {
     contact_loads_.clear();
     if (finished_) restore(kept_.data());
-    else put_back();
+    else restore_kept_state();
     in_step_ = finished_ = false;
 }
 

@@ -11,7 +11,7 @@ Articulated::Articulated(const Articulated& passes, const System& system) : Arti
 }
 
 bool Articulated::can_be_exact() const {
-    return !*uncovered_ && std::all_of(floor_.begin(), floor_.end(), [](double floor) { return floor == 0; });
+    return !*uncovered_ && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
 std::vector<int> Articulated::loop_joints() const {
@@ -44,23 +44,23 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
     for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));
     for (Coupling& coupling : couplings_)
         if (coupling.system_row >= 0) coupling.active = active[coupling.system_row];
-    bool held_twice = false;  // a coordinate by two rows
+    bool locked_twice = false;  // two active rows lock the same coordinate
     for (Lock& lock : locks_) {
         const bool first = &locks_[lock_of_[lock.node]] == &lock;
-        held_twice = held_twice || (!first && active[lock.system_row]);
+        locked_twice = locked_twice || (!first && active[lock.system_row]);
         lock.active = active[lock.system_row];
     }
-    leak_ = 0;
+    decay_ = 0;
     carried_.resize(width * blocks_);
     exact_ = bodies;
-    const bool sound = step.c2 != 0 ? inward<true, true>(step) : inward<false, true>(step);
+    const bool regular = step.c2 != 0 ? inward<true, true>(step) : inward<false, true>(step);
     exact_ = nullptr;
-    return sound && !held_twice;
+    return regular && !locked_twice;
 }
 
-// `inward` takes the velocity of a handle's point to change by (c0/h) (v + w x arm) with the body's twist. It is f + omega x a with the
-// velocity f of the centre of mass, omega = R s and the arm a from there. What is missing acts on the rotation: R ds x a + w x (omega x a)
-// - (c0/h) w x a.
+// `inward` approximates the derivative of the velocity of a handle's point by (c0/h) (v + w x arm) for a twist (v, w) of the body. The
+// velocity is f + omega x a with the velocity f of the centre of mass, omega = R s and the arm a from the centre of mass to the point.
+// This function adds the missing terms, R ds x a + w x (omega x a) - (c0/h) w x a.
 void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const {
     const int l = handle.node % width;
     const Vec3 at = pose(handle.node).act(handle.point), a = at - get(m.centre, l), omega = get(m.R * m.spin, l);
@@ -81,7 +81,7 @@ Vec6 Articulated::joint_wrench(int j) const {
     return sign * stack(frame.R.transpose() * force, frame.R.transpose() * moment);
 }
 
-// Inward with u and outward with l for the equations, the other way round for their transpose.
+// The pass inward uses u and the pass outward l; for the transpose it is the other way round.
 template <class Column>
 void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
     using Number = typename Column::Number;
@@ -103,14 +103,14 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         return {at, reinterpret_cast<const double*>(at + 1)};
     };
 
-    Column chain;  // what the next node hands to this one
+    Column chain;  // contribution of the next node, which is a child of this one
     for (int i = n - 1; i >= 0; --i) {
         if (inward_nodes && !inward_nodes[i]) continue;
         const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
         const int m = front ? front->open : 0, own = front ? front->own : 0;
         Column right = columns.wrench[i];
         if (flags_[i] & chained && (!inward_nodes || inward_nodes[i + 1])) right.add(chain);
-        auto take = [&](const Number& by, const Vectors& from) {
+        auto add_column = [&](const Number& by, const Vectors& from) {
             right.add(by, *from.six);
             for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] += by * from.ties[k];
         };
@@ -119,7 +119,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             const double* inverse = &inverses_[front->inverse];
             for (int a = 0; a < own; ++a) {
                 const Number& right_a = columns.tie[front->rows[m + a]];
-                take(-right_a, own_vectors(transposed, *front, a));
+                add_column(-right_a, own_vectors(transposed, *front, a));
                 for (int b = 0; b < own; ++b) {
                     const Number term = (transposed ? inverse[a * own + b] : inverse[b * own + a]) * right_a;
                     y[b] = a ? y[b] + term : term;
@@ -132,9 +132,9 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             const Number rho = columns.turn[i] + right.product(out.screw);
             columns.turn[i] = out.inverse == 0 ? rho : out.inverse * rho;
             if (out.inverse != 0)
-                take(-rho, vectors(transposed, i, front));
+                add_column(-rho, vectors(transposed, i, front));
             else if (!transposed)
-                take(columns.locked[i], vectors(false, i, front));
+                add_column(columns.locked[i], vectors(false, i, front));
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
             Number* turn = &columns.ball[3 * ball_of_[i]];
@@ -143,7 +143,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             for (int k = 0; k < 3; ++k) {
                 turn[k] = rho[0] * 0.0;
                 for (int j = 0; j < 3; ++j) turn[k] += (transposed ? node.inverse(j, k) : node.inverse(k, j)) * rho[j];
-                take(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
+                add_column(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
             }
         }
         if (flags_[i] & branches)
@@ -158,16 +158,16 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         const int m = front ? front->open : 0, own = front ? front->own : 0;
         Column& twist = columns.twist[i];
         twist = i == 0 ? Column{} : columns.twist[nodes_[i].parent];
-        auto answer = [&](const Number& rho, const Vectors& from) {
+        auto back_substitute = [&](const Number& rho, const Vectors& from) {
             Number y = rho + twist.product(*from.six);
             for (int k = 0; k < m; ++k) y += from.ties[k] * columns.tie[front->rows[k]];
             return -y;
         };
         if (nodes_[i].size == 1) {
             const Eliminated& out = eliminated_[i];
-            Number turn = answer(columns.turn[i], vectors(!transposed, i, front));
+            Number turn = back_substitute(columns.turn[i], vectors(!transposed, i, front));
             if (out.inverse == 0) {
-                if (transposed) std::swap(turn, columns.locked[i]);  // prepared as zero
+                if (transposed) std::swap(turn, columns.locked[i]);  // columns.locked is zero on entry
                 else turn = columns.locked[i];
             }
             columns.turn[i] = turn;
@@ -175,12 +175,12 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
             Number* turn = &columns.ball[3 * ball_of_[i]];
-            for (int k = 0; k < 3; ++k) turn[k] = answer(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
+            for (int k = 0; k < 3; ++k) turn[k] = back_substitute(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
             for (int k = 0; k < 3; ++k) twist.add(turn[k], node.screw[k]);
         }
         for (int a = 0; a < own; ++a) {
             Number& step = columns.tie[front->rows[m + a]];
-            step = answer(step, own_vectors(!transposed, *front, a));
+            step = back_substitute(step, own_vectors(!transposed, *front, a));
         }
     }
 }

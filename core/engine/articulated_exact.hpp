@@ -1,4 +1,4 @@
-// Right-hand sides and solutions of Articulated::substitute: one column, or eight abreast.
+// Right-hand sides and solutions of Articulated::substitute: one column, or eight at a time.
 #pragma once
 
 #include "engine/articulated_lanes.hpp"
@@ -35,7 +35,7 @@ struct EightColumns {  // a twist or wrench in each lane
 template <class Column>
 struct Articulated::Solution {
     using Number = typename Column::Number;
-    std::vector<Column> wrench;    // per node; used up by the solution
+    std::vector<Column> wrench;    // per node; overwritten by the solution
     std::vector<Column> twist;     // per node
     std::vector<Number> turn;      // of each node's coordinate
     std::vector<Number> ball;      // three for each ball node

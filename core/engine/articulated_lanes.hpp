@@ -1,4 +1,4 @@
-// Body terms of eight nodes abreast, and their rows handed to the serial passes.
+// Body terms of eight nodes at a time, and their rows for the serial passes.
 #pragma once
 
 #include "engine/articulated.hpp"
@@ -41,7 +41,7 @@ inline Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any s
 }
 
 struct Articulated::Motion {
-    Three centre, flight, L, x, spin;  // x and spin in the node's axes, the others in world axes
+    Three centre, centre_velocity, L, x, spin;  // x and spin in the node's axes, the others in world axes
     Turn R;
 };
 
@@ -57,7 +57,7 @@ struct Articulated::ExactBody {
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
-    alignas(64) double transposed[3][width][width];  // first rows of the transpose, where it is not symmetric there
+    alignas(64) double transposed[3][width][width];  // first rows of the transpose, for nodes where they differ from those of P'
     bool skewed[width];
 
     SUPPLE_INLINE static void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
@@ -78,8 +78,8 @@ struct Lanes {
             0.5 * n.angular.z, torque);
     }
 
-    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t) fixed in world axes but for its inertial part,
-    // whose angular momentum kL and turning tangent G change with the body:
+    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t). The wrench is fixed in world axes, except for the
+    // inertial part with (c0/h times) the angular momentum kL and its derivative G by the rotation of the body:
     //   [[m2, -[a]], [[a], G - [kL] - [t]/2 - m2 [c]^2 - ([f][c] + [c][f])/2]],   a = m2 c + f/2
     SUPPLE_INLINE void put_body(const Eight& m2, const Three& c, const Three& f, const Three& t, const Three& kL, const Turn& G,
                                 const Three& moment) {
@@ -116,7 +116,7 @@ struct Lanes {
             for (int r = 0; r < 3; ++r) std::memcpy(transposed[r][l], rows[r][l], sizeof rows[r][l]);
         skewed[l] = true;
     }
-    // Whole rows: numbers added one by one would have to reach memory before the row is read.
+    // Adds whole rows: with single numbers, the next vector load would have to wait for the stores.
     SUPPLE_INLINE static void add(double* to, const Eight& more) { store(to, load(to) + more); }
     void add_wrench(int l, const Vec3& f, const Vec3& m, bool tangent) {
         add(wrench[l], Eight{f[0], f[1], f[2], m[0], m[1], m[2], 0, 0});
@@ -208,8 +208,8 @@ struct Lanes {
     }
 };
 
-// (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2 [before]/2) in world axes, by columns: how the rate of angular momentum changes
-// with the body's turn, J = R I R^T, x the turn of this step and `before` that of the last one, both in the node's axes.
+// Derivative of the rate of angular momentum by the body's rotation, (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2 [before]/2), in
+// world axes, by columns. J = R I R^T; x is the rotation in this step and `before` that in the previous one, both in the node's axes.
 template <bool second>
 SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x, const Three& before, const Step& step) {
     const Turn RI = {I[0] * R.x + (I[3] * R.y + I[4] * R.z), I[3] * R.x + (I[1] * R.y + I[5] * R.z),

@@ -1,4 +1,4 @@
-// From the description of a System to nodes, ties and fronts.
+// Builds nodes, ties and fronts from the description of a System.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -46,8 +46,8 @@ int Articulated::rows_of(const System& system, int j) const {
     return is_pure_rotation(system.twists[joint.first]) ? 5 : 6;
 }
 
-// The joint that holds each body in a spanning tree with short cycles: the system's own tree, improved by exchanging
-// edges while the number of multipliers carried along falls. A joint that must stay in the tree keeps its place.
+// The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as long as
+// this reduces the sum of tie multipliers over all nodes. Joints that must stay in the tree are not exchanged.
 std::vector<int> Articulated::choose_tree(const System& s) const {
     const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
     std::vector<char> in(nj, 0);
@@ -141,7 +141,7 @@ void Articulated::add_nodes(const System& s) {
         const Joint& joint = s.joints[holder[b]];
         beyond[(joint.child == b ? joint.parent : joint.child) + 1].push_back({holder[b], b});
     }
-    // bodies beyond each, so that the heaviest branch follows its parent at once and stays in registers
+    // number of bodies in each subtree: the largest branch comes directly after its parent, so that its data stay in registers
     std::vector<int> weight(nb + 1, 1), order{-1};
     for (std::size_t k = 0; k < order.size(); ++k)
         for (const Branch& branch : beyond[order[k] + 1])
@@ -342,7 +342,7 @@ void Articulated::lay_out_fronts() {
         return a;
     };
     std::vector<std::vector<int>> open(n), own(n);
-    auto carry = [&](int from, int top, int first, int rows) {  // along the path, where it is not carried already
+    auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
         for (int i = from; i != top; i = nodes_[i].parent) {
             if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
             for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
@@ -392,7 +392,7 @@ void Articulated::lay_out_fronts() {
         front_of_[i] = static_cast<int>(fronts_.size());
         fronts_.push_back(front);
     }
-    std::vector<int> continued;  // fronts with the rows of their only child's, which go on in the same place
+    std::vector<int> continued;  // fronts with the same rows as their only child: they use its memory
     for (Front& front : fronts_) {
         const int parent = nodes_[front.node].parent;
         if (front.open > 0) {
@@ -441,7 +441,7 @@ void Articulated::lay_out_fronts() {
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
-    numbers_.assign(size + 1, Eight{});  // rows handed to a parent end in zeros, which may fall beyond its own
+    numbers_.assign(size + 1, Eight{});  // one more vector: padding of the last row of a child may be written behind the parent's
     inverses_.assign(inverse_size, 0.0);
     for (Front& front : fronts_)
         for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
@@ -470,7 +470,7 @@ void Articulated::lay_out_fronts() {
     correction_.assign(width * blocks_, 0.0);
     rho_.assign(width * blocks_, 0.0);
     extra_torque_.assign(width * blocks_, 0.0);
-    floor_.assign(width * blocks_, 0.0);
+    unresisted_.assign(width * blocks_, 0.0);
     balance_.assign(width * blocks_, 0.0);
     const System& s = *system_;
     for (int i = 0; i < width * blocks_; ++i) {
@@ -501,12 +501,12 @@ void Articulated::lay_out_fronts() {
         fixed.damping[l] = s.damping[node.axis];
         fixed.armature[l] = s.armature[node.axis];
         if (s.curve[node.axis] >= 0) curves_.emplace_back(i, s.curve[node.axis]);
-        // the massless axes of a loop: nothing but the loop gives them a stiffness
+        // massless axes of a loop joint: only the loop gives them stiffness
         if (node.body < 0 && s.stiffness[node.axis] == 0 && s.damping[node.axis] == 0 && s.armature[node.axis] == 0)
             for (const Loop& loop : loops_)
                 if (s.joints[loop.joint].first <= node.axis &&
                     node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
-                    floor_[i] = 1;
+                    unresisted_[i] = 1;
     }
 }
 

@@ -1,4 +1,4 @@
-// Newton's method for one time step, and the state's way in and out.
+// Newton's method for one time step, and the exchange of the state with a System.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -11,10 +11,10 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding, of redundant loops say
-constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
+constexpr double rounding_limit = 1e-8;  // smaller corrections that do not shrink are rounding errors (redundant loops)
+constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double closed = 1e-11;      // gaps of ties
-constexpr double leak_per_step = 0.005;
+constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 
 // A wrench about the world's origin, in world axes, seen from a frame: at its origin, in its axes.
@@ -34,8 +34,8 @@ Articulated::Motion Articulated::motion(int b, const Step& step) const {
     Motion m;
     m.R = {three(now.R), three(now.R + 3), three(now.R + 6)};
     m.centre = m.R * three(fixed.centre) + three(now.p);
-    m.flight = (1 / step.h) * (step.c0 * m.centre + step.c1 * three(past.centre));
-    if (second) m.flight = m.flight + (step.c2 / step.h) * three(past.centre_before);
+    m.centre_velocity = (1 / step.h) * (step.c0 * m.centre + step.c1 * three(past.centre));
+    if (second) m.centre_velocity = m.centre_velocity + (step.c2 / step.h) * three(past.centre_before);
     const Turn R_past = {three(past.R), three(past.R + 3), three(past.R + 6)};
     const bool near = largest(-trace(R_past, m.R)) < -2.98;
     m.x = near ? short_log(R_past, m.R) : log_of_each(R_past, m.R);
@@ -75,7 +75,7 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     for (const auto& [node, row] : stops_)
         if (node / width == b) {
             double t, d, energy;
-            system_->rows[row].push(now.q[node % width], t, d, energy);
+            system_->rows[row].stop_torque(now.q[node % width], t, d, energy);
             torque[node % width] += t;
             slope[node % width] += d;
         }
@@ -99,16 +99,16 @@ bool Articulated::step(double h, int order) {
     order_used_ = order;
     if (order == 2) {
         if (solve<true>({h, 1.5, -2.0, 0.5})) return true;
-        put_back();
+        restore_kept_state();
         if (!limit_changed_) return false;
         order_used_ = 1;  // a second-order difference across an impact would add energy
     }
     if (solve<false>({h, 1.0, -1.0, 0.0})) return true;
-    put_back();
+    restore_kept_state();
     return false;
 }
 
-void Articulated::put_back() {
+void Articulated::restore_kept_state() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
@@ -119,7 +119,7 @@ void Articulated::put_back() {
     forward();
 }
 
-// Coordinates of motors and touched limits are prescribed.
+// Prescribes the coordinates of motors and active limits.
 void Articulated::lock_coordinates() {
     for (const Lock& lock : locks_)
         if (lock.active) {
@@ -128,7 +128,7 @@ void Articulated::lock_coordinates() {
         }
 }
 
-// Limits that the solution violates are touched from now on, those that would pull are let go. True: something changed.
+// Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it changed.
 bool Articulated::update_limits() {
     bool changed = false;
     auto update = [&](int& active, double value, double lower, double upper, double push) {
@@ -166,7 +166,7 @@ bool Articulated::solve(const Step& step) {
     return true;
 }
 
-// Where the rates, and their trend, lead. False: a motor is set beyond a limit of its coordinate.
+// Predictor: extrapolates the rates and their change. False: a motor's set-point is beyond a limit of its coordinate.
 template <bool second>
 bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
@@ -193,9 +193,10 @@ bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     for (int k = 0; k < newton_limit; ++k) {
         if (k > 0 || refactor) forward();
-        // Redundant ties have multipliers that are not unique, and Newton's steps only add to them. c' x - soft (leak mu + dmu) = 0
-        // in place of c' x - soft dmu = 0 lets them fade. The next correction closes the ties again.
-        leak_ = k == 0 && redundant_ ? leak_per_step : 0.0;
+        // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
+        // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
+        // that this leaves.
+        decay_ = k == 0 && redundant_ ? decay_per_step : 0.0;
         if (refactor) {
             if (!inward<second, true>(step)) return false;
             ++factorisations;
@@ -206,10 +207,10 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
-        // three more corrections at this rate cost more than new factors
-        refactor = !(size < 0.05 * last) || size * rate * rate * rate > settled;
+        // refactorise if three more corrections at this rate do not suffice
+        refactor = !(size < 0.05 * last) || size * rate * rate * rate > negligible_correction;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
         last = size;
         if (!done) continue;
         if (update_limits()) {
@@ -261,11 +262,11 @@ void Articulated::accept(const Step& step) {
         std::copy_n(now.R, 9, past.R);
         keep(past.turn, m.x);
         keep(past.spin, m.spin);
-        keep(past.flight, m.flight);
+        keep(past.centre_velocity, m.centre_velocity);
         std::copy_n(past.centre, 3, past.centre_before);
         keep(past.centre, m.centre);
         std::copy_n(past.momentum, 6, past.momentum_before);
-        keep(past.momentum, fixed.mass * m.flight);
+        keep(past.momentum, fixed.mass * m.centre_velocity);
         keep(past.momentum + 3, m.L);
         Eight rate = kappa * now.q + (step.c1 / step.h) * past.q;
         if (second) rate += (step.c2 / step.h) * past.q_before;
@@ -306,7 +307,7 @@ void Articulated::accept(const Step& step) {
 template void Articulated::accept<false>(const Step&);
 template void Articulated::accept<true>(const Step&);
 
-// --- in and out -------------------------------------------------------------------------------------------------------
+// --- exchange with a System -------------------------------------------------------------------------------------------------------
 
 // Multipliers for directions that are frozen at the present pose.
 void Articulated::read_multipliers(Loop& loop, const Vec6& lambda) {
@@ -480,8 +481,8 @@ void Articulated::write(System& s, History& history) const {
         history.centre_before[b] = vector(past.centre_before);
         history.momentum[b] = s.momentum[b] = stack(vector(past.momentum), vector(past.momentum + 3));
         history.momentum_before[b] = stack(vector(past.momentum_before), vector(past.momentum_before + 3));
-        const Vec3 spin = turned.transpose() * vector(past.spin), flight = body_pose(b).R.transpose() * vector(past.flight);
-        s.velocity[b] = stack(flight - spin.cross(s.centre[b]), spin);
+        const Vec3 spin = turned.transpose() * vector(past.spin), centre_velocity = body_pose(b).R.transpose() * vector(past.centre_velocity);
+        s.velocity[b] = stack(centre_velocity - spin.cross(s.centre[b]), spin);
     }
     for (const Loop& loop : loops_) {
         const Joint& joint = s.joints[loop.joint];
@@ -511,7 +512,7 @@ void Articulated::write(System& s, History& history) const {
     history.q = s.state.q;
     history.rate = s.rate;
 
-    // multipliers: of loops from the ties, of the tree's joints from what is carried beyond them
+    // multipliers: of loops from the ties, of joints of the tree from the wrenches on their subtrees
     std::vector<Vec6> carried(n, Vec6::Zero());  // about the world's origin
     auto add = [&](int node, const Vec3& at, const Vec3& f, const Vec3& t) { carried[node] += stack(f, at.cross(f) + t); };
     for (int b = 0; b < nb; ++b) {
@@ -578,7 +579,7 @@ void Articulated::write(System& s, History& history) const {
     history.H = s.state.H;
 }
 
-// Calls visit(numbers, count) for all that a step starts from.
+// Calls visit(numbers, count) for everything that a step depends on.
 template <class Self, class Visit>
 void Articulated::visit_state(Self& self, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;

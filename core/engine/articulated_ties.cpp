@@ -1,4 +1,4 @@
-// Ties: loops and couplings. Their residuals, their columns in the articulated tangent, and nodes that carry them.
+// Ties (loops and couplings): their residuals, their columns in the articulated tangent, and the elimination of nodes with ties.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -10,8 +10,8 @@ namespace supple {
 
 namespace {
 
-constexpr double regularised = 1e-8;   // compliance of a tie over that of the mechanism: redundant ties stay solvable
-constexpr double no_pivot = 1e-6;      // stiffness of a massless coordinate that nothing resists, over the mechanism's
+constexpr double regularised = 1e-8;   // compliance of a tie over that of the mechanism: keeps redundant ties solvable
+constexpr double unresisted_stiffness = 1e-6;      // stiffness given to a massless coordinate without any, over the mechanism's
 
 SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // of a front's tie columns
 
@@ -78,7 +78,7 @@ void invert_small(const double* from, int n, double* inverse) {
 }
 
 // The same without rows that depend on others: pivots on the diagonal, and a zero row and column in the inverse for each dependent
-// one. `floor`: a pivot that is rounding. False: what is left beside the pivots is not zero.
+// one. `floor`: pivots below it are rounding errors. False: the remainder of the dependent rows is not zero.
 bool invert_independent(double* M, int n, double* inverse, double floor) {
     constexpr double negligible = 1e-9;
     double scale[8 * 8];
@@ -129,7 +129,7 @@ static int positive_pivots(std::vector<double> M, int n) {
     return count;
 }
 
-// World directions in which a loop's axes are compared, kept while the step is solved: the force of a row then is a
+// World directions in which the axes of a loop are compared. They are constant during a step, so that the force of a row is a
 // vector fixed in the world, and its derivative involves one end only.
 void Articulated::freeze_directions() {
     for (Loop& loop : loops_) {
@@ -141,14 +141,14 @@ void Articulated::freeze_directions() {
     }
 }
 
-// Gaps of loops and couplings, and what couplings exert on their coordinates:
+// Gaps of loops and couplings, and the torques of couplings on their coordinates:
 //   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent), values C q - target.
 template <bool tangent>
 void Articulated::evaluate_ties(const Step& step) {
     if (tie_rows_ == 0) return;
     gap_ = 0;
     if (tangent) redundant_ = false;
-    const double soft = exact_ ? 0.0 : regularised / soft_scale_;  // redundant ties are left out of an exact tangent
+    const double soft = exact_ ? 0.0 : regularised / soft_scale_;  // an exact tangent leaves out redundant ties
     for (Loop& loop : loops_) {
         for (int side = 0; side < 2; ++side) {
             const End& end = loop.end[side];
@@ -168,7 +168,7 @@ void Articulated::evaluate_ties(const Step& step) {
         for (int r = 0; r < loop.rows; ++r) {
             const int row = loop.first + r;
             gap_ = std::max(gap_, std::abs(e[r]));
-            residual_[row] = e[r] - soft * leak_ * multiplier_[row];
+            residual_[row] = e[r] - soft * decay_ * multiplier_[row];
             diagonal_[row] = -soft;
         }
     }
@@ -192,7 +192,7 @@ void Articulated::evaluate_ties(const Step& step) {
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.stop) {
             double slope, energy;
-            system_->rows[c.system_row].push(c.value, multiplier, slope, energy);
+            system_->rows[c.system_row].stop_torque(c.value, multiplier, slope, energy);
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.active == 0) {
             multiplier = 0;
@@ -200,7 +200,7 @@ void Articulated::evaluate_ties(const Step& step) {
         } else {
             const double error = c.value - (c.active > 0 ? c.upper : c.lower);
             gap_ = std::max(gap_, std::abs(error));
-            residual_[c.row] = error - soft * leak_ * multiplier;
+            residual_[c.row] = error - soft * decay_ * multiplier;
             diagonal_[c.row] = -soft;
         }
         for (std::size_t i = 0; i < c.nodes.size(); ++i) extra_torque_[c.nodes[i]] += c.coefficients[i] * multiplier;
@@ -209,7 +209,7 @@ void Articulated::evaluate_ties(const Step& step) {
 template void Articulated::evaluate_ties<true>(const Step&);
 template void Articulated::evaluate_ties<false>(const Step&);
 
-// What a loop exerts on one of its ends, and how that changes with the end's motion.
+// Wrench of a loop on one of its ends, and its derivative by the motion of this end.
 template <bool tangent>
 void Articulated::add_loop_wrench(Lanes& lanes, int l, const Loop& loop, int side) {
     const double* multiplier = &multiplier_[loop.first];
@@ -227,7 +227,7 @@ template <bool tangent>
 void Articulated::start_fronts() {
     for (std::size_t f = 0; f < fronts_.size(); ++f) {
         Front& front = fronts_[f];
-        if (f + 1 < fronts_.size() && fronts_[f + 1].A == front.A) continue;  // it goes on in its child's place
+        if (f + 1 < fronts_.size() && fronts_[f + 1].A == front.A) continue;  // it uses the memory of its child
         const int k = front.open + front.own, wide = 1 + front.chunks;
         const Eight none = every(0.0);
         if (tangent) {
@@ -278,7 +278,7 @@ void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
         b[(6 + which.place + r) * wide] += g[r];
     }
     transpose(g);
-    for (int c = 0; c < 6; ++c)  // zeros may fall beyond the row
+    for (int c = 0; c < 6; ++c)  // padding may be written behind the row
         for (Eight* to : {a + c * wide, b + c * wide}) Lanes::add(&lane(to, which.place), g[c]);
 }
 
@@ -298,8 +298,8 @@ void with_width(int wide, Call call) {  // call(constant) for the usual widths
     }
 }
 
-// One row of A or B less the rows X of the multipliers, times the row's entries in their columns; columns that are not open
-// any more become zero.
+// Subtracts from one row of A or B the rows X of the multipliers times the row's entries in their columns. Columns of
+// eliminated multipliers become zero.
 template <int wide>
 SUPPLE_INLINE void take_own(Eight* row, const double* entries, const Eight* X, int t, const Eight* mask) {
     Eight x[wide];
@@ -312,7 +312,7 @@ SUPPLE_INLINE void take_own(Eight* row, const double* entries, const Eight* X, i
 
 }  // namespace
 
-// Eliminates the multipliers whose ties end here: with E their own block, X = E^-1 (their rows), Y = (their columns) E^-1.
+// Eliminates the multipliers of the ties whose common ancestor this node is: with E their own block, X = E^-1 (their rows), Y = (their columns) E^-1.
 bool Articulated::eliminate_own(Front& front) {
     const int m = front.open, t = front.own, wide = 1 + front.chunks;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *X = &numbers_[front.X], *Y = &numbers_[front.Y];
@@ -412,7 +412,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     Eight *FA = front ? &numbers_[front->A] : A, *FB = front ? &numbers_[front->B] : B;
     Eight* R = front ? &numbers_[front->right] : &right;
     const int size = nodes_[i].size;
-    bool sound = true;
+    bool regular = true;
 
     if (!front) {
         if (!(flags & chained)) {
@@ -433,7 +433,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         lanes.add_element(l, FA, FB, wide);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_rows(*front, end);
-            if (front->own) sound = eliminate_own(*front);
+            if (front->own) regular = eliminate_own(*front);
         }
     } else {
         R[0] -= load(lanes.wrench[l]);
@@ -467,10 +467,10 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
             }
-            const double d = sum(screw * upart[0]) + slope + no_pivot * soft_scale_ * floor_[i];
+            const double d = sum(screw * upart[0]) + slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
             if (!(d > 0)) {
-                sound = false;
+                regular = false;
                 negative_ += !locked;
             }
             if (locked) {
@@ -540,7 +540,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             node.inverse = K.inverse();
             if (!(Mat3(0.5 * (K + K.transpose())).determinant() > 0) || !(K(0, 0) > 0) ||
                 !(K(0, 0) * K(1, 1) - 0.25 * (K(0, 1) + K(1, 0)) * (K(0, 1) + K(1, 0)) > 0))
-                sound = false;
+                regular = false;
             for (int k = 0; k < 3; ++k) {
                 node.part[k] = node.upart[k] = none;
                 for (int j = 0; j < 3; ++j) {
@@ -580,17 +580,17 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
 
-    // hand over to the parent
-    if (flags & rooted) return sound;
+    // add to the parent
+    if (flags & rooted) return regular;
     const int parent = nodes_[i].parent;
     if (flags_[parent] & fronted) {
         Front& next = fronts_[front_of_[parent]];
         const int next_wide = 1 + next.chunks;
-        if (front && next.A == front->A) return sound;  // it goes on in the same place
+        if (front && next.A == front->A) return regular;  // the parent uses the same memory
         if (!tangent) {
             numbers_[next.right] += R[0];
             for (int k = 0; k < m; ++k) lane(&numbers_[next.right], front->place[k]) += lane(R, k);
-            return sound;
+            return regular;
         }
         for (int r = 0; r < 6 + m; ++r) {
             const int to = r < 6 ? r : 6 + front->place[r - 6];
@@ -627,7 +627,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     } else {
         right = R[0];
     }
-    return sound;
+    return regular;
 }
 template bool Articulated::eliminate_general<false, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);

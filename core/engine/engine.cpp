@@ -40,7 +40,7 @@ void bind_engine(nb::module_& module) {
         .def("set_row", &Engine::set_row)
         .def("set_state", &Engine::set_state)
         .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-            return Linearisation(e.settled(), e.state(q, lambda, mu));
+            return Linearisation(e.synchronised(), e.state(q, lambda, mu));
         })
         .def("evaluate", &Engine::evaluate)
         .def("factorise", &Engine::factorise)
@@ -64,9 +64,9 @@ void bind_engine(nb::module_& module) {
                  expect(x, e.system.unknowns());
                  return e.system.motion_size(x.data());
              })
-        .def_prop_ro("active", [](const Engine& e) { return e.settled().active(); })
-        .def_prop_ro("gap_size", [](const Engine& e) { return e.settled().gap_size(); })
-        .def_prop_ro("imbalance", [](const Engine& e) { return e.settled().imbalance(); })
+        .def_prop_ro("active", [](const Engine& e) { return e.synchronised().active(); })
+        .def_prop_ro("gap_size", [](const Engine& e) { return e.synchronised().gap_size(); })
+        .def_prop_ro("imbalance", [](const Engine& e) { return e.synchronised().imbalance(); })
         .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
         .def_prop_ro("axis_rows", &Engine::axis_rows)
         .def_prop_ro("lambda_rows", &Engine::lambda_rows)
@@ -74,34 +74,34 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
         .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
-        .def_prop_ro("unsettled", [](const Engine& e) {
-            const auto& u = e.stepper->unsettled;
+        .def_prop_ro("convergence_failure", [](const Engine& e) {
+            const auto& u = e.stepper->convergence_failure;
             return std::make_tuple(u.axis, u.joint, u.row, u.size);
         })
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
         .def("use_passes", [](Engine& e, bool use) {
-            e.settle();
+            e.sync();
             e.stepper->use_passes(use);
         })
         .def_prop_ro("operations", [](Engine& e) { return e.system.fronts().operations(); })
         .def_prop_ro("storage", [](Engine& e) { return e.system.fronts().storage(); })
-        .def_prop_ro("poses", [](const Engine& e) { return poses(e.settled().state.H); },
+        .def_prop_ro("poses", [](const Engine& e) { return poses(e.synchronised().state.H); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("q", [](const Engine& e) { return numpy(e.settled().state.q, {e.system.state.q.size()}); },
+        .def_prop_ro("q", [](const Engine& e) { return numpy(e.synchronised().state.q, {e.system.state.q.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.settled().state.mu, {e.system.state.mu.size()}); },
+        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.synchronised().state.mu, {e.system.state.mu.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.settled().rate, {e.system.rate.size()}); },
+        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.synchronised().rate, {e.system.rate.size()}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.settled().state.lambda); },
+        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.synchronised().state.lambda); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.settled().gaps()); },
+        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.synchronised().gaps()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.settled().velocity); },
+        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.synchronised().velocity); },
                      nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
-            e.settled();
+            e.synchronised();
             return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());
         });
 }

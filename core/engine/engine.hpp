@@ -1,4 +1,4 @@
-// Python's view of a System and its Stepper.
+// The Python class of a System and its Stepper.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -158,13 +158,13 @@ class Engine {
     }
 
     void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-        settle();
+        sync();
         system.state = state(q, lambda, mu);
     }
 
     // Right-hand side of Newton's step.
     Array evaluate(bool tangent) {
-        settle();
+        sync();
         {
             nb::gil_scoped_release release;
             system.evaluate(tangent);
@@ -214,15 +214,16 @@ class Engine {
         stepper->start(vectors<6>(velocities), doubles(rates));
     }
 
-    void refresh() {  // what a step takes from the description has changed
+    void refresh() {  // to be called after inputs of a step (loads, handles, set-points) were changed
         if (stepper) stepper->refresh();
     }
-    // The system as it is after the last step, for whoever looks at it or changes it.
-    const System& settled() const {
+    // The system after the last step. The passes keep a state of their own; `synchronised` copies it to the system for
+    // reading, `sync` also makes the passes read the system at the next step, because the caller will change it.
+    const System& synchronised() const {
         if (stepper) stepper->sync();
         return system;
     }
-    void settle() {
+    void sync() {
         if (!stepper) return;
         stepper->sync();
         stepper->changed();
@@ -244,9 +245,9 @@ class Engine {
         return stepper->tape;
     }
 
-    // Everything the next step depends on, as one flat array, and back.
+    // Everything that the next step depends on, as one flat array.
     Array history() const {
-        settled();
+        synchronised();
         const History& h = stepper->history;
         std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
         auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };

@@ -38,31 +38,33 @@ double Combination::value(const std::vector<double>& q) const {
 }
 
 // Torque of a stop at penetration p: k p^2 / (2 onset) up to p = onset, then k (p - onset / 2).
-void Row::push(double value, double& torque, double& slope, double& energy) const {
+void Row::stop_torque(double value, double& torque, double& slope, double& energy) const {
     torque = slope = energy = 0;
-    const double sign = value > upper ? 1 : -1, deep = value > upper ? value - upper : lower - value;
-    if (!(deep > 0)) return;
-    const double over = std::max(deep - onset, 0.0), within = deep - over;
+    const double sign = value > upper ? 1 : -1, depth = value > upper ? value - upper : lower - value;
+    if (!(depth > 0)) return;
+    const double over = std::max(depth - onset, 0.0), within = depth - over;
     torque = sign * stop * (within * within / (2 * onset) + over);
     slope = stop * within / onset;
     energy = stop * (within * within * within / (6 * onset) + over * (onset + over) / 2);
 }
 
 // The torque of a stop grows quadratically, so Newton's method in the coordinate converges only linearly to a light touch. The
-// step is therefore taken in the torque: the coordinate goes to where the stop has the linearly predicted torque. A
+// unknown of the step is therefore the torque: the coordinate moves to the value at which the stop has the linearly predicted torque. A
 // negative prediction means that the stop is left. It is trusted only within the onset; at a deeper penetration the tangent
 // is not accurate enough for such a small torque, and the Newton step in the coordinate is used.
 double Row::pushed_to(double from, double to) const {
     double torque, slope, energy;
-    push(from, torque, slope, energy);
+    stop_torque(from, torque, slope, energy);
     if (slope == 0 || to == from) return to;
     const double sign = torque > 0 ? 1 : -1, limit = torque > 0 ? upper : lower;
     const double next = sign * (torque + slope * (to - from)) / stop;  // p^2 / (2 onset), or p - onset / 2
     if (next < 0) return slope < stop ? limit + sign * next * stop / slope : to;
-    return limit + sign * deep(next);
+    return limit + sign * penetration(next);
 }
 
-double Row::deep(double push) const { return push < onset / 2 ? std::sqrt(2 * onset * push) : push + onset / 2; }
+double Row::penetration(double torque_over_stiffness) const {
+    return torque_over_stiffness < onset / 2 ? std::sqrt(2 * onset * torque_over_stiffness) : torque_over_stiffness + onset / 2;
+}
 
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));
@@ -75,15 +77,15 @@ void System::apply_inertia(int b, const Step& step, const History& history, Mat6
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();
     const double c = step.c0 / step.h;
-    const Vec3 flight = (step.c0 * H.act(centre[b]) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
+    const Vec3 centre_velocity = (step.c0 * H.act(centre[b]) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
     // spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R)
     const Vec3 x = so3_log(history.H[b].R.transpose() * H.R);
     const Vec3& before = history.turn[b];
     Vec3 spin = step.c0 * x;
     if (step.c2 != 0) spin -= step.c2 * (so3_right_jacobian(x) * before);
     spin /= step.h;
-    velocity[b] = stack(Rt * flight - spin.cross(centre[b]), spin);
-    momentum[b] = stack(mass[b] * flight, H.R * (inertia[b] * spin));
+    velocity[b] = stack(Rt * centre_velocity - spin.cross(centre[b]), spin);
+    momentum[b] = stack(mass[b] * centre_velocity, H.R * (inertia[b] * spin));
 
     const Vec6 past = (step.c1 * history.momentum[b] + step.c2 * history.momentum_before[b]) / step.h;
     const Vec3 force = -(Rt * (c * momentum[b].head<3>() + past.head<3>()));
@@ -308,7 +310,7 @@ void System::fill_row(int r, bool tangent) {
     const double value = row.of.value(state.q);
     const double stiff = penalty * regular_scale_, mu = state.mu[r];
     double torque = 0, slope = 0, energy = 0;
-    if (row.stop != 0) row.push(value, torque, slope, energy);
+    if (row.stop != 0) row.stop_torque(value, torque, slope, energy);
     if (row.stop != 0 || (released && !row.equality)) {
         active_[r] = 0;
         row_error_[r] = 0;
@@ -373,7 +375,7 @@ double System::strain_energy() const {
     }
     for (const Row& row : rows) {
         if (row.stop == 0) continue;
-        row.push(row.of.value(state.q), t, s, e);
+        row.stop_torque(row.of.value(state.q), t, s, e);
         sum += e;
     }
     return sum;

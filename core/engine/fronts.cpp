@@ -10,7 +10,7 @@
 namespace supple {
 
 namespace {
-// Columns are handled in whole vectors of four, whatever the instruction set makes of them.
+// Columns are processed in vectors of four with every instruction set.
 constexpr int lanes = 4;
 typedef double Four __attribute__((vector_size(lanes * sizeof(double)), aligned(8)));
 
@@ -285,7 +285,7 @@ void Fronts::multiply_by_transposed_inverse(const double* matrix, int stride, Va
     std::copy(result, result + 6, lambda);
 }
 
-// One right-hand side, or eight side by side.
+// One right-hand side, or eight at a time.
 template <class Value>
 void Fronts::solve_in(Value* x, Value* local) const {
     for (std::size_t f = 0; f < order_.size(); ++f) {  // L y = P b
@@ -350,7 +350,7 @@ void Fronts::solve_in(Value* x, Value* local) const {
 
 void Fronts::solve(double* x, int columns) const {
     int done = 0;
-    for (; columns - done > 2; done += 8) {  // eight at a time, what is missing left zero
+    for (; columns - done > 2; done += 8) {  // eight at a time, padded with zeros
         const int count = std::min(8, columns - done);
         for (int i = 0; i < size_; ++i) {
             Eight row{};

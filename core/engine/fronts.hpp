@@ -1,10 +1,10 @@
 // Sparse LU of a matrix that is a sum of small dense elements: the multifrontal method. The pattern is analysed
-// once; every factorisation then is a sequence of small dense eliminations ("fronts") without any searching.
+// once; every factorisation is then a fixed sequence of small dense eliminations ("fronts").
 //
 // Unknowns come in blocks (a body's twist, a joint's multipliers, ...) and blocks in nodes. The unknowns of one node
 // are eliminated together, with row pivoting inside the node. A joint's multipliers share the node of the body that
-// the joint holds: the pair [[H, A^T], [A, 0]] is regular whatever H is, and since the caller knows the inverse of A
-// it is eliminated in one go, without pivoting.
+// the joint holds: the pair [[H, A^T], [A, 0]] is regular for every H. The caller knows the inverse of A, so the pair is
+// eliminated at once, without pivoting.
 #pragma once
 
 #include <vector>
@@ -31,8 +31,8 @@ class Fronts {
     const double* element(int e) const { return element_values_.data() + element_start_[e]; }
     const std::vector<int>& element_rows(int e) const { return element_rows_[e]; }
 
-    // Negative pivots of the pairs' own coordinates in the last factorisation: for a symmetric matrix, the number of
-    // ways in which it is not stable.
+    // Negative pivots of the pairs' own coordinates in the last factorisation: for a symmetric matrix, its number of
+    // unstable directions.
     int negative() const { return negative_; }
 
     // Inverse of the block A of a pair, 6x6 column major; the caller fills it.

@@ -1,5 +1,5 @@
-// The equations of a mechanism at one state, with their factorised tangent. It has a system of its own: nothing that happens to
-// the engine afterwards changes it.
+// The equations of a mechanism at one state, with their factorised tangent. It has a copy of the system, so that
+// later changes of the engine do not affect it.
 #pragma once
 
 #include <tuple>

@@ -9,7 +9,7 @@ namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
-constexpr double settled = 1e-13;     // a step ends when the next correction, extrapolated, would be smaller
+constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
@@ -26,28 +26,28 @@ Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), 
 }
 
 void Stepper::sync() {
-    if (!ahead_) return;
-    ahead_ = false;
+    if (!system_outdated_) return;
+    system_outdated_ = false;
     passes_->write(system_, history);
 }
 
 void Stepper::save(std::vector<double>& flat) const {
     if (!passes_) return;
-    for (double value : {double(current_), double(refusals_), double(pause_)}) flat.push_back(value);
+    for (double value : {double(current_), double(refusals_), double(steps_by_fronts_)}) flat.push_back(value);
     passes_->save(flat);
 }
 
 void Stepper::restore(const double* flat) {
-    ahead_ = refreshed_ = false;
+    system_outdated_ = refreshed_ = false;
     if (!passes_) return;
     current_ = flat[0] != 0;
     refusals_ = static_cast<int>(flat[1]);
-    pause_ = static_cast<int>(flat[2]);
+    steps_by_fronts_ = static_cast<int>(flat[2]);
     passes_->restore(flat + 3);
 }
 
 bool Stepper::prepare_passes(bool new_targets) {
-    if (!passes_ || !wanted_ || (pause_ > 0 && pause_--)) return false;
+    if (!passes_ || !wanted_ || (steps_by_fronts_ > 0 && steps_by_fronts_--)) return false;
     if (!current_) passes_->read(system_, history, h_, fresh);
     current_ = true;
     if (!refreshed_ || new_targets) passes_->refresh(system_);
@@ -55,10 +55,10 @@ bool Stepper::prepare_passes(bool new_targets) {
     return true;
 }
 
-// The next attempts are further and further apart.
-void Stepper::passes_refused() { pause_ = std::min(1 << std::min(refusals_++, 10), 1000); }
+// The number of steps until the passes are tried again doubles with every failure.
+void Stepper::passes_refused() { steps_by_fronts_ = std::min(1 << std::min(refusals_++, 10), 1000); }
 
-// False: the step is left to the fronts.
+// False: the fronts must solve the step.
 bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targets) {
     set_targets(driven, targets);
     if (!prepare_passes(!driven.empty())) return false;
@@ -67,7 +67,7 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
         return false;
     }
     refusals_ = 0;
-    ahead_ = true;
+    system_outdated_ = true;
     fresh = passes_->limit_changed();
     time += h_;
     if (tape) record(h_, passes_->order_used(), fresh);
@@ -107,8 +107,8 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
-    const int refusals = refusals_, pause = pause_;
-    passed_ = 0;
+    const int refusals = refusals_, pause = steps_by_fronts_;
+    elapsed_ = 0;
     if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
     inputs_recorded_ = true;
     if (step_by_passes(driven, targets)) return true;
@@ -117,7 +117,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {
         changed();
-        fresh = hit_;  // a second-order difference across an impact would add energy
+        fresh = limit_changed_;  // a second-order difference across an impact would add energy
         return true;
     }
     const double before = time;
@@ -125,9 +125,9 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     if (time != before) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
-    } else {  // the passes are where they were, too
+    } else {  // the step failed: the passes are in the state before it, too
         refusals_ = refusals;
-        pause_ = pause;
+        steps_by_fronts_ = pause;
     }
     if (tape && !done) {
         tape->drop_unfinished();
@@ -136,7 +136,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     return done;
 }
 
-// Both halves of a step that failed, each divided further if necessary.
+// Solves both halves of a step that failed; each is divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
     if (depth > halvings) {
         set_targets(driven, from);
@@ -163,9 +163,9 @@ void Stepper::start_tape() {
 }
 
 void Stepper::record(double h, int order, bool impact) {
-    passed_ += h / h_;  // halves of halves: exact
-    const int record = tape->add(difference(h, order), time, passed_, impact);
-    if (!ahead_) return tape->fill(record, system_);
+    elapsed_ += h / h_;  // exact: h / h_ is a power of two
+    const int record = tape->add(difference(h, order), time, elapsed_, impact);
+    if (!system_outdated_) return tape->fill(record, system_);
     passes_->record(tape->q(record), tape->mu(record), tape->active(record), tape->lambda(record));
     for (std::size_t r = 0; r < system_.rows.size(); ++r) tape->targets(record)[r] = system_.rows[r].lower;
 }
@@ -174,10 +174,10 @@ bool Stepper::advance(double h, int order) {
     keep();
     if (solve(h, order)) {
         accept(h);
-        if (tape) record(h, order, hit_);
+        if (tape) record(h, order, limit_changed_);
         return true;
     }
-    return order > 1 && hit_ && advance(h, 1);
+    return order > 1 && limit_changed_ && advance(h, 1);
 }
 
 void Stepper::keep() {
@@ -188,7 +188,7 @@ void Stepper::keep() {
     kept_.active = system_.active();
 }
 
-void Stepper::put_back() {
+void Stepper::restore_kept_state() {
     system_.state = kept_.state;
     system_.evaluate(false);
     system_.state = kept_.state;
@@ -198,7 +198,7 @@ void Stepper::put_back() {
 }
 
 bool Stepper::solve(double h, int order) {
-    hit_ = false;
+    limit_changed_ = false;
     shrinking_ = true;
     const Step step = difference(h, order);
     x_.assign(system_.unknowns(), 0.0);
@@ -209,14 +209,14 @@ bool Stepper::solve(double h, int order) {
     system_.retract(kept_.state, x_.data(), 1.0);
 
     double last = INFINITY;
-    unsettled = {};
+    convergence_failure = {};
     for (int k = 0; k < newton_limit; ++k) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
         if (k == 0 || slow) {
             system_.factorise();
             ++factorisations;
-            if (system_.fronts().negative()) break;  // such a long step may have several solutions
+            if (system_.fronts().negative()) break;  // the step is so long that it may have several solutions
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);
@@ -227,7 +227,7 @@ bool Stepper::solve(double h, int order) {
         ++iterations;
         shrinking_ = size < 0.05 * last;
         const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < settled * last);
+        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
@@ -238,25 +238,25 @@ bool Stepper::solve(double h, int order) {
         system_.evaluate(false, &step, &history);
         if (system_.gap_size() > closed || system_.active() != assumed_) continue;
         if (turned() > largest_turn) break;  // full turns could not be detected
-        hit_ = system_.active() != kept_.active;
-        if (hit_ && order > 1) break;  // an impact: repeat with backward Euler
+        limit_changed_ = system_.active() != kept_.active;
+        if (limit_changed_ && order > 1) break;  // an impact: repeat with backward Euler
         return true;
     }
-    find_unsettled(last);
-    put_back();
+    find_convergence_failure(last);
+    restore_kept_state();
     return false;
 }
 
-void Stepper::find_unsettled(double motion) {
+void Stepper::find_convergence_failure(double motion) {
     if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
-        unsettled.size = system_.largest_error(unsettled.joint, unsettled.row);
+        convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
         return;
     }
     for (int axis = 0; axis < system_.axes(); ++axis) {
         const double moved = std::abs(x_[system_.axis_row(axis)]);
-        if (moved <= unsettled.size && unsettled.axis >= 0) continue;
-        unsettled.axis = axis;
-        unsettled.size = moved;
+        if (moved <= convergence_failure.size && convergence_failure.axis >= 0) continue;
+        convergence_failure.axis = axis;
+        convergence_failure.size = moved;
     }
 }
 
@@ -306,7 +306,7 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
 bool Stepper::begin() {
     tape.reset();  // contact forces are not recorded
     kept_.finished = false;
-    kept_.ahead = ahead_;
+    kept_.system_outdated = system_outdated_;
     kept_.targets.clear();
     for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
@@ -322,8 +322,8 @@ bool Stepper::begin() {
     return false;
 }
 
-// The step by the fronts, linearised at the predicted state: without contact, and without limits, which are rows of the contact
-// problem.
+// Solves the step without contact with the fronts, linearised at the predicted state. Limits are left out: they are rows of the
+// contact problem.
 bool Stepper::begin_sparse() {
     sync();
     changed();
@@ -347,11 +347,11 @@ bool Stepper::begin_sparse() {
         system_.evaluate(false, &step, &history);
     }
     system_.released = false;
-    if (!solved) put_back();
+    if (!solved) restore_kept_state();
     return solved;
 }
 
-Pose Stepper::frame(int i) const { return ahead_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+Pose Stepper::frame(int i) const { return system_outdated_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
 
 Vec6 Stepper::free_velocity(int b) const {
     if (begun_by_passes_) return passes_->free_velocity(b);
@@ -426,7 +426,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
             refusals_ = 0;
             kept_.time = time;
             kept_.finished = true;
-            finished_by_passes_ = ahead_ = true;
+            finished_by_passes_ = system_outdated_ = true;
             time += h_;
             next_ += driven_.size();
             return true;
@@ -445,7 +445,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
         system_.loads.push_back({touches[i].frame, at, stack(force, Vec3::Zero()), true});
     }
-    put_back();
+    restore_kept_state();
     system_.set_active(kept_.active);
     const bool solved = solve(h_, 1);
     system_.loads.resize(before);
@@ -471,16 +471,16 @@ void Stepper::abandon() {
     set_targets(driven_, kept_.targets.data());
     if (by_passes) {
         passes_->abandon();
-        ahead_ = kept_.ahead;
+        system_outdated_ = kept_.system_outdated;
         refresh();
     } else {
-        put_back();
+        restore_kept_state();
     }
     begun_by_passes_ = kept_.finished = false;
 }
 
 double Stepper::energy() const {
-    if (ahead_) const_cast<Stepper*>(this)->sync();
+    if (system_outdated_) const_cast<Stepper*>(this)->sync();
     return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
 }
 

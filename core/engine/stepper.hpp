@@ -19,14 +19,14 @@ class Stepper : public Participant {
     // repeated in halves. False if it fails at every size; the state is then that after the last step that converged.
     bool step(const std::vector<int>& driven, const double* targets);
 
-    void accept(double h);  // the system's state as the end of a step of h
+    void accept(double h);  // makes the state of the system the end of a step of h
 
-    // The passes step by themselves; `sync` brings the system and the history up to where they are, `changed` tells that
-    // somebody else has moved the system, `refresh` that loads, handles or set-points may have changed.
+    // The passes have a state of their own. `sync` copies it to the system and the history. `changed` must be called after
+    // the state of the system was changed, `refresh` after loads, handles or set-points were changed.
     void sync();
     void changed() { current_ = false; }
     void refresh() { refreshed_ = inputs_recorded_ = false; }
-    // What the passes keep beside the system and the history, to the bit.
+    // The state of the passes that is not in the system and the history; restored to the last bit.
     std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
     void save(std::vector<double>& flat) const;
     void restore(const double* flat);
@@ -37,13 +37,13 @@ class Stepper : public Participant {
 
     // Why the last failed step did not converge: the coordinate that Newton's method moved most or, if coordinates
     // converged, the loop joint or row with the largest error. -1: none.
-    struct Unsettled {
+    struct ConvergenceFailure {
         int axis = -1, joint = -1, row = -1;
         double size = 0;  // rad or m; of a loop, lengths over the length scale
     };
-    Unsettled unsettled;
+    ConvergenceFailure convergence_failure;
 
-    std::shared_ptr<Tape> tape;  // records accepted steps where there is one
+    std::shared_ptr<Tape> tape;  // records accepted steps; may be null
     void start_tape();
     const Articulated* passes() const { return passes_.get(); }  // null: they do not cover the mechanism
 
@@ -72,23 +72,23 @@ class Stepper : public Participant {
    private:
     void record(double h, int order, bool impact);
     bool step_by_passes(const std::vector<int>& driven, const double* targets);
-    bool prepare_passes(bool new_targets);  // false: the step is left to the fronts
+    bool prepare_passes(bool new_targets);  // false: the fronts must solve the step
     void passes_refused();
     bool begin_sparse();
     bool advance(double h, int order);
     // Newton's iteration from the predictor. If it returns false, the state is unchanged.
     bool solve(double h, int order);
     void keep();
-    void put_back();
+    void restore_kept_state();
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
-    void find_unsettled(double motion);
+    void find_convergence_failure(double motion);
 
     System& system_;
     double h_;
     int order_;
-    double passed_ = 0;                    // share of the present time step whose end the state is at
+    double elapsed_ = 0;                    // fraction of the present time step that is done (if it is divided)
     std::vector<double> x_;
     State base_;
     struct {
@@ -98,23 +98,23 @@ class Stepper : public Participant {
         std::vector<int> active;
         History history;
         double time = 0;
-        bool finished = false, ahead = false;
+        bool finished = false, system_outdated = false;
     } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;
     std::size_t next_ = 0;                 // of the scheduled steps
     std::vector<double> right_;
     std::vector<int> assumed_;             // rows that are active in the present iteration
-    std::unique_ptr<Articulated> passes_;  // none where they do not cover the mechanism, or cost more than the fronts
+    std::unique_ptr<Articulated> passes_;  // null if they do not cover the mechanism
     const char* uncovered_ = "";
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
-    bool inputs_recorded_ = false;         // the tape has what acts on the system
-    bool ahead_ = false;                   // the system does not have the passes' state yet
+    bool inputs_recorded_ = false;         // the tape has the present inputs
+    bool system_outdated_ = false;                   // the system does not have the passes' state yet
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it
-    int refusals_ = 0, pause_ = 0;         // steps in a row that the passes could not solve, and steps to leave to the fronts
-    bool hit_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    int refusals_ = 0, steps_by_fronts_ = 0;         // consecutive steps that the passes could not solve; next steps to solve with the fronts
+    bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
     State predicted_;                      // in a World: the state at which the step is linearised
     std::vector<double> free_;             // and its solution without contact
 };

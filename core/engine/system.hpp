@@ -55,10 +55,10 @@ struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     bool equality = true;
     double stop = 0;       // if not zero, limits are stops without multipliers: springs of this stiffness,
     double onset = 1e-3;   // which rises from zero over a penetration of `onset`
-    void push(double value, double& torque, double& slope, double& energy) const;  // of a stop
+    void stop_torque(double value, double& torque, double& slope, double& energy) const;  // of a stop
     // Value at which a Newton step ends if the torque of the stop, not its coordinate, is the unknown.
     double pushed_to(double from, double to) const;
-    double deep(double push) const;  // penetration at which a stop has a torque; `push` is the torque over its stiffness
+    double penetration(double torque_over_stiffness) const;  // at which a stop has this torque
 };
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
@@ -114,7 +114,7 @@ class System {
     std::vector<Row> rows;
     double stiffness_scale = 1, length_scale = 1;
 
-    // what may change between solves
+    // inputs that may change between solves
     Vec3 gravity = Vec3::Zero();
     std::vector<double> rest;
     std::vector<Load> loads;

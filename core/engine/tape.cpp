@@ -22,12 +22,12 @@ bool are_equal(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-Tape::Tape(const System& system, const History& history, double time, bool looks_back_, std::vector<int> loops_)
-    : loops(std::move(loops_)), velocity(system.velocity), rate(system.rate), looks_back(looks_back_), gravity(system.gravity),
+Tape::Tape(const System& system, const History& history, double time, bool uses_two_steps_, std::vector<int> loops_)
+    : loops(std::move(loops_)), velocity(system.velocity), rate(system.rate), uses_two_steps(uses_two_steps_), gravity(system.gravity),
       axes_(system.axes()), rows_(static_cast<int>(system.rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
     set_inputs(system, {});
     for (int record = 0; record < 2; ++record) {
-        const bool is_before = record == 0 && looks_back;
+        const bool is_before = record == 0 && uses_two_steps;
         add({}, time, 1, false);
         fill(record, system);
         if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));

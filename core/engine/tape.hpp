@@ -8,7 +8,7 @@
 
 namespace supple {
 
-// What a user may change between time steps.
+// Inputs that a user may change between time steps.
 struct TapeInputs {
     std::vector<double> rest, spring_rest;
     std::vector<Load> loads;
@@ -27,11 +27,11 @@ struct TapeRecord {
 
 class Tape {
    public:
-    // Starts at the system's state. `looks_back`: the next step uses both steps of the history. `loops`: joints whose wrenches are
+    // Starts at the system's state. `uses_two_steps`: the next step uses both steps of the history. `loops`: joints whose wrenches are
     // recorded, those that close loops.
-    Tape(const System& system, const History& history, double time, bool looks_back, std::vector<int> loops);
+    Tape(const System& system, const History& history, double time, bool uses_two_steps, std::vector<int> loops);
 
-    // Before each call of the stepper: what acts, and the rows that are driven.
+    // Called before each step: the inputs, and the rows that are driven.
     void set_inputs(const System& system, const std::vector<int>& driven);
     // Appends the end of a step or of a part of one, when `share` of the time step has passed. The caller fills the record's numbers.
     int add(const Step& step, double time, double share, bool impact);
@@ -58,7 +58,7 @@ class Tape {
     int axes() const { return axes_; }
     int rows() const { return rows_; }
 
-    // records[0] is the state before the start (or the start again), records[1] the start
+    // records[0] is the state before the start (or the start itself), records[1] the start
     std::vector<TapeRecord> records;
     std::vector<int> ends;           // the record at the start and at the end of each time step
     std::vector<int> loops;
@@ -66,7 +66,7 @@ class Tape {
     std::vector<double> rate;        // at the start, of the increments
     std::vector<Vec6> momentum[2];   // of the first two records
     std::vector<double> p[2];        // armature momenta of the first two records
-    bool looks_back = false;
+    bool uses_two_steps = false;
     Vec3 gravity = Vec3::Zero();
 
    private:

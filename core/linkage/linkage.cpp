@@ -179,7 +179,7 @@ void Linkage::take_loads() {
 }
 
 // The upward half of a full pass: the coefficients of all nodes without total accelerations. Those that only the parent
-// node needs are kept in a few slots that stay in the processor's cache; the ones stored before are left as they are.
+// node needs are stored in a few slots that stay in the processor's cache; stored coefficients of earlier passes are not changed.
 bool Linkage::sweep() {
     fleeting_ = true;
     bool fine = true;
@@ -226,7 +226,7 @@ bool Linkage::rebuild(bool totals) {
 // --- accelerations --------------------------------------------------------------------------------------------------
 
 // Eqs. 4 to 7: acceleration of a node's joint, and the inputs of its two parts. Returns the sum of the magnitudes of the
-// terms of which the joint's acceleration is made.
+// terms of the joint's acceleration.
 double Linkage::descend(int i) {
     const Node& n = nodes_[i];
     if (n.kind == united) return 0;
@@ -268,14 +268,14 @@ double Linkage::descend(int i) {
     return squares;
 }
 
-// Eq. 8, from above: the sum of squared joint accelerations below a node, with room for rounding.
+// Eq. 8: an upper bound of the sum of squared joint accelerations below a node, rounding errors included.
 double Linkage::total(int i) const {
     const Node& n = nodes_[i];
     const double unit = rounding_error(magnification_[i]);
     if (n.handles == 0) return total_[n.total] * total_[n.total] * (1 + unit) * (1 + unit);
     const int N = 6 * n.handles;
     const Total t(const_cast<double*>(total_.data()) + n.total, N);
-    const double* x = handle_input_[2 * i].data();  // two handles stand side by side
+    const double* x = handle_input_[2 * i].data();  // the inputs of two handles are contiguous
     double squares = *t.rho * *t.rho, sizes = squares;
     for (int r = 0; r < N; ++r) {
         double sum = t.r[r], size = std::abs(sum);
@@ -314,9 +314,9 @@ double Linkage::pending_operations() const {
     return sum;
 }
 
-// After a full pass that an adaptive one was replaced by: whether the next one should be adaptive again, from the
-// number of joints that would have had to be computed. Preparing the total accelerations of all nodes costs about two
-// full passes, so this is asked once in `full_passes_before_return`.
+// Called after a full pass that replaced an adaptive one. Whether the next pass should be adaptive, from the number of joints that
+// an adaptive pass would have computed. The total accelerations of all nodes, which this needs, cost about two full passes, so it
+// is checked once in `full_passes_before_return`.
 void Linkage::consider_return(double error, Measure measure) {
     if (++full_passes_ % full_passes_before_return) return;
     const bool by_joint = measure == Measure::absolute_joint || measure == Measure::relative_joint;
@@ -415,7 +415,7 @@ Linkage::Outcome Linkage::advance(double dt, double error, Measure measure, bool
                 queue_.emplace_back(part, child);
                 std::push_heap(queue_.begin(), queue_.end());
             }
-            if (!by_joint && sum < peak / 4) {  // add up again, because the differences have lost digits
+            if (!by_joint && sum < peak / 4) {  // recompute the sum, because the differences have lost digits
                 sum = 0;
                 for (const auto& each : queue_) sum += each.first;
                 peak = sum;

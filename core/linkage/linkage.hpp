@@ -54,7 +54,7 @@ class Linkage {
 
     void prepare();
 
-    // what acts; any time
+    // inputs; may be changed at any time
     void set_load(int index, const Load& load);
     void set_force(int axis, double force);
     void set_rest(int axis, double rest);
@@ -73,7 +73,7 @@ class Linkage {
 
     Pose pose(int body) const;              // in O(depth)
     void write_poses(std::vector<Pose>& poses) const;
-    bool rebuild(bool totals);              // computes all coefficients again
+    bool rebuild(bool totals);              // computes all coefficients
 
     // Operations (multiplications, roughly) of the last pass and of a full pass, estimated from the sizes of the blocks.
     double operations() const { return operations_; }
@@ -125,14 +125,14 @@ class Linkage {
     std::vector<Vec6> leaf_bias_, body_wrench_;
     std::vector<double> motion_, descent_, total_, slots_;
     std::vector<double> magnification_;  // of a node: largest magnification of rounding errors in its eliminations
-    bool fleeting_ = false;  // coefficients of parts live in slots_
+    bool fleeting_ = false;  // coefficients of parts are stored in slots_, for the duration of a sweep
     static constexpr std::size_t slot_size = 600;
     double* assembly(const Node& n) { return fleeting_ ? slots_.data() + slot_size * n.slot : motion_.data() + n.motion; }
     std::vector<Pose> across_, offset_, bottom_;  // of a joint: T; of a node: right top and bottom, in its top
     std::vector<Vec6> subspace_;                  // of an axis, in the body's frame
-    std::vector<double> force_, drive_;           // of an axis: applied; applied and spring
+    std::vector<double> force_, drive_;           // of an axis: applied force; sum of applied and spring force
     std::vector<Load> loads_;
-    std::vector<char> load_active_;  // 0 no, 1 yes, 2 to be taken off
+    std::vector<char> load_active_;  // 0 no, 1 yes, 2 to be removed
 
     // scratch
     std::vector<std::uint8_t> mark_;
@@ -155,7 +155,7 @@ class Linkage {
     int full_passes_ = 0;       // since the last adaptive one
     bool switching_ = true;
     bool full_mode_ = false;    // adaptive passes are being replaced by full ones
-    bool return_pays_ = false;  // adaptive passes look cheaper again
+    bool return_pays_ = false;  // an adaptive pass is expected to be cheaper than a full one
     void count_operations();
     bool full_pass_is_cheaper();
     double pending_operations() const;

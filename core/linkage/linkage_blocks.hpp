@@ -23,7 +23,7 @@ struct Assembly {
         U = p + 6 * h;  // (6, m)
         V = U + 6 * m;  // (6, m)
         C = V + 6 * m;  // (m, m) inverse Cholesky factor, lower, by rows
-        left = C + m * m;  // (stacked) what the compression leaves of the amplitudes
+        left = C + m * m;  // (stacked) remainder of the amplitudes after compression
         tau = left + stacked;
         v = tau + (stacked ? 6 : 0);  // reflections, 6 of at most 20
     }

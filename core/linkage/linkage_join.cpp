@@ -3,7 +3,7 @@
 // Part A is on the left (towards the root), part B on the right; a joint connects A's bottom body to B's top body. The
 // inputs of an assembly are the acceleration a of its top body and the force f on its bottom body. In B's frame:
 //
-//     a_B   = Y_A a + E x                  E = [F_A, S]: how A's bottom yields, and the joint's axes
+//     a_B   = Y_A a + E x                  E = [F_A, S]: compliance of A's bottom, and the joint's axes
 //     phi   = I_B a_B + p_B - Y_B' f        force through the joint on B
 //     E' phi = (s_A, Q) - diag(1, armature) x
 //
@@ -18,7 +18,7 @@
 //
 // F is compressed to six columns by Householder reflections H; amplitudes z of the whole become H (z, left) = (z_B, -t at
 // a = 0) of the parts. The inputs handed down are a and z, not f: the force on a light body between heavy ones would
-// have to be known to more digits than there are. For the same reason there are no inverse inertias here: the paper's
+// be needed to more digits than a double has. For the same reason there are no inverse inertias here: the paper's
 // eq. 2, Phi_A - Phi_A W Phi_A, loses all digits at a light body; inertias and compliances here are sums of squares.
 #include <algorithm>
 #include <cmath>
@@ -93,7 +93,7 @@ void triangulate(const Total& total, double* D, int m) {
     }
 }
 
-// The same reflections of the right-hand side r of the triangle and c of the added rows; what is left of c is rho.
+// The same reflections of the right-hand side r of the triangle and c of the added rows; the norm of the remaining c is rho.
 template <int N>
 void reflect_constants(const Total& total, double* c, int m, double squares) {
     const int packs = (m + 3) / 4;
@@ -173,7 +173,7 @@ SUPPLE_INLINE void symmetrise(Eigen::Map<Mat6> m) {
         for (int i = 0; i < j; ++i) m(i, j) = m(j, i) = (m(i, j) + m(j, i)) / 2;
 }
 
-// Whether a joint lets its body go in all directions, so that it transmits nothing but its own forces.
+// Whether a joint has six degrees of freedom and no armature, so that it transmits only its own forces.
 bool transmits_nothing(const Linkage::Axis* axis, int k) {
     if (k < 6) return false;
     for (int a = 0; a < k; ++a)
@@ -231,7 +231,7 @@ void compress(const Assembly& node, int count, double* top, double* rows) {
     }
 }
 
-// Amplitudes (z_B, -t) of the parts from six of the whole; `rows` holds what compression has left on entry.
+// Amplitudes (z_B, -t) of the parts from six of the whole; on entry `rows` has the remainder of the compression.
 void parts_of_amplitudes(const Assembly& node, int own, int m, int stacked, bool triangle, const double* z, double* rows,
                          double* z_b, double* x) {
     if (!stacked) {
@@ -253,7 +253,7 @@ void parts_of_amplitudes(const Assembly& node, int own, int m, int stacked, bool
 
 }  // namespace
 
-// Joins two assemblies. A: handles of the left one. B: what remains of the right one's handles: 0 none, 1 the top, which
+// Joins two assemblies. A: handles of the left one. B: remaining handles of the right one: 0 none, 1 the top, which
 // is also the bottom of the whole, 2 the bottom.
 template <int A, int B>
 bool Linkage::join(const Node& n, bool moved, bool totals) {
@@ -350,7 +350,7 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
         }
     }
 
-    // the constant terms: t, then what it is after compression
+    // the constant terms: t, then t after compression
     double constant[most_columns], sizes[most_columns];
     constants(n, whole, b, A == 2 ? a.s : nullptr, constant, sizes);
     Vec6 phi = MapVec(b.p);
@@ -428,7 +428,7 @@ void Linkage::write_constants(const Node& n, const Assembly& whole, const double
 }
 
 // The inputs of the parts are affine in those of the whole, so the rows of both parts' factors and the joint's own
-// acceleration are rows in the latter; reflections make a triangle of them again.
+// acceleration are rows in the latter; reflections reduce them to a triangle.
 template <int A, int B>
 void Linkage::join_total(const Node& n, const Part& a, const Part& b, bool moved) {
     constexpr int H = B ? 2 : 1, N = 6 * H, NB = B == 2 ? 12 : 6;

@@ -10,18 +10,18 @@ using namespace whole;
 
 namespace {
 
-constexpr double wider = 1.2;       // reach of the weights, over the distance of the last neighbour
-constexpr double range = 0.5;        // of a model, over the extent of the collection
-constexpr double most_cancelled = 0.8;  // of the stiffness, by the geometric stiffness of loads that are away
-constexpr double nothing = 1e-12;   // compliance below this share of the largest is none
-constexpr double same = 1e-6;       // what is left of a direction that others already have
+constexpr double reach_factor = 1.2;       // reach of the weights, over the distance of the last neighbour
+constexpr double range = 0.5;        // displacement up to which a model is valid, over the extent of the collection
+constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
+constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
+constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
 
 }  // namespace
 
 // --- the mean -------------------------------------------------------------------------------------------------------
 
-// Sums of a q and a p q, whatever their order.
-void PoseMean::add(double weight, const Turned& pose) {
+// Sums of a q and a p q; they do not depend on the order.
+void PoseMean::add(double weight, const DualQuaternion& pose) {
     const double a = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -weight : weight;
     real_.coeffs() += a * pose.q.coeffs();
     moved_.coeffs() += a * pose.pq.coeffs();
@@ -39,7 +39,7 @@ void PoseMean::close() {
     back_ = real_.normalized().toRotationMatrix().transpose();
 }
 
-Vec6 PoseMean::towards(const Turned& pose) const {
+Vec6 PoseMean::towards(const DualQuaternion& pose) const {
     const double sign = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -1 : 1;
     Eigen::Quaterniond gap = place_ * pose.q;
     gap.coeffs() = sign * (pose.pq.coeffs() - gap.coeffs());
@@ -50,17 +50,17 @@ Vec6 PoseMean::towards(const Turned& pose) const {
 
 void Blended::add(Sample sample) {
     sample.tips = sample.home;
-    sample.turned.assign(sample.tips.begin(), sample.tips.end());
-    for (Eigenframe& part : sample.parts) part.there = (part.core.diagonal().array() > 0).cast<double>();
+    sample.dual_quaternions.assign(sample.tips.begin(), sample.tips.end());
+    for (Eigenframe& part : sample.parts) part.has_column = (part.core.diagonal().array() > 0).cast<double>();
     sample.y = Vector::Zero(sample.cobasis.rows());
     sample.load = sample.wrench;
     sample.force.resize(sample.home.size());
     for (std::size_t e = 0; e < sample.home.size(); ++e)
         sample.force[e] = sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius;
-    sample.own = sample.eta = sample.lag = Vector::Zero(sample.wrench.size());
-    const Eigenframe& soft = sample.parts[compliance];
-    sample.soft.noalias() = (soft.frame * soft.core) * soft.frame.transpose();
-    sample.settled = sample.soft * sample.load;
+    sample.own = sample.eta = sample.load_difference = Vector::Zero(sample.wrench.size());
+    const Eigenframe& compliance = sample.parts[compliance_kind];
+    sample.compliance.noalias() = (compliance.frame * compliance.core) * compliance.frame.transpose();
+    sample.load_displacement = sample.compliance * sample.load;
     samples.push_back(std::move(sample));
 }
 
@@ -74,18 +74,18 @@ void Blended::prepare() {
     sums_.resize(tips.size());
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &there_, &length_}) each->setZero(n_);
-    touch();
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &column_share_, &length_}) each->setZero(n_);
+    mark_changed();
 }
 
 void Blended::move_sample(int i, const Vector& twists) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
-        samples[i].turned[e] = samples[i].tips[e];
-        // set-points move a model as if its load turned with the end effector
+        samples[i].dual_quaternions[e] = samples[i].tips[e];
+        // the load of a model is assumed to turn with the end effector when set-points move it
         samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
-    touch();
+    mark_changed();
 }
 
 // Eq. 25 between two sets of end-effector poses.
@@ -97,8 +97,8 @@ double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b)
     return sum;
 }
 
-// The factors depend on loads and models, not on the pose: they are computed when a model is next in use.
-void Blended::forget_trust() {
+// Trust depends on loads and models, not on the pose. It is computed when a model is next in use.
+void Blended::reset_trust() {
     loads_changed_ = false;
     const bool counts = loads_known && !published && samples.size() > 1;
     extent_ = 0;
@@ -116,7 +116,7 @@ double Blended::trust_under_load(const Sample& sample) {
         const Vec6 load = tips[e].own(sample.tips[e].R);
         all_.segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
     }
-    by_.noalias() = sample.soft * all_;
+    by_.noalias() = sample.compliance * all_;
     double moved = 0;
     for (std::size_t e = 0; e < tips.size(); ++e)
         moved += std::hypot(by_.segment<3>(6 * e).norm(), by_.segment<3>(6 * e + 3).norm() / M_PI);
@@ -128,10 +128,10 @@ double Blended::trust_under_load(const Sample& sample) {
 // same when small and smooth at half turns); weights (1/d - 1/R)^p, R just beyond the last neighbour.
 void Blended::weigh() {
     const int k = static_cast<int>(samples.size());
-    if (loads_changed_) forget_trust();
+    if (loads_changed_) reset_trust();
     const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
     int nearest = 0;
-    double more = -neighbours;  // than the neighbours that count, if the last came in only in part
+    double more = -neighbours;  // models beyond the neighbours that count; a model that fades in counts by its presence
     for (int i = 0; i < k; ++i) {
         more += samples[i].presence;
         double d = published ? published_distance(i) : 0;
@@ -142,7 +142,7 @@ void Blended::weigh() {
             const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
             d += std::sqrt(length * away + turn * turned);
         }
-        const double missing = 1 - samples[i].presence;  // a model that was just added counts as further away, with less weight
+        const double missing = 1 - samples[i].presence;  // a model that fades in is treated as more distant
         distances_[i] = d + missing * missing;
         if (distances_[i] < distances_[nearest]) nearest = i;
     }
@@ -159,7 +159,7 @@ void Blended::weigh() {
             std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end(),
                              [&](int a, int b) { return distances_[a] < distances_[b]; });
             last_ = order_[neighbours - 1];
-            reach_ = std::min(more, 1.0) / (wider * distances_[last_]);
+            reach_ = std::min(more, 1.0) / (reach_factor * distances_[last_]);
         }
         const double most = 1 / closest - reach_;
         for (int i = 0; i < k; ++i) {
@@ -195,8 +195,8 @@ Pose Blended::published_mean(int e) const {
     return base * exp(sum);
 }
 
-// Algorithm 3: frames and cores are averaged apart, columns made unit again. A direction that some of the models do not
-// have is that of the others; its eigenvalue is averaged with their zeros.
+// Algorithm 3: frames and cores are averaged separately, and the columns of the frame are normalised. A direction that some of the
+// models do not have is averaged over the others; its eigenvalue is averaged over all, with zeros for the former.
 template <int n>
 void Blended::mix(Kind kind, Matrix& into) {
     using Square = Eigen::Map<Eigen::Matrix<double, n, n>, Eigen::Aligned16>;
@@ -205,19 +205,19 @@ void Blended::mix(Kind kind, Matrix& into) {
     for (Matrix* each : {&frame_, &core_, &half_, &into}) each->resize(n_, n_);
     Square frame(frame_.data(), n_, n_), core(core_.data(), n_, n_), half(half_.data(), n_, n_);
     Square result(into.data(), n_, n_);
-    Column there(there_.data(), n_);
+    Column column_share(column_share_.data(), n_);
     frame.setZero();
     core.setZero();
-    there.setZero();
+    column_share.setZero();
     for (const auto& use : used) {
         const Eigenframe& part = samples[use.model].parts[kind];
         frame += use.weight * Given(part.frame.data(), n_, n_);
         core += use.weight * Given(part.core.data(), n_, n_);
-        there += use.weight * Eigen::Map<const Eigen::Matrix<double, n, 1>>(part.there.data(), n_);
+        column_share += use.weight * Eigen::Map<const Eigen::Matrix<double, n, 1>>(part.has_column.data(), n_);
     }
     for (int j = 0; j < n_; ++j) {
         length_[j] = frame.col(j).norm();
-        if (there[j] > 0) frame.col(j) /= std::max(length_[j], agreement * there[j]);
+        if (column_share[j] > 0) frame.col(j) /= std::max(length_[j], agreement * column_share[j]);
     }
     half.noalias() = frame * core;
     result.noalias() = half * frame.transpose();
@@ -233,23 +233,23 @@ void Blended::admissible() {
     active_.clear();
     const double most = core_.diagonal().maxCoeff();
     for (int j = 0; j < core_.cols(); ++j)
-        if (core_(j, j) > nothing * most) active_.push_back(j);
+        if (core_(j, j) > zero_compliance * most) active_.push_back(j);
     if (static_cast<int>(active_.size()) == n_) {
         basis.setIdentity(n_, n_);
         return;
     }
     basis.resize(n_, active_.size());
     int r = 0;
-    for (int j : active_) {  // Gram and Schmidt, twice
+    for (int j : active_) {  // Gram-Schmidt, twice
         auto column = basis.col(r);
         column = frame_.col(j).normalized();
         double left = 1;
-        for (int again = 0; again < 2; ++again) {
+        for (int pass = 0; pass < 2; ++pass) {
             for (int i = 0; i < r; ++i) column -= basis.col(i).dot(column) * basis.col(i);
             left *= column.norm();
             column.normalize();
         }
-        if (left > same) ++r;
+        if (left > dependent_column) ++r;
     }
     basis.conservativeResize(n_, r);
 }
@@ -258,13 +258,13 @@ void Blended::blend() {
     if (!stale_) return;
     stale_ = false;
     weigh();
-    mix(mobility, full_[1]);
-    if (damped) mix(yielding, full_[2]);
-    mix(compliance, full_[0]);  // last: its frame is needed again
+    mix(inverse_mass_kind, full_[1]);
+    if (damped) mix(inverse_damping_kind, full_[2]);
+    mix(compliance_kind, full_[0]);  // last: its frame is used below
     admissible();
     for (std::size_t e = 0; e < tips.size(); ++e) {
         sums_[e] = {};
-        for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].turned[e]);
+        for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].dual_quaternions[e]);
         means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : published ? published_mean(e) : sums_[e].pose();
         const Vec6 twist = log(tips[e].pose.seen_from(means[e]));
         jacobians_[e] = right_jacobian(twist);
@@ -280,33 +280,33 @@ void Blended::blend() {
         for (const auto& use : used) wrench_ += use.weight * samples[use.model].wrench;
         each_ = 2.0 * (full_[0] * wrench_);
     } else {
-        n_ == 6 ? hold_loads<6>() : hold_loads<Eigen::Dynamic>();
+        n_ == 6 ? compute_load_displacements<6>() : compute_load_displacements<Eigen::Dynamic>();
     }
     if (basis.cols() == n_) {
-        soft = full_[0];
-        light = full_[1];
-        if (damped) slack = full_[2];
-        settled = 0.5 * each_;
+        compliance = full_[0];
+        inverse_mass = full_[1];
+        if (damped) inverse_damping = full_[2];
+        load_displacement = 0.5 * each_;
     } else {
         const Matrix& P = basis;
-        soft = P.transpose() * (full_[0] * P);
-        light = P.transpose() * (full_[1] * P);
-        if (damped) slack = P.transpose() * (full_[2] * P);
-        settled = 0.5 * (P.transpose() * each_);
+        compliance = P.transpose() * (full_[0] * P);
+        inverse_mass = P.transpose() * (full_[1] * P);
+        if (damped) inverse_damping = P.transpose() * (full_[2] * P);
+        load_displacement = 0.5 * (P.transpose() * each_);
     }
 }
 
-// The loads of the models in use and how far they move the end effectors, by the half-way rule.
+// The loads of the models in use and the displacements that they cause, by the half-way rule.
 //
-// Forces keep their direction in the world: then the compliance is finite wherever the equilibrium is stable. W_i is the force of
+// Forces keep their direction in the world: the compliance for such forces is finite at every stable equilibrium. W_i is the force of
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
-// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by lag_i = R_i^T (W_i - W); torques likewise,
-// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i lag_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a ground, xi - xi_i is used for eta_i.
+// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T (W_i - W); torques likewise,
+// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the displacement s_i from H_i is
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i.
 //
-// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the share t of it counts: geometric_share().
+// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
 template <int n>
-void Blended::hold_loads() {
+void Blended::compute_load_displacements() {
     using Column = Eigen::Matrix<double, n, 1>;
     using Square = Eigen::Map<const Eigen::Matrix<double, n, n>>;
     using Given = Eigen::Map<const Column>;
@@ -341,21 +341,21 @@ void Blended::hold_loads() {
                                         : Vec6(xi.segment<6>(6 * e) - sample.own.segment<6>(6 * e));
             sample.eta.segment<6>(6 * e) = eta;
             sample.load.segment<6>(6 * e) = on * sample.force[e] + stack(Vec3(Vec3::Zero()), own) + ground * eta;
-            sample.lag.segment<6>(6 * e) =
+            sample.load_difference.segment<6>(6 * e) =
                 stack(radius * (sample.tips[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
         }
     }
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
-        const Square soft(sample.soft.data(), n_, n_);
-        by.noalias() = soft * Given(sample.lag.data(), n_);
+        const Square compliance(sample.compliance.data(), n_, n_);
+        by.noalias() = compliance * Given(sample.load_difference.data(), n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
             const Vec3 V = by.template segment<3>(6 * e), W = by.template segment<3>(6 * e + 3);
             by.template segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
         }
-        by.noalias() += soft * mean;
-        Eigen::Map<Column>(sample.settled.data(), n_) = by;
+        by.noalias() += compliance * mean;
+        Eigen::Map<Column>(sample.load_displacement.data(), n_) = by;
         sum += use.weight * by;
     }
     sum.noalias() += Square(full_[0].data(), n_, n_) * mean;
@@ -367,9 +367,9 @@ Vec3 Blended::applied_force(int e) const {
     return tip.world ? Vec3(tip.wrench.head<3>()) : Vec3(tip.pose.R * tip.wrench.head<3>());
 }
 
-// The share t of the geometric stiffness of W - w that counts. Where users apply less than the mean load W, the geometric stiffness
-// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism is stable on its way to the smaller load, but a model
-// knows only its first-order change, which may outweigh C^-1. So t limits the norm of t A relative to C^-1:
+// The fraction t of the geometric stiffness of W - w that is used. Where users apply less than the mean load W, the geometric stiffness
+// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism stays stable as the load decreases, but a model
+// has only the first-order change of the stiffness, which may exceed C^-1. So t limits the norm of t A relative to C^-1:
 // t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
 template <int n>
 double Blended::geometric_share() {
@@ -388,22 +388,22 @@ double Blended::geometric_share() {
     return norm > most_cancelled ? most_cancelled / norm : 1;
 }
 
-void Blended::ask() {
+void Blended::compute_link_coordinates() {
     for (std::size_t k = 0; k < used.size(); ++k) {
         Sample& sample = samples[used[k].model];
-        for (std::size_t e = 0; e < tips.size(); ++e) all_.segment<6>(6 * e) = asked(k, e);
+        for (std::size_t e = 0; e < tips.size(); ++e) all_.segment<6>(6 * e) = evaluation_twist(k, e);
         sample.y.noalias() = sample.cobasis * all_;
     }
 }
 
-void Blended::pulled(Vector& result) const {
+void Blended::generalised_force(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 on = jacobians_[e].transpose() * tips[e].own(tips[e].pose.R);
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }
 
-// Between all twists and coordinates in the basis, which is the identity where the end effectors move freely.
+// Conversion between twists and coordinates in the basis. The basis is the identity if no direction is rigid.
 void Blended::to_basis(const Vector& twists, Vector& z) const {
     if (basis.cols() == n_) z = twists;
     else z.noalias() = basis.transpose() * twists;
@@ -419,9 +419,9 @@ void Blended::rates(Vector& result) const {
         result.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
 }
 
-Vector Blended::holding() const {
+Vector Blended::holding_wrench() const {
     const Vector z = basis.transpose() * xi;
-    Vector result = basis * (solve_positive(soft, z + settled) - ground * z);
+    Vector result = basis * (solve_positive(compliance, z + load_displacement) - ground * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
@@ -430,29 +430,29 @@ Vector Blended::holding() const {
     return result;
 }
 
-// Where the springs would rest under the wrench all_, with stiffnesses below zero (which the load outweighs, or nothing does)
-// taken as above.
-Vector Blended::grounded() const {
-    const Matrix identity = Matrix::Identity(soft.rows(), soft.cols()), K = solve_positive(soft, identity);
+// Equilibrium of the springs under the wrench all_. Negative stiffnesses are replaced by their magnitudes, so that the step goes
+// along the force.
+Vector Blended::rest_with_ground() const {
+    const Matrix identity = Matrix::Identity(compliance.rows(), compliance.cols()), K = solve_positive(compliance, identity);
     const SymmetricEigen modes(K - ground * identity);
-    const Vector force = basis.transpose() * all_ - K * (z_ + settled) + ground * z_;
+    const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground * z_;
     const Vector along = modes.vectors.transpose() * force;
     return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground));
 }
 
-// Moves the tips part of the way to where the blended model would rest under the applied wrenches, again and again.
-double Blended::settle(int iterations, double tolerance) {
+// Damped fixed-point iteration: moves the tips by a fraction of the way to the equilibrium of the present blend.
+double Blended::relax(int iterations, double tolerance) {
     double share = 0.5, last = INFINITY, size = INFINITY;
     for (Tip& tip : tips) tip.velocity.setZero();
     for (int k = 0; k < iterations; ++k) {
         blend();
-        pulled(all_);
+        generalised_force(all_);
         z_.noalias() = basis.transpose() * xi;
-        const Vector goal = basis * (ground > 0 ? grounded() : Vector(soft * (basis.transpose() * all_) - settled));
+        const Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(compliance * (basis.transpose() * all_) - load_displacement));
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Pose there = means[e] * exp(unscaled(goal.segment<6>(6 * e)));
-            move.segment<6>(6 * e) = scaled(log(there.seen_from(tips[e].pose)));
+            const Pose goal_pose = means[e] * exp(unscaled(goal.segment<6>(6 * e)));
+            move.segment<6>(6 * e) = scaled(log(goal_pose.seen_from(tips[e].pose)));
         }
         size = move.norm();
         if (!std::isfinite(size)) return INFINITY;
@@ -461,7 +461,7 @@ double Blended::settle(int iterations, double tolerance) {
         if (size > 0.5) move *= 0.5 / size;
         for (std::size_t e = 0; e < tips.size(); ++e)
             tips[e].pose = tips[e].pose * exp((size < tolerance ? 1.0 : share) * unscaled(move.segment<6>(6 * e)));
-        touch();
+        mark_changed();
         if (size < tolerance) break;
     }
     blend();

@@ -10,12 +10,12 @@ namespace supple {
 
 namespace {
 
-// A linear model turns a link without bound as the end effector moves on. Beyond free_turn (rad) its twist is scaled down so that
-// it never turns a link by a quarter turn: two models then cannot show a link half a turn apart, where the mean of their
-// quaternions is discontinuous, unless they were made with that link turned differently.
+// In a linear model, the rotation of a link is proportional to the displacement of the end effector, without bound. Beyond free_turn
+// (rad) the twist is scaled down so that the rotation stays below a quarter turn. Otherwise two models could have rotations half a
+// turn apart, where the mean of their quaternions is discontinuous. This can still happen if the models were made with such rotations.
 constexpr double free_turn = 1.2, largest_turn = 1.55;
 
-// The factor of a twist that turns by `angle`; its first two derivatives are continuous.
+// The factor for a twist with the rotation `angle`; its first two derivatives are continuous.
 double bounded_turn(double angle) {
     if (angle <= free_turn) return 1;
     const double rest = largest_turn - free_turn;
@@ -130,8 +130,8 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         const Eight px = load(block.place[0]) + load(R[0]) * tx + load(R[1]) * ty + load(R[2]) * tz;
         const Eight py = load(block.place[1]) + load(R[3]) * tx + load(R[4]) * ty + load(R[5]) * tz;
         const Eight pz = load(block.place[2]) + load(R[6]) * tx + load(R[7]) * ty + load(R[8]) * tz;
-        const Eight same = Q[0] * qw + Q[1] * qx + Q[2] * qy + Q[3] * qz;
-        const Eight a = choose(same < none, every(-each.weight), every(each.weight));
+        const Eight alignment = Q[0] * qw + Q[1] * qx + Q[2] * qy + Q[3] * qz;
+        const Eight a = choose(alignment < none, every(-each.weight), every(each.weight));
         Q[0] += a * qw;
         Q[1] += a * qx;
         Q[2] += a * qy;

@@ -1,4 +1,4 @@
-// What a blended model shows of its links (FORK-1S, algorithm 4).
+// Poses of the links of a blended model (FORK-1S, algorithm 4).
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace supple {
 
-// Links of many models: the weighted mean of what each shows, by dual quaternions.
+// The weighted mean of the link poses of many models, by dual quaternions.
 class BlendedLinks {
    public:
-    struct Use {  // a model in use, its weight and the coordinates it is asked at
+    struct Use {  // a model in use, its weight and the coordinates at which it is evaluated
         int model;
         double weight;
         const double* y;

@@ -1,4 +1,4 @@
-// Python's view of a blended model in motion.
+// The Python class of a blended model in motion.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -45,7 +45,7 @@ class BlendedCore {
         sample.wrench = vector(wrench);
         sample.energy = energy;
         sample.cobasis = matrix(cobasis, m);
-        if (fade > 0) {  // seconds until it has come in
+        if (fade > 0) {  // s, time in which its presence grows to 1
             sample.presence = 0;
             model.fading = fade;
         }
@@ -55,17 +55,17 @@ class BlendedCore {
         links.add(rest.data(), maps.data(), static_cast<int>(m));
     }
 
-    Pulled& tip(int i) { return model.tips.at(i); }
+    ExternalLoad& tip(int i) { return model.tips.at(i); }
 
     void update() {
         model.blend();
-        model.ask();
+        model.compute_link_coordinates();
         links.update(model.used, poses.data());
     }
 
-    double settle(int iterations, double tolerance) {
+    double relax(int iterations, double tolerance) {
         nb::gil_scoped_release release;
-        return model.settle(iterations, tolerance);
+        return model.relax(iterations, tolerance);
     }
 
     // (e, 22): pose and velocity of every end effector
@@ -85,7 +85,7 @@ class BlendedCore {
             model.tips[e].velocity = Eigen::Map<const Vec6>(rows.data() + 22 * e + 16);
         }
         model.time = time;
-        model.touch();
+        model.mark_changed();
     }
 };
 
@@ -97,7 +97,7 @@ void bind_blended(nb::module_& module) {
     bind_motion(core);
     core.def(nb::init<int, int, double, double, int, bool, double, int>())
         .def("add", &BlendedCore::add)
-        .def("stand",  // on another ground: without models, until they are added anew
+        .def("set_ground",  // sets the common spring and removes all models, which must be added again
              [](BlendedCore& c, double ground) {
                  c.model.ground = ground;
                  c.model.samples.clear();
@@ -108,7 +108,7 @@ void bind_blended(nb::module_& module) {
                  c.model.lower = vector(lower);
                  c.model.upper = vector(upper);
              })
-        .def("set_bounded",  // of a model: maps (bounds, n) and places (bounds,)
+        .def("set_bounded",  // bounded coordinates of a model: maps (bounds, n) and values (bounds,)
              [](BlendedCore& c, int i, const Doubles& maps, const Doubles& bound_values) {
                  const std::size_t n = 6 * c.model.tips.size(), bounds = c.model.lower.size();
                  expect(maps, n * bounds);
@@ -125,20 +125,20 @@ void bind_blended(nb::module_& module) {
              })
         .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
-        .def("settle", &BlendedCore::settle)
+        .def("relax", &BlendedCore::relax)
         .def("blend", [](BlendedCore& c) { c.model.blend(); })
         .def("set_state", &BlendedCore::set_state)
-        .def("set_presence",  // of the first models; those added later are there
+        .def("set_presence",  // of the first models; that of later ones is 1
              [](BlendedCore& c, const Doubles& presence) {
                  for (std::size_t i = 0; i < c.model.samples.size(); ++i)
                      c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
-                 c.model.touch();
+                 c.model.mark_changed();
              })
-        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights of poses alone
-        .def("allow", [](BlendedCore& c, double energy) { c.model.allow(energy); })
-        // J, that it may have; none before the first step
-        .def_prop_ro("allowed", [](const BlendedCore& c) {
-            Vector all = Vector::Constant(c.model.kept() ? 1 : 0, c.model.allowed);
+        .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights depend on poses only
+        .def("set_energy_budget", [](BlendedCore& c, double energy) { c.model.set_energy_budget(energy); })
+        // J, (1,); (0,) before the first step
+        .def_prop_ro("energy_budget", [](const BlendedCore& c) {
+            Vector all = Vector::Constant(c.model.has_energy_budget() ? 1 : 0, c.model.energy_budget);
             return copied(all);
         }, copy)
         .def_prop_ro("presence", [](const BlendedCore& c) {
@@ -150,13 +150,13 @@ void bind_blended(nb::module_& module) {
         // as of the last blend, in scaled twists
         .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights); }, copy)
         .def_prop_ro("basis", [](const BlendedCore& c) { return copied(c.model.basis); }, copy)
-        .def_prop_ro("soft", [](const BlendedCore& c) { return copied(c.model.soft); }, copy)
-        .def_prop_ro("light", [](const BlendedCore& c) { return copied(c.model.light); }, copy)
-        .def_prop_ro("slack", [](const BlendedCore& c) { return copied(c.model.slack); }, copy)
+        .def_prop_ro("compliance", [](const BlendedCore& c) { return copied(c.model.compliance); }, copy)
+        .def_prop_ro("inverse_mass", [](const BlendedCore& c) { return copied(c.model.inverse_mass); }, copy)
+        .def_prop_ro("inverse_damping", [](const BlendedCore& c) { return copied(c.model.inverse_damping); }, copy)
         .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain); }, copy)
-        .def_prop_ro("settled", [](const BlendedCore& c) { return copied(c.model.settled); }, copy)
+        .def_prop_ro("load_displacement", [](const BlendedCore& c) { return copied(c.model.load_displacement); }, copy)
         .def_prop_ro("xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
-        .def_prop_ro("holding", [](const BlendedCore& c) { return copied(c.model.holding()); }, copy)
+        .def_prop_ro("holding_wrench", [](const BlendedCore& c) { return copied(c.model.holding_wrench()); }, copy)
         .def_prop_ro("means", [](const BlendedCore& c) {
             std::vector<double> rows(16 * c.model.means.size(), 0.0);
             for (std::size_t e = 0; e < c.model.means.size(); ++e) {

@@ -71,7 +71,7 @@ void Floating::add_loads() {
             add_load(e, pose.p, force, base.R.transpose() * torque);
             momentum_change_ += h * stack(force, torque + pose.p.cross(force));
         }
-        if (tip.held) add_handle(e);
+        if (tip.has_handle) add_handle(e);
     }
 }
 
@@ -99,7 +99,7 @@ void Floating::add_handle_impulses() {
     update_tip_twists();
     for (int e = 0; e < frames(); ++e) {
         const Tip& tip = tips[e];
-        if (!tip.held) continue;
+        if (!tip.has_handle) continue;
         const Vec3 at = frame(e).act(tip.point);
         const Vec3 rate = by_base({e, at, Mat3::Identity()}) * link_twist(tip.link);
         const Vec3 force = tip.stiffness * (tip.target - at - h * rate) - tip.damping * rate;
@@ -274,7 +274,7 @@ bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit
         const Vec6 wrench = mount_stiffness.cwiseProduct(mount_error_ - h * base_rate_) - mount_damping.cwiseProduct(base_rate_);
         momentum_change_ += h * transform_wrench(base.inverse(), wrench);
     }
-    if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; })) add_handle_impulses();
+    if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.has_handle; })) add_handle_impulses();
     for (Eigen::Index c = 0; c < v.size(); ++c) {
         const Place& place = place_[c];
         v[c] = groups_[place.group].rates[place.row][place.lane];

@@ -31,7 +31,7 @@ class Floating : public Participant {
         Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
         Pose pose;                   // only of links with tips: present pose relative to the base
     };
-    struct Tip : Pulled {
+    struct Tip : ExternalLoad {
         int link;                    // the tip is fixed to this link
         Pose fixed;                  // pose of the tip in the link's frame
     };

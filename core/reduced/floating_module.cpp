@@ -34,7 +34,7 @@ class FloatingCore {
         model.h = h;
     }
 
-    Pulled& tip(int i) { return model.tips.at(i); }
+    ExternalLoad& tip(int i) { return model.tips.at(i); }
 
     void add_link(const Doubles& rest, double mass, const Doubles& centre, const Doubles& inertia, const Doubles& map) {
         expect(rest, 16);

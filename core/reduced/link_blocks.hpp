@@ -1,4 +1,4 @@
-// What the links of linear and blended models share: eight links at a time, of which each number is an Eight.
+// Functions for the links of linear and blended models: eight links at a time, one in each lane.
 #pragma once
 
 #include <cstring>

@@ -3,25 +3,25 @@
 
 #include <nanobind/nanobind.h>
 
-#include "contact/pulled.hpp"
+#include "contact/external_load.hpp"
 #include "spatial/arrays.hpp"
 
 namespace supple {
 
-inline void pull(Pulled& what, const Doubles& wrench, bool world) {
+inline void set_load(ExternalLoad& load, const Doubles& wrench, bool world) {
     expect(wrench, 6);
-    what.wrench = Eigen::Map<const Vec6>(wrench.data());
-    what.world = world;
+    load.wrench = Eigen::Map<const Vec6>(wrench.data());
+    load.world = world;
 }
 
-inline void hold(Pulled& what, bool held, const Doubles& point, const Doubles& target, double stiffness, double damping) {
+inline void attach_handle(ExternalLoad& load, bool has_handle, const Doubles& point, const Doubles& target, double stiffness, double damping) {
     expect(point, 3);
     expect(target, 3);
-    what.held = held;
-    what.point = Vec3(point.data());
-    what.target = Vec3(target.data());
-    what.stiffness = stiffness;
-    what.damping = damping;
+    load.has_handle = has_handle;
+    load.point = Vec3(point.data());
+    load.target = Vec3(target.data());
+    load.stiffness = stiffness;
+    load.damping = damping;
 }
 
 // Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4).
@@ -29,11 +29,11 @@ template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
     core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) {
-        pull(c.tip(tip), wrench, world);
+        set_load(c.tip(tip), wrench, world);
         if constexpr (requires { c.model.loads_changed(); }) c.model.loads_changed();
     });
-    core.def("set_handle", [](Core& c, int tip, bool held, const Doubles& point, const Doubles& target, double stiffness,
-                              double damping) { hold(c.tip(tip), held, point, target, stiffness, damping); });
+    core.def("set_handle", [](Core& c, int tip, bool has_handle, const Doubles& point, const Doubles& target, double stiffness,
+                              double damping) { attach_handle(c.tip(tip), has_handle, point, target, stiffness, damping); });
     core.def_prop_ro("time", [](const Core& c) { return c.model.time; });
     // n time steps, each followed by an update of all links if `show`; returns the number of successful steps
     core.def("step", [](Core& c, int n, bool show) {

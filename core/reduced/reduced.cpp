@@ -139,7 +139,7 @@ void Tree::move(const double* q) {
             cosine_[l] = std::cos(turns_[l]);
         }
     }
-    // frame = frame before * local: columns, so that a chain waits for nothing but three products
+    // frame = frame before * local: columns, so that each frame of a chain depends on the one before by three products only
     Frame at{};
     const double *sine = sine_.data(), *cosine = cosine_.data();
     Rows locals[width];
@@ -253,7 +253,7 @@ Matrix Reduced::geometric_stiffness() const {
 }
 
 // A = M + h D + h^2 (K + K_g). K_g is left out, and its force explicit, where it would turn a positive K indefinite:
-// the model then moves away from where K_g was taken, and A must stay positive on the way.
+// the model then moves far from the pose at which K_g was computed, and A must stay positive meanwhile.
 void Reduced::update_system() {
     loads_changed_ = false;
     const Matrix K_g = geometric_stiffness();
@@ -297,7 +297,7 @@ void Reduced::add_loads() {
 void Reduced::solve_with_handles() {
     Matrix system = system_;
     for (const Tip& tip : tips) {
-        if (!tip.held) continue;
+        if (!tip.has_handle) continue;
         const Vec6 xi = tip.map * y + tip.offset;
         const Pose pose = tip.rest * exp(xi);
         Eigen::Matrix<double, 3, 6> point;
@@ -307,7 +307,7 @@ void Reduced::solve_with_handles() {
         const Vec3 force = tip.stiffness * (tip.target - pose.act(tip.point));
         right_ += h * (J.transpose() * force);
         system += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
-        if (!stiffness_positive_) {  // as with applied wrenches: the handle may be what makes the model stable
+        if (!stiffness_positive_) {  // as with applied wrenches: the model may be stable only with the handle
             const Matrix by_twist = right_jacobian(xi) * tip.map;
             const Mat6 K_g = force_geometric_stiffness(pose.R.transpose() * force, tip.point);
             system += h * h * (by_twist.transpose() * K_g * by_twist);
@@ -327,7 +327,7 @@ bool Reduced::begin() {
     pull_.noalias() = stiffness * stretch_;
     right_ += h * (pull_ - bias);
     add_loads();
-    any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.held; });
+    any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.has_handle; });
     if (any_handle_)
         solve_with_handles();
     else
@@ -446,7 +446,7 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
     measure(tips, true);
 }
 
-// Errors of the tips and gaps of the loops at the present frames; returns the size of what can be corrected: the tips'
+// Errors of the tips and gaps of the loops at the present frames; returns the norm of the errors that can be corrected: the tips'
 // error in the admissible space, and the gaps, lengths over the mechanism's.
 double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     for (std::size_t e = 0; e < tips.size(); ++e)
@@ -461,7 +461,7 @@ double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     return size;
 }
 
-// Twist by which a loop joint gapes, with its own coordinates; a chord correction does with the first two orders.
+// Gap of a loop joint as a twist, with its own coordinates. Two orders suffice for a chord correction.
 Vec6 Joints::gap(const Loop& loop, bool exact) const {
     Pose from = tree.frame(loop.parent);
     for (const Tree::AxisTransform& step : loop.steps) {

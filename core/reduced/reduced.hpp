@@ -3,17 +3,17 @@
 // The model's coordinates are y = (z, eta): z in the admissible basis of the end effectors' twists, eta of added
 // modes. One time step is linearly implicit Euler,
 //     (M + h D + h^2 (K + K_g)) v' = M v + h (f(y) - b - K (y - y_target)),   y' = y + h v'.
-// f: generalised force of the applied wrenches; K_g = -df/dy: their geometric stiffness where the set-points hold the
-// model. A model made under load may have a K that is only positive together with K_g, so both must be implicit. K_g
-// changes with the loads only, and the inverse of the small dense matrix is kept. A link stands at
-// H exp(Phi y + offset), an end effector likewise.
+// f: generalised force of the applied wrenches; K_g = -df/dy: their geometric stiffness at the target y_target that the
+// set-points give. A model made under load may have a K that is only positive together with K_g, so both must be implicit. K_g
+// changes with the loads only, so the inverse of the small dense matrix is reused. The pose of a link or an end
+// effector is H exp(Phi y + offset).
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "contact/contact.hpp"
-#include "contact/pulled.hpp"
+#include "contact/external_load.hpp"
 #include "spatial/dense.hpp"
 #include "spatial/eight.hpp"
 #include "spatial/spatial.hpp"
@@ -102,7 +102,7 @@ class Tree {
 
 class Reduced : public Participant {
    public:
-    struct Tip : Pulled {
+    struct Tip : ExternalLoad {
         Pose rest;
         Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
         Vec6 offset = Vec6::Zero();                    // twist due to motors in inadmissible directions
@@ -170,7 +170,7 @@ class Joints {
     Tree tree;
     std::vector<Loop> loops;
     std::vector<Tree::FixedFrame> bodies, ends;
-    Vector rest, offset;        // coordinates (axes,) where the model was made; increments by set-points
+    Vector rest, offset;        // coordinates (axes,) at which the model was made; increments by set-points
     Matrix map;                 // (axes, m): increments per model coordinate
     Matrix by_tips, by_loops;   // (axes, 6e), (axes, 6 loops): increments per error of tips, per gap of loops
     Matrix loop_tips;           // (6e, 6 loops): twists of the tips per closed gap of the loops

@@ -35,7 +35,7 @@ class ReducedCore {
         model.h = h;
     }
 
-    Pulled& tip(int i) { return model.tips.at(i); }
+    ExternalLoad& tip(int i) { return model.tips.at(i); }
 
     void add_tip(const Doubles& rest, const Doubles& map) {
         expect(rest, 16);

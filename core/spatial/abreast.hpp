@@ -1,4 +1,4 @@
-// Vectors, twists and rotations of eight things at once, one in each lane.
+// Vectors, twists and rotations of eight bodies (or links, nodes) at a time, one in each lane.
 #pragma once
 
 #include "spatial/eight.hpp"

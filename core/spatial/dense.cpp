@@ -8,7 +8,7 @@ namespace supple::whole {
 
 using Eigen::Index;
 
-// a.operator*(b) is Eigen's; a * b would call these functions again
+// a.operator*(b) is Eigen's; a * b would call these functions recursively
 void multiply(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.operator*(b); }
 void multiply_transposed(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.transpose().operator*(b); }
 void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into) { into.noalias() = a.operator*(b); }

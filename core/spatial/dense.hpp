@@ -108,7 +108,7 @@ T operator-(T a, const T& b) {
     return a;
 }
 
-// For fixed sizes, with the columns of b abreast
+// For fixed sizes, with all columns of b in one loop
 template <int n, int m>
 Eigen::Matrix<double, n, m> solve_positive(const Eigen::Matrix<double, n, n>& a, const Eigen::Matrix<double, n, m>& b)
     requires(n != Eigen::Dynamic)

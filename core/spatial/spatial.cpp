@@ -1,6 +1,6 @@
 // Binds the functions of spatial.hpp for batches (n, ...). supple itself does not call these bindings: they exist for
-// tests/parity/test_spatial.py, which compares each function that the compiled code uses with its NumPy twin. The code
-// above them (engine, reduced, contact) could not tell which of its terms differs.
+// tests/parity/test_spatial.py, which compares each function that the compiled code uses with its NumPy twin. Tests of
+// the code that uses them (engine, reduced, contact) could not show which term differs.
 #include "spatial/spatial.hpp"
 
 #include <nanobind/nanobind.h>

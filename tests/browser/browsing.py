@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
+FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
+         "--disable-gpu-compositing", "--disable-gpu-rasterization")  # fmt: skip
+"""WebGL in software. The page around it is put together without it: that stalls for minutes on a busy machine."""
 BLIND = ("--no-sandbox", "--disable-gpu", "--disable-3d-apis")
 """Without WebGL."""
 HARMLESS = "Unable to preventDefault inside passive event listener"

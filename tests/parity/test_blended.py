@@ -1,4 +1,5 @@
-"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, as corrected in core/reduced/blended.hpp."""
+"""The compiled blended model against section 7 of the FORK-1S paper in NumPy, with the changes of
+core/reduced/blended.hpp."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import blend_sweep
 import supple
-from pulls import random_models, turned
+from pulls import random_models, rotated_wrench
 from supple import spatial
 from supple.reduced.blending import BlendedMotion
 from supple.reduced.eigenframes import Eigenframe, eigenframe
@@ -19,7 +20,7 @@ NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this
 MOST_CANCELLED = 0.8  # of the blend's stiffness, by the geometric stiffness of loads that do not act
 RANGE = 0.5  # of a model under loads, over the extent of the collection
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
-UNDAMPED = 1e-9  # s, damping over stiffness that stands for none
+UNDAMPED = 1e-9  # s, damping over stiffness of a model without dampers
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
 ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
 ENERGY_MARGIN = 0.25  # of the energy above that of the models in use
@@ -62,7 +63,8 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class Twin:
-    """Weights, blend, links, rest and steps of many models. Twists are over the radius (`lengths`) unless said."""
+    """Weights, blended matrices, link poses, equilibrium and time steps of many models. Twists are scaled by `lengths`
+    (lengths over the radius) unless stated otherwise."""
 
     def __init__(
         self, models: list[supple.ReducedModel], dt: float, power: float = 4, neighbours: int = NEIGHBOURS
@@ -76,12 +78,12 @@ class Twin:
         self.pose, self.velocity = self.homes[0].copy(), np.zeros((self.n // 6, 6))
         self.loads: dict[int, tuple[np.ndarray, str]] = {}
         self.energies = np.array([sample.energy for sample in supple.blend(models)._samples])
-        self.allowed: float | None = None
+        self.energy_budget: float | None = None
         self.handles: dict[int, tuple[np.ndarray, np.ndarray, float, float]] = {}
         self.loads_count = True  # weights depend on the applied loads; not in BlendedModel.at
         self.ground = max(0.0, *(self.smallest(models[0]) - 2 * self.smallest(model) for model in models), 0.0)
         self.frames: list[list[Eigenframe]] = []
-        for i, model in enumerate(models):  # each is matched with those before it, the nearest first
+        for i, model in enumerate(models):  # eigenvectors are matched with those of earlier models
             near = [self.frames[j] for j in np.argsort(self.distances(self.homes[i])[:i])]
             inverses = enumerate(self.inverses(model))
             self.frames.append([eigenframe(matrix, [frames[k] for frames in near]) for k, matrix in inverses])
@@ -129,14 +131,14 @@ class Twin:
         for k, (model, home) in enumerate(zip(self.models, self.homes, strict=True)):
             gap = -model.wrenches.copy()
             for i, (wrench, frame) in self.loads.items():
-                gap[6 * i : 6 * i + 6] += turned(home[i, :3, :3].T, wrench) if frame == "world" else wrench
-            soft = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
-            twists = (soft @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
+                gap[6 * i : 6 * i + 6] += rotated_wrench(home[i, :3, :3].T, wrench) if frame == "world" else wrench
+            compliance = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
+            twists = (compliance @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
             moved[k] = np.linalg.norm(twists, axis=1).sum()
         over: np.ndarray = moved / (RANGE * self.distances(self.homes[0]).max())
         return (1 + over**4) ** -0.25
 
-    def mixed(self, kind: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def frame_and_core(self, kind: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frame and core of the blend (algorithm 3). Each column is the mean of the models that have it, made unit
         again unless they cancel; its eigenvalue is the mean of all, with zeros."""
         parts = [frames[kind] for frames in self.frames]
@@ -145,16 +147,17 @@ class Twin:
         return frame / np.where(share > 0, np.maximum(np.linalg.norm(frame, axis=0), AGREEMENT * share), 1.0), core
 
     def blend(self):
-        """Mean poses (e, 4, 4), basis P (n, r) and, on it, compliance, inverse mass, inverse damping and what the
-        equilibrium wrenches moved, by the half-way rule."""
+        """Mean poses (e, 4, 4), basis P (n, r) and, in this basis, compliance, inverse mass, inverse damping and the
+        displacement by the equilibrium wrenches (half-way rule)."""
         weights = self.weights()
-        frame, core = self.mixed(0, weights)
-        allowed = np.diag(core) > 1e-12 * np.diag(core).max()
-        basis = np.eye(self.n) if allowed.all() else np.linalg.qr(frame[:, allowed])[0]
-        soft = frame @ core @ frame.T
-        light, slack = (f @ c @ f.T for f, c in (self.mixed(kind, weights) for kind in (1, 2)))
-        small = [basis.T @ matrix @ basis for matrix in (soft, light, slack)]
-        return mean(self.homes, weights), basis, *small, basis.T @ self.settled(weights)
+        frame, core = self.frame_and_core(0, weights)
+        admissible = np.diag(core) > 1e-12 * np.diag(core).max()
+        basis = np.eye(self.n) if admissible.all() else np.linalg.qr(frame[:, admissible])[0]
+        compliance = frame @ core @ frame.T
+        frames_and_cores = (self.frame_and_core(kind, weights) for kind in (1, 2))
+        inverse_mass, inverse_damping = (f @ c @ f.T for f, c in frames_and_cores)
+        small = [basis.T @ matrix @ basis for matrix in (compliance, inverse_mass, inverse_damping)]
+        return mean(self.homes, weights), basis, *small, basis.T @ self.load_displacement(weights)
 
     def loads_of_models(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(k, n) generalised forces of the models' loads on xi, and (k, n) displacements by them, one model at a time.
@@ -184,14 +187,14 @@ class Twin:
             own[:, 3:] += b[i, :, 3:]
             loads[i] = own.ravel() * self.lengths + self.ground * eta
             back = np.swapaxes(self.homes[i, :, :3, :3], -1, -2) @ (forces[i] - force)[..., None]
-            lag = np.concatenate([back[..., 0], b[i, :, 3:] - torque], axis=1).ravel() * self.lengths
-            lag += self.ground * eta
+            load_difference = np.concatenate([back[..., 0], b[i, :, 3:] - torque], axis=1).ravel() * self.lengths
+            load_difference += self.ground * eta
             frame = self.frames[i][0]
-            soft = frame.frame @ frame.core @ frame.frame.T
-            moved[i] = soft @ lag
+            compliance = frame.frame @ frame.core @ frame.frame.T
+            moved[i] = compliance @ load_difference
             (v, w), (V, W) = (np.moveaxis(x.reshape(-1, 2, 3), 1, 0) for x in (eta, moved[i]))
             bracket = np.concatenate([np.cross(w, V) + np.cross(v, W), np.cross(w, W)], axis=1)  # of twists
-            moved[i] += 0.5 * bracket.ravel() + soft @ (common.ravel() * self.lengths)
+            moved[i] += 0.5 * bracket.ravel() + compliance @ (common.ravel() * self.lengths)
         return loads, moved
 
     def applied_forces(self) -> np.ndarray:
@@ -208,50 +211,50 @@ class Twin:
             return 1.0
         local = np.swapaxes(middle[:, :3, :3], -1, -2) @ away[..., None]
         A = block_diag(*(0.5 * np.kron([[0, 1], [-1, 0]], spatial.skew(f)) for f in local[..., 0]))
-        frame, core = self.mixed(0, weights)
+        frame, core = self.frame_and_core(0, weights)
         product = frame @ core @ frame.T @ (A * np.outer(self.lengths, self.lengths))
         norm = np.sqrt(max(np.trace(product @ product), 0.0))
         return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
-    def settled(self, weights: np.ndarray, given: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+    def load_displacement(self, weights: np.ndarray, given: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
         """(n,) displacement by the equilibrium wrenches (half-way rule). `given`: what `loads_of_models` returns."""
-        frame, core = self.mixed(0, weights)
+        frame, core = self.frame_and_core(0, weights)
         loads, moved = self.loads_of_models(weights) if given is None else given
         return (frame @ core @ frame.T @ (weights @ loads) + weights @ moved) / 2
 
-    def pulled(self, xi: np.ndarray) -> np.ndarray:
-        """(n,) what the wrenches that act do on twists from the mean, where those are xi (e, 6), not scaled."""
+    def generalised_force(self, xi: np.ndarray) -> np.ndarray:
+        """(n,) generalised force of the applied wrenches on the twists xi (e, 6, not scaled) from the mean poses."""
         on = np.zeros_like(xi)
         for i, (wrench, frame) in self.loads.items():
-            body = turned(self.pose[i, :3, :3].T, wrench) if frame == "world" else wrench
+            body = rotated_wrench(self.pose[i, :3, :3].T, wrench) if frame == "world" else wrench
             on[i] = spatial.right_jacobian(xi[i]).T @ body
         return on.ravel() * self.lengths
 
-    def settle(self) -> None:
-        """To rest under the wrenches that act, a fifth of the way at a time."""
+    def relax(self) -> None:
+        """Moves the end effectors to the equilibrium under the applied wrenches, by a fifth of the error at a time."""
         move = np.ones(1)
         while np.abs(move).max() > 1e-11:
-            middle, basis, soft, _, _, settled = self.blend()
+            middle, basis, compliance, _, _, load_displacement = self.blend()
             xi = spatial.log(spatial.inverse(middle) @ self.pose)
             z = basis.T @ (xi.ravel() / self.lengths)
-            goal = basis @ (soft @ (basis.T @ self.pulled(xi) + self.ground * z) - settled)
-            there = middle @ spatial.exp((self.lengths * goal).reshape(-1, 6))
-            move = spatial.log(spatial.inverse(self.pose) @ there)
+            goal = basis @ (compliance @ (basis.T @ self.generalised_force(xi) + self.ground * z) - load_displacement)
+            goal_pose = middle @ spatial.exp((self.lengths * goal).reshape(-1, 6))
+            move = spatial.log(spatial.inverse(self.pose) @ goal_pose)
             self.pose = self.pose @ spatial.exp(0.2 * move)
 
-    def slope(self, basis: np.ndarray, held: np.ndarray, common: np.ndarray) -> np.ndarray:
-        """(r, r) the strain xi + settled - C `held` per change of xi, weights included; by differences. `common` (e, 6)
-        is xi, not scaled."""
+    def strain_derivative(self, basis: np.ndarray, spring_force: np.ndarray, common: np.ndarray) -> np.ndarray:
+        """(r, r) derivative of the strain xi + load_displacement - C `spring_force` by xi, changing weights included;
+        by central differences. `common` (e, 6) is xi, not scaled."""
         at, columns = self.pose, []
         given = self.loads_of_models(self.weights())  # the core differentiates the weights only
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
             weights = self.weights()
-            frame, core = self.mixed(0, weights)
-            soft, settled = frame @ core @ frame.T, self.settled(weights, given)
+            frame, core = self.frame_and_core(0, weights)
+            compliance, load_displacement = frame @ core @ frame.T, self.load_displacement(weights, given)
             xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths
-            return xi + settled - soft @ held
+            return xi + load_displacement - compliance @ spring_force
 
         for axis in np.eye(self.n):
             columns.append((strain(1e-5 * axis) - strain(-1e-5 * axis)) / 2e-5)
@@ -259,16 +262,18 @@ class Twin:
         from_xi = block_diag(*spatial.right_jacobian(common)) * self.lengths / self.lengths[:, None]
         return basis.T @ np.array(columns).T @ from_xi @ basis
 
-    def stored(self, basis: np.ndarray, soft: np.ndarray, strain: np.ndarray) -> float:
-        """Energy by the trapezoidal rule from every model in use, with a least compliance."""
-        held = basis @ np.linalg.solve(soft + ENERGY_FLOOR * np.diag(soft).max() * np.eye(len(soft)), strain)
-        held -= self.ground * self.common()
+    def stored_energy(self, basis: np.ndarray, compliance: np.ndarray, strain: np.ndarray) -> float:
+        """Stored energy by the trapezoidal rule from every model in use. Its compliance is at least ENERGY_FLOOR of the
+        largest one."""
+        least = ENERGY_FLOOR * np.diag(compliance).max() * np.eye(len(compliance))
+        spring_force = basis @ np.linalg.solve(compliance + least, strain)
+        spring_force -= self.ground * self.common()
         own = spatial.log(spatial.inverse(self.homes) @ self.pose).reshape(-1, self.n) / self.lengths
         wrenches = np.array([model.wrenches * self.lengths for model in self.models])
-        return float(self.weights() @ (self.energies + 0.5 * ((wrenches + held) * own).sum(axis=1)))
+        return float(self.weights() @ (self.energies + 0.5 * ((wrenches + spring_force) * own).sum(axis=1)))
 
     def geometric(self) -> np.ndarray:
-        """(n, n) by which the stiffness for loads that turn with the end effectors exceeds that for fixed forces."""
+        """(n, n) difference of the stiffness for loads that turn with the end effectors and that for fixed forces."""
         weights, result = self.weights(), np.zeros((self.n, self.n))
         for e, pose in enumerate(mean(self.homes, weights)):
             own = np.array([model.wrenches[6 * e : 6 * e + 3] for model in self.models])
@@ -283,18 +288,18 @@ class Twin:
         middle = mean(self.homes, self.weights())
         return spatial.log(spatial.inverse(middle) @ self.pose).ravel() / self.lengths
 
-    def curbed(self, v: np.ndarray, kinetic: float, stored: float) -> np.ndarray:
-        """Speeds taken down to what is allowed, within the margin."""
-        if self.allowed is None:
+    def limited_velocity(self, v: np.ndarray, kinetic: float, stored: float) -> np.ndarray:
+        """Rates v, scaled down if the kinetic energy exceeds the energy budget less the stored energy and a margin."""
+        if self.energy_budget is None:
             return v
         least = min(stored, self.energies[self.weights() > 0].min())
-        most = max(self.allowed - stored + ENERGY_MARGIN * (stored - least), 0.0)
+        most = max(self.energy_budget - stored + ENERGY_MARGIN * (stored - least), 0.0)
         return v if kinetic <= most else v * np.sqrt(most / kinetic)
 
     def damping_over_stiffness(
         self, v: np.ndarray, mass: np.ndarray, stiffness: np.ndarray, slope: np.ndarray
     ) -> float:
-        """s: against the unsymmetric stiffness of changing weights."""
+        """Ratio of damping to stiffness, s, that compensates the unsymmetric stiffness of changing weights."""
         if np.count_nonzero(self.weights()) < 2 or not v.any():
             return 0.0
         skew = (stiffness @ slope - slope.T @ stiffness) @ v / 2
@@ -302,7 +307,7 @@ class Twin:
         return float(np.sqrt(min(skew @ np.linalg.solve(stiffness, skew) / elastic, 1.0) * kinetic / elastic))
 
     def step(self) -> None:
-        """In parts if the end effectors would move by more than STRIDE."""
+        """One time step. It is divided if the end effectors would move by more than STRIDE."""
         before, whole = (self.pose, self.velocity), self.h
         parts = int(np.clip(np.ceil(self.advance() / STRIDE), 1, MOST_PARTS))
         if parts > 1:
@@ -312,24 +317,26 @@ class Twin:
             self.h = whole
 
     def advance(self) -> float:
-        """Eq. 24 and algorithm 5: backward Euler from the mean of the models in use. Returns how far it went."""
+        """Eq. 24 and algorithm 5: backward Euler from the mean of the models in use. Returns the norm of the
+        displacement."""
         h = self.h
-        middle, basis, soft, light, slack, settled = self.blend()
+        middle, basis, compliance, inverse_mass, inverse_damping, load_displacement = self.blend()
         xi = spatial.log(spatial.inverse(middle) @ self.pose)
         rates = np.linalg.solve(spatial.right_jacobian(xi), self.velocity[..., None]).ravel() / self.lengths
         z, v = basis.T @ (xi.ravel() / self.lengths), basis.T @ rates
-        mass, stiffness = np.linalg.inv(light), np.linalg.inv(soft)
-        slope = self.slope(basis, basis @ (stiffness @ (z + settled)), xi)
+        mass, stiffness = np.linalg.inv(inverse_mass), np.linalg.inv(compliance)
+        slope = self.strain_derivative(basis, basis @ (stiffness @ (z + load_displacement)), xi)
         damping = max(h, LEAST_DAMPING, self.damping_over_stiffness(v, mass, stiffness, slope))
-        v = self.curbed(v, 0.5 * v @ mass @ v, self.stored(basis, soft, z + settled))
+        v = self.limited_velocity(v, 0.5 * v @ mass @ v, self.stored_energy(basis, compliance, z + load_displacement))
         system = mass + h * damping * slope.T @ stiffness @ slope
-        system += h * np.linalg.inv(slack) if self.damped else 0
-        right = mass @ v + h * (basis.T @ self.pulled(xi) - stiffness @ (z + settled) + self.ground * z)
-        for i, (held, point, k, d) in self.handles.items():
+        system += h * np.linalg.inv(inverse_damping) if self.damped else 0
+        force = basis.T @ self.generalised_force(xi) - stiffness @ (z + load_displacement) + self.ground * z
+        right = mass @ v + h * force
+        for i, (attachment, point, k, d) in self.handles.items():
             rotation, rows = self.pose[i, :3, :3], slice(6 * i, 6 * i + 6)
-            by = np.hstack([rotation, -rotation @ spatial.skew(held)]) @ spatial.right_jacobian(xi[i])
+            by = np.hstack([rotation, -rotation @ spatial.skew(attachment)]) @ spatial.right_jacobian(xi[i])
             jacobian = by * self.lengths[rows] @ basis[rows]
-            right = right + h * k * jacobian.T @ (point - rotation @ held - self.pose[i, :3, 3])
+            right = right + h * k * jacobian.T @ (point - rotation @ attachment - self.pose[i, :3, 3])
             system = system + h * (h * k + d) * jacobian.T @ jacobian
         v = np.linalg.solve(system, right)
         twist, speed = ((self.lengths * (basis @ x)).reshape(-1, 6) for x in (z + h * v, v))
@@ -338,8 +345,8 @@ class Twin:
         return float(h * np.linalg.norm(v))
 
     def links(self) -> np.ndarray:
-        """(bodies, 4, 4): the mean of what every model shows, asked half-way between its own displacement and the
-        common one (algorithm 4, with a mean that has no base)."""
+        """(bodies, 4, 4): the mean of the link poses of all models. Each model is evaluated half-way between its own
+        displacement and the common one (algorithm 4, with a mean that does not depend on a base pose)."""
         weights = self.weights()
         common = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel()
         shown = []
@@ -355,7 +362,7 @@ class Twin:
 
 
 def reachable(model: supple.ReducedModel, rng: np.random.Generator, size: float) -> np.ndarray:
-    """(e, 4, 4) end effectors moved from where a model was made as its own compliance lets them."""
+    """(e, 4, 4) end-effector poses: those of a model, displaced by its compliance times a random wrench."""
     n = 6 * len(model.end_effectors)
     lengths = np.tile([model.mechanism.radius] * 3 + [1.0] * 3, n // 6)
     xi = model.compliance[:n, :n] @ (rng.normal(size=n) / lengths)
@@ -372,27 +379,28 @@ def test_weights_means_matrices_and_links(name, options):
     rng, share = np.random.default_rng(3), 1e-6 if name == "two tips" else 1e-9
     for i in range(20):
         twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
-        found = many.at(twin.pose)
-        middle, basis, soft, light, slack, settled = twin.blend()
+        actual = many.at(twin.pose)
+        middle, basis, compliance, inverse_mass, inverse_damping, load_displacement = twin.blend()
         np.testing.assert_allclose(many.distances(twin.pose), twin.distances(twin.pose), atol=1e-12)
-        np.testing.assert_allclose(found.weights, twin.weights(), atol=1e-12)
-        np.testing.assert_allclose(found.reference_poses, middle, atol=1e-12)
+        np.testing.assert_allclose(actual.weights, twin.weights(), atol=1e-12)
+        np.testing.assert_allclose(actual.reference_poses, middle, atol=1e-12)
         units = np.outer(twin.lengths, twin.lengths)
         turning = basis.T @ (twin.geometric() * units) @ basis
-        body = np.linalg.inv(soft) - twin.ground * np.eye(len(soft)) + turning
-        close(found.compliance, basis @ np.linalg.inv(body) @ basis.T * units, 1e-6)
-        close(np.linalg.inv(basis.T @ (found.mass * units) @ basis), light, share)
-        close(np.linalg.inv(basis.T @ (found.damping * units) @ basis + UNDAMPED * np.linalg.inv(soft)), slack, share)
+        body = np.linalg.inv(compliance) - twin.ground * np.eye(len(compliance)) + turning
+        close(actual.compliance, basis @ np.linalg.inv(body) @ basis.T * units, 1e-6)
+        close(np.linalg.inv(basis.T @ (actual.mass * units) @ basis), inverse_mass, share)
+        damping = basis.T @ (actual.damping * units) @ basis + UNDAMPED * np.linalg.inv(compliance)
+        close(np.linalg.inv(damping), inverse_damping, share)
         xi = spatial.log(spatial.inverse(middle) @ twin.pose)
         z = basis.T @ (xi.ravel() / twin.lengths)
-        on = basis @ (np.linalg.solve(soft, z + settled) - twin.ground * z) / twin.lengths
-        holding = np.linalg.solve(np.swapaxes(spatial.right_jacobian(xi), -1, -2), on.reshape(-1, 6, 1)).ravel()
-        close(found.wrenches, holding, 1e-6)
-        np.testing.assert_allclose(found.poses.array, twin.links(), atol=1e-9)
+        on = basis @ (np.linalg.solve(compliance, z + load_displacement) - twin.ground * z) / twin.lengths
+        holding_wrench = np.linalg.solve(np.swapaxes(spatial.right_jacobian(xi), -1, -2), on.reshape(-1, 6, 1)).ravel()
+        close(actual.wrenches, holding_wrench, 1e-6)
+        np.testing.assert_allclose(actual.poses.array, twin.links(), atol=1e-9)
 
 
-def close(found: np.ndarray, wanted: np.ndarray, share: float = 1e-9) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=share * np.abs(wanted).max())
+def close(actual: np.ndarray, expected: np.ndarray, share: float = 1e-9) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=share * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
@@ -401,14 +409,14 @@ def test_derivative_of_the_strain(name):
     motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
     for i in range(10):
         twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
-        middle, basis, soft, _, _, settled = twin.blend()
+        middle, basis, compliance, _, _, load_displacement = twin.blend()
         xi = spatial.log(spatial.inverse(middle) @ twin.pose)
-        held = basis @ np.linalg.solve(soft, basis.T @ (xi.ravel() / twin.lengths) + settled)
+        spring_force = basis @ np.linalg.solve(compliance, basis.T @ (xi.ravel() / twin.lengths) + load_displacement)
         motion.place(twin.pose)
         motion.core.step(1, False)
         ours = motion.core.basis
         turn = ours.T @ basis
-        close(turn.T @ motion.core.strain @ turn, twin.slope(basis, held, xi), 1e-6)
+        close(turn.T @ motion.core.strain @ turn, twin.strain_derivative(basis, spring_force, xi), 1e-6)
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
@@ -425,21 +433,22 @@ def test_steps(name, dt):
             fast.apply(tips[i], wrench, frame=frame)
             twin.loads[i] = (wrench, frame)
         if k == 20:
-            held, stiffness, damping = rng.normal(size=3) * 0.1, 300.0, 4.0
+            attachment, stiffness, damping = rng.normal(size=3) * 0.1, 300.0, 4.0
             point = models[0].end_effector_poses[0, :3, 3] + 0.05 * rng.normal(size=3)
-            fast.pull(tips[0], point, stiffness, damping, at=held)
-            twin.handles[0] = (held, point, stiffness, damping)
+            fast.pull(tips[0], point, stiffness, damping, at=attachment)
+            twin.handles[0] = (attachment, point, stiffness, damping)
         if k == 50:
             fast.pull(tips[0], None)
             twin.handles.clear()
-        allowed = fast._motion.core.allowed
-        twin.allowed = float(allowed[0]) if len(allowed) else None
+        energy_budget = fast._motion.core.energy_budget
+        twin.energy_budget = float(energy_budget[0]) if len(energy_budget) else None
         fast.step()
         twin.step()
         poses = np.array([fast.end_effector_pose(tip) for tip in tips])
         # the twin takes differences; some directions of Y and ladder are nearly locked
         np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=1e-6 if name in ("two tips", "ranks") else 1e-7)
-        twin.pose, twin.velocity = (part.copy() for part in fast._motion.tips)  # far apart, chaos would be compared
+        # both start the next step from the same state: differences would grow
+        twin.pose, twin.velocity = (part.copy() for part in fast._motion.tips)
     if name != "two tips":
         np.testing.assert_allclose(fast.poses.array, twin.links(), rtol=0, atol=1e-9)
     assert np.abs(fast.displacement).max() > 1e-5
@@ -454,8 +463,8 @@ def test_equilibrium_under_load(name):
         wrench = share * models[1].wrenches[:6] + (1 - share) * models[2].wrenches[:6]
         twin.loads[0] = (wrench, "body")
         motion.core.set_wrench(0, wrench, False)
-        twin.settle()
-        assert motion.settle() < 1e-9
+        twin.relax()
+        assert motion.relax() < 1e-9
         np.testing.assert_allclose(motion.tips[0], twin.pose, rtol=0, atol=1e-8)
 
 
@@ -468,8 +477,8 @@ def test_steps_under_less_load_than_the_models():
     twin.loads[0] = (np.array([*force, 0, 0, 0]), "world")
     limited = 0
     for _ in range(100):
-        allowed = fast._motion.core.allowed
-        twin.allowed = float(allowed[0]) if len(allowed) else None
+        energy_budget = fast._motion.core.energy_budget
+        twin.energy_budget = float(energy_budget[0]) if len(energy_budget) else None
         fast.step()
         twin.step()
         np.testing.assert_allclose(fast.end_effector_pose("tip"), twin.pose[0], rtol=0, atol=1e-7)

@@ -201,7 +201,7 @@ def check_maps_agree(model: supple.ReducedModel) -> None:
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 @pytest.mark.parametrize("modes", [0, 2])
 def test_twist_map_and_compliance_agree_under_load(name, modes):
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     rest = supple.reduce(mech, tips)
     wrenches = pulls.random_wrenches(rest, np.random.default_rng(3), 0.6)
     eq = supple.equilibrium(mech, dict(zip(tips, wrenches, strict=True)))

@@ -7,7 +7,7 @@ import pytest
 
 import pulls
 import supple
-from pulls import helix_models, moving
+from pulls import helix_models, simulation_in_motion
 from supple import spatial
 from supple.reduced import BlendedModel
 
@@ -33,7 +33,7 @@ def motorised() -> supple.Mechanism:
 
 
 def test_names_shapes_and_repr():
-    models = pulls.random_models(*pulls.made("y"), 3, 0.3)
+    models = pulls.random_models(*pulls.library_case("y"), 3, 0.3)
     many = supple.blend(models)
     assert many.models == tuple(models)
     assert many.end_effectors == ("left_tip", "right_tip")
@@ -113,7 +113,7 @@ def test_one_loaded_model_blended_is_that_model_to_first_order():
 
 
 def test_starts_at_rest_with_the_loads_of_the_first_model():
-    mech, tips = pulls.made("helix")
+    mech, tips = pulls.library_case("helix")
     models = pulls.random_models(mech, tips, 4, 0.4)
     for order in (models, models[::-1]):
         sim = supple.ReducedSimulation(supple.blend(order), 2e-3)
@@ -124,7 +124,7 @@ def test_starts_at_rest_with_the_loads_of_the_first_model():
 
 def test_several_end_effectors():
     """A load on one tip of the Y moves the other as in the engine, far from the reference pose."""
-    mech, tips = pulls.made("y")
+    mech, tips = pulls.library_case("y")
     load = np.array([60.0, 20.0, -40.0, 0, 0, 0])
     truth = [supple.equilibrium(mech, {"left_tip": share * load}) for share in (0.5, 0.8, 1.0)]
     many = supple.blend([supple.reduce(mech, tips), *(supple.reduce(mech, tips, at=eq) for eq in truth[::2])])
@@ -140,7 +140,7 @@ def test_several_end_effectors():
 
 
 def test_velocities_are_the_rates_of_link_poses():
-    sim = moving(supple.blend(helix_models()))
+    sim = simulation_in_motion(supple.blend(helix_models()))
     small = 1e-5
     fine = supple.ReducedSimulation(sim.model, small)
     fine.restore(sim.save())
@@ -205,7 +205,7 @@ def test_models_with_modes_blend_their_end_effector_part():
             found, wanted = getattr(y, part), getattr(x, part)
             np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
         np.testing.assert_allclose(y.poses.array, x.poses.array, atol=1e-9)
-    sims = [moving(many) for many in (a, b)]
+    sims = [simulation_in_motion(many) for many in (a, b)]
     assert sims[1].displacement.shape == (6,)
     np.testing.assert_allclose(sims[1].poses.array, sims[0].poses.array, atol=1e-9)
 
@@ -225,7 +225,7 @@ def test_models_without_damping():
 
 
 def test_steps_without_damping():
-    sim = moving(supple.blend(pulls.random_models(supple.library.helix(6, damping=0.0), ["tip"], 3, 0.4)))
+    sim = simulation_in_motion(supple.blend(pulls.random_models(supple.library.helix(6, damping=0.0), ["tip"], 3, 0.4)))
     assert np.isfinite(sim.poses.array).all()
 
 
@@ -303,7 +303,7 @@ def test_coordinates_follow_set_points_as_the_linear_models_do():
 def test_add_while_running_without_a_jump():
     models = helix_models(7)
     many = supple.blend(models[:5])
-    sim = moving(many)
+    sim = simulation_in_motion(many)
     before = sim.poses.array.copy()
     many.add(models[5], fade=0.1)
     np.testing.assert_array_equal(sim.poses.array, before)
@@ -337,7 +337,7 @@ def test_adding_the_fifth_model_without_a_jump():
 def test_simulations_of_one_collection_do_not_disturb_each_other():
     models = helix_models(4)
     many = supple.blend(models[:3])
-    alone, other = moving(many), moving(many)
+    alone, other = simulation_in_motion(many), simulation_in_motion(many)
     for sim in (other, alone):
         many.at(models[1].end_effector_poses)
         sim.step(50)
@@ -347,7 +347,7 @@ def test_simulations_of_one_collection_do_not_disturb_each_other():
 @pytest.mark.parametrize("linear", [True, False])
 def test_grow(linear):
     """Far from the first model joints separate; after `grow` they do not, and poses are continuous meanwhile."""
-    mech, tips = pulls.made("helix")
+    mech, tips = pulls.library_case("helix")
     rest = supple.reduce(mech, tips)
     sim = supple.ReducedSimulation(rest if linear else supple.blend([rest]), 2e-3)
     load = np.array([80.0, 60.0, -40.0, 0, 0, 0])

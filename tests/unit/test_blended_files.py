@@ -12,13 +12,13 @@ import pytest
 
 import pulls
 import supple
-from pulls import helix_models, moving
+from pulls import helix_models, simulation_in_motion
 from supple.reduced import BlendedModel
 
 
 @pytest.mark.parametrize("scheme", ["corrected", "published"])
 def test_save_and_load_continue_to_the_same_bits(tmp_path, scheme):
-    models = pulls.random_models(*pulls.made("ladder"), 6, 0.4)
+    models = pulls.random_models(*pulls.library_case("ladder"), 6, 0.4)
     many = supple.blend(models, power=3, support="global", scheme=scheme)
     many.save(tmp_path / "many.npz")
     again = BlendedModel.load(tmp_path / "many.npz")
@@ -45,15 +45,15 @@ def test_used_models_can_be_copied_and_pickled(again):
     """Needed for other processes; objects of the core are built again there."""
     models = helix_models(3)
     many = supple.blend(models)
-    moving(many)
+    simulation_in_motion(many)
     supple.ReducedSimulation(models[0], 1e-3, reconstruction="joints").step()
     assert models[0].linearisation is not None
     np.testing.assert_array_equal(again(models[0]).stiffness, models[0].stiffness)
-    np.testing.assert_array_equal(moving(again(many)).poses.array, moving(many).poses.array)
+    np.testing.assert_array_equal(simulation_in_motion(again(many)).poses.array, simulation_in_motion(many).poses.array)
 
 
 def test_restore_continues_to_the_same_bits():
-    sim = moving(supple.blend(helix_models()))
+    sim = simulation_in_motion(supple.blend(helix_models()))
     saved = sim.save()
     sim.step(70)
     shown, time = sim.poses.array.copy(), sim.time
@@ -73,7 +73,7 @@ def test_restore_while_a_model_fades_in():
     """The state contains the progress of the fade."""
     models = helix_models(4)
     many = supple.blend(models[:3])
-    sim = moving(many)
+    sim = simulation_in_motion(many)
     many.add(models[3], fade=0.2)
     sim.step(30)
     saved = sim.save()
@@ -85,7 +85,7 @@ def test_restore_while_a_model_fades_in():
 
 
 def test_a_state_of_another_model_raises():
-    each = helix_models(2), [supple.reduce(*pulls.made("y"))]
+    each = helix_models(2), [supple.reduce(*pulls.library_case("y"))]
     sim, other = (supple.ReducedSimulation(supple.blend(models), 1e-3) for models in each)
     with pytest.raises(supple.MechanismError, match="another model"):
         sim.restore(other.save())

@@ -32,11 +32,11 @@ def test_bad_arguments_of_blend():
 def test_different_mechanisms_units_and_end_effectors():
     models = helix_models(2)
     with pytest.raises(supple.MechanismError, match=r"one mechanism blend: this one is of 'y'.*the others of 'helix'"):
-        supple.blend([models[0], supple.reduce(*pulls.made("y"))])
+        supple.blend([models[0], supple.reduce(*pulls.library_case("y"))])
     stiffer = supple.reduce(supple.library.helix(8, stiffness=7.0), ["tip"])
     with pytest.raises(supple.MechanismError, match="only models of one mechanism blend"):
         supple.blend([models[0], stiffer])
-    mech, tips = pulls.made("y")
+    mech, tips = pulls.library_case("y")
     with pytest.raises(supple.MechanismError, match=r"same end effectors.*right_tip, left_tip.*left_tip, right_tip"):
         supple.blend([supple.reduce(mech, tips), supple.reduce(mech, tips[::-1])])
     with pytest.raises(supple.MechanismError, match=r"has left_tip, the others left_tip, right_tip"):
@@ -149,7 +149,7 @@ def test_a_huge_load_raises(size):
 
 
 def test_displacement_beyond_the_range_gives_a_warning():
-    mech, tips = pulls.made("helix")
+    mech, tips = pulls.library_case("helix")
     sim = supple.ReducedSimulation(supple.blend(pulls.random_models(mech, tips, 2, 0.1)), 0.01)
     sim.apply("tip", [0, 400.0, 0, 0, 0, 0])
     sim.step(3000)

@@ -50,7 +50,7 @@ def error_at(many: BlendedModel, motion: BlendedMotion, eq: supple.engine.Equili
     for load in eq.loads:
         motion.core.set_wrench(many.index(load.name), np.ascontiguousarray(load.wrench), True)
     motion.place(rest)
-    motion.settle()
+    motion.relax()
     off = motion.tips[0][:, :3, 3] - pulls.tip_poses(eq, list(many.end_effectors))[:, :3, 3]
     return max(float(np.linalg.norm(off, axis=1).max()) / radius, motion.evaluate().separation.total)
 
@@ -64,7 +64,7 @@ def fresh_equilibria(rest: supple.ReducedModel, reach: float, count: int, drawn=
             eq = supple.equilibrium(rest.mechanism, dict(zip(rest.end_effectors, wrenches, strict=True)))
         except supple.ConvergenceError:
             continue
-        if pulls.relative(rest, pulls.tip_poses(eq, list(rest.end_effectors))) <= reach:
+        if pulls.relative_displacement(rest, pulls.tip_poses(eq, list(rest.end_effectors))) <= reach:
             result.append(eq)
     return result
 
@@ -106,7 +106,7 @@ def test_the_collection_and_its_errors(found):
     assert f"{report.models} models" in repr(report)
     np.testing.assert_allclose(found.models[0].end_effector_poses[0], found.mechanism.poses["tip"], atol=1e-9)
     for model in found.models:
-        assert pulls.relative(found.models[0], model.end_effector_poses) <= 0.5
+        assert pulls.relative_displacement(found.models[0], model.end_effector_poses) <= 0.5
 
 
 def test_the_bound_holds_for_other_random_wrenches(found):

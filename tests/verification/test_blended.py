@@ -17,7 +17,7 @@ from supple.reduced.blending import BlendedMotion
 @pytest.mark.parametrize("support", ["local", "global"])
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 def test_the_blend_equals_a_sample_at_its_pose(name, support):
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, 7, 0.4)
     many = supple.blend(models, support=support)
     for i, model in enumerate(models):
@@ -72,7 +72,7 @@ def test_poses_are_continuous_on_long_paths(name, count, support):
 def continuous(name: str, count: int, support: str, segments: int, worst: int, parts: int) -> None:
     """Along a random path of equilibria through the samples; where poses, compliance and energy change most, twice as
     many points halve the change from one to the next."""
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, count, 0.4)
     many, rest = supple.blend(models, support=support), models[0]
     wrenches = pulls.closed_path(rest, np.random.default_rng(1), 0.4, segments)
@@ -102,7 +102,7 @@ def continuous(name: str, count: int, support: str, segments: int, worst: int, p
 
 def test_a_model_turns_a_link_by_less_than_a_quarter_turn():
     """Far beyond its range, a linear model would turn links by more than that."""
-    rest = supple.reduce(*pulls.made("arm"))
+    rest = supple.reduce(*pulls.library_case("arm"))
     for way in np.random.default_rng(0).normal(size=(20, 6)):
         far = rest.end_effector_poses @ spatial.exp(2.5 * way / np.linalg.norm(way))
         shown = supple.blend([rest]).at(far).poses.array[:, :3, :3]
@@ -115,7 +115,7 @@ def test_a_model_turns_a_link_by_less_than_a_quarter_turn():
 
 def test_the_published_blend_satisfies_equations_24_and_25():
     """Weights, means, links and one step of three models, written down from the paper."""
-    models = pulls.random_models(*pulls.made("helix"), 3, 0.5)
+    models = pulls.random_models(*pulls.library_case("helix"), 3, 0.5)
     many, rest = supple.blend(models, scheme="published"), models[0]
     radius = rest.mechanism.radius
     homes = np.array([model.end_effector_poses[0] for model in models])
@@ -156,7 +156,7 @@ def test_the_published_blend_satisfies_equations_24_and_25():
 def test_net_work_around_closed_paths(name, count, capsys):
     """A blend is not conservative: wrenches on a slow closed path from zero to zero do a little net work. It is printed
     over the largest energy stored on the path."""
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, count, 0.6, seed=3)
     motion = BlendedMotion(supple.blend(models), 1.0, 1)
     for seed in (1, 2):
@@ -166,12 +166,12 @@ def test_net_work_around_closed_paths(name, count, capsys):
         for wrenches in path:
             for i, wrench in enumerate(wrenches):
                 motion.core.set_wrench(i, wrench, True)
-            assert motion.settle() < 1e-6
+            assert motion.relax() < 1e-6
             tips_at.append(motion.tips[0])
         tips_at = np.array(tips_at)
         np.testing.assert_allclose(tips_at[-1], models[0].end_effector_poses, atol=1e-8)
         travel = spatial.log(spatial.inverse(tips_at[:-1]) @ tips_at[1:])
-        body = pulls.turned(np.swapaxes(tips_at[..., :3, :3], -1, -2), path)
+        body = pulls.rotated_wrench(np.swapaxes(tips_at[..., :3, :3], -1, -2), path)
         work = np.cumsum(((body[1:] + body[:-1]) / 2 * travel).sum(axis=(1, 2)))
         share = work[-1] / np.ptp(work)
         with capsys.disabled():
@@ -204,7 +204,7 @@ RELEASES = [
 @pytest.mark.parametrize(("name", "count", "size"), RELEASES)
 def test_damping_keeps_the_simulation_passive(name, count, size):
     """A load is applied suddenly and removed after 20 s; then the motion decays for 40 s."""
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, count, size, seed=5)
     sim = supple.ReducedSimulation(supple.blend(models), 5e-3)
     lengths = [mech.radius] * 3 + [1.0] * 3
@@ -217,7 +217,7 @@ def test_damping_keeps_the_simulation_passive(name, count, size):
                 sim.step(10 * (phase + 1))
                 poses, twists = sim._motion.tips
                 assert np.isfinite(poses).all()
-                assert pulls.relative(models[0], poses) < 4 * size
+                assert pulls.relative_displacement(models[0], poses) < 4 * size
                 speeds[phase, window] = max(speeds[phase, window], np.abs(twists / lengths).max())
     assert speeds[1].max() < 3 * speeds[0].max()
     later = speeds[1][1:]
@@ -230,7 +230,7 @@ def test_damping_keeps_the_simulation_passive(name, count, size):
 @pytest.mark.parametrize("name", pulls.LIBRARY)
 def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
     """Loads that would move it by 0.8, all at once, one after another, for 2 s or 100 steps each; then none."""
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, 8, 0.8, seed=7)
     sim, rng = supple.ReducedSimulation(supple.blend(models), dt), np.random.default_rng(1)
     for k in range(6):
@@ -238,7 +238,7 @@ def test_random_loads_far_beyond_the_samples_stay_bounded(name, dt):
             sim.apply(tip, wrench * (k < 5))
         for _ in range(20):
             sim.step(round(max(2.0 / dt, 100) / 20))
-            assert pulls.relative(models[0], sim._motion.tips[0]) < 4
+            assert pulls.relative_displacement(models[0], sim._motion.tips[0]) < 4
 
 
 def test_a_sudden_load_on_the_ladder_gives_the_same_motion_at_all_time_steps():
@@ -280,7 +280,7 @@ TWO = [
 @pytest.mark.parametrize(("name", "direction"), TWO)
 def test_two_models_against_one(name, direction):
     """Rest and one pull at relative displacement 1. Measured: 4.7 (Y along y) to 11 times less separation."""
-    mech, tips = (supple.library.ladder(), ["tip"]) if name == "ladder 16" else pulls.made(name)
+    mech, tips = (supple.library.ladder(), ["tip"]) if name == "ladder 16" else pulls.library_case(name)
     rest = supple.reduce(mech, tips)
     unit = np.concatenate([np.array(direction) / np.linalg.norm(direction), np.zeros(3)])
     most = force_for(rest, unit, 1.0)
@@ -307,7 +307,7 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
     low, high, force = 0.0, np.inf, 1.0
     while high == np.inf or high - low > 0.01 * high:
         eq = supple.equilibrium(rest.mechanism, {rest.end_effectors[0]: force * unit})
-        if pulls.relative(rest, pulls.tip_poses(eq, list(rest.end_effectors))) < displacement:
+        if pulls.relative_displacement(rest, pulls.tip_poses(eq, list(rest.end_effectors))) < displacement:
             low = force
         else:
             high = force
@@ -319,7 +319,7 @@ def force_for(rest: supple.ReducedModel, unit: np.ndarray, displacement: float) 
 @pytest.mark.parametrize("name", ["helix", "loop", "arm"])
 def test_more_models_reduce_the_error_of_the_tips(name):
     """Under wrenches that were not samples. Measured: helix and loop less than half of the error, arm 71 %."""
-    mech, tips = pulls.made(name)
+    mech, tips = pulls.library_case(name)
     models = pulls.random_models(mech, tips, 40, 0.5)
     rng = np.random.default_rng(9)
     loads = [pulls.random_wrenches(models[0], rng, 0.4) for _ in range(12)]
@@ -331,7 +331,7 @@ def test_more_models_reduce_the_error_of_the_tips(name):
         for load, wanted in zip(loads, truth, strict=True):
             motion.place(models[0].end_effector_poses)
             motion.core.set_wrench(0, np.ascontiguousarray(load[0]), True)
-            motion.settle()
+            motion.relax()
             off.append(np.linalg.norm(motion.tips[0][0, :3, 3] - wanted) / mech.radius)
         errors.append(np.mean(off))
     assert errors[1] < 0.8 * errors[0]
@@ -388,7 +388,7 @@ def test_a_planar_arm_stays_in_its_plane(count):
 
 def test_the_singular_ladder_stays_in_its_plane():
     """At rest the ladder has two motions, elsewhere three, never six; out-of-plane loads do nothing."""
-    mech, tips = pulls.made("ladder")
+    mech, tips = pulls.library_case("ladder")
     models = pulls.random_models(mech, tips, 8, 0.4)
     assert [model.rank for model in models] == [2] + [3] * 7
     sim = supple.ReducedSimulation(supple.blend(models), 2e-3)
@@ -413,13 +413,13 @@ def planar(sim: supple.ReducedSimulation, axis: int, wrenches: list[np.ndarray])
             np.testing.assert_allclose(unit @ poses[:, :3, :3], unit @ start[:, :3, :3], atol=1e-9)
             tip = sim.end_effector_pose("tip")
             assert abs(tip[axis, 3] - rest.end_effector_poses[0][axis, 3]) < 1e-9
-            far = max(far, pulls.relative(rest, tip[None]))
+            far = max(far, pulls.relative_displacement(rest, tip[None]))
     assert 0.1 < far < 2
 
 
 def test_the_ladder_is_stiffer_along_its_rails_the_straighter_it_is():
     """The compliance along the rails goes to zero at the reference pose."""
-    mech, tips = pulls.made("ladder")
+    mech, tips = pulls.library_case("ladder")
     rest = supple.reduce(mech, tips)
     lean = [supple.equilibrium(mech, {"tip": [0, f, 0, 0, 0, 0]}) for f in (0.0, 2.0, 5.0, 10.0, 30.0)]
     many = supple.blend([rest, supple.reduce(mech, tips, at=lean[-1])])

@@ -243,7 +243,7 @@ class Simulation:
     def _failure_reason(self) -> str:
         """Why the last step did not converge, for an error message."""
         eqs = self._eqs
-        axis, joint, row, size = self._core.unsettled
+        axis, joint, row, size = self._core.convergence_failure
         if axis >= 0:
             return f"coordinate '{list(eqs.axis)[axis]}' still moves by {size:.1g}"
         if joint >= 0:

@@ -130,7 +130,7 @@ class BlendedModel(Model):
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
         self._ground = 0.0
-        """J (twists over the radius): the spring added to all models while they are blended; core/reduced/blended.hpp."""
+        """J (twists over the radius): a spring added to all models for blending; core/reduced/blended.hpp."""
         self.exploration: Exploration | None = None
         """Errors measured by `supple.explore`, if it made the collection."""
         self._evaluator: BlendedMotion | None = None
@@ -381,7 +381,7 @@ class BlendedMotion:
     def reload_models(self, fade: float) -> None:
         """Passes all models to the core again, with the common spring; the last one fades in over `fade` seconds."""
         there = self.core.presence
-        self.core.stand(self.model._ground)
+        self.core.set_ground(self.model._ground)
         self._increments.clear()
         self._sample_poses.clear()
         for sample in self.model._samples:
@@ -425,9 +425,9 @@ class BlendedMotion:
         rows[:, 16:] = 0.0 if twists is None else twists
         self.core.set_state(rows, time)
 
-    def settle(self, iterations: int = 400, tolerance: float = 1e-9) -> float:
+    def relax(self, iterations: int = 400, tolerance: float = 1e-9) -> float:
         """Moves the end effectors to the equilibrium under the present wrenches. Returns the last increment's size."""
-        return float(self.core.settle(iterations, tolerance))
+        return float(self.core.relax(iterations, tolerance))
 
     def evaluate(self) -> Blend:
         """Evaluates the blend at the present poses."""
@@ -435,10 +435,11 @@ class BlendedMotion:
         core.update()
         units = np.outer(lengths, lengths)
         basis = core.basis
-        soft, ground, weights = core.soft, self.model._ground, core.weights
+        soft, ground, weights = core.compliance, self.model._ground, core.weights
         stiff = np.linalg.inv(soft)
-        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.light), stiff))
-        drag = basis @ np.linalg.inv(core.slack) @ basis.T / units if core.slack.size else UNDAMPED * stiffness
+        mass, stiffness = (basis @ small @ basis.T / units for small in (np.linalg.inv(core.inverse_mass), stiff))
+        damped = core.inverse_damping.size > 0
+        drag = basis @ np.linalg.inv(core.inverse_damping) @ basis.T / units if damped else UNDAMPED * stiffness
         turning = basis.T @ (_geometric_stiffness(self._mean_forces(weights)) * units) @ basis
         if self.model.scheme != "published" and (ground or turning.any()):
             soft = np.linalg.inv(stiff - ground * np.eye(len(soft)) + turning)
@@ -447,7 +448,7 @@ class BlendedMotion:
             compliance=basis @ soft @ basis.T * units,
             mass=mass,
             damping=drag - UNDAMPED * stiffness,
-            wrenches=core.holding,
+            wrenches=core.holding_wrench,
             reference_poses=core.means,
             poses=Poses(self.model.mechanism, core.poses),
             energy=sum(weights[i] * self._energy(i) for i in map(int, np.flatnonzero(weights)))
@@ -556,7 +557,7 @@ class BlendedMotion:
 
     @property
     def state(self) -> tuple[Array, ...]:
-        return self.core.state, self.core.presence, self.core.allowed
+        return self.core.state, self.core.presence, self.core.energy_budget
 
     def set_state(self, state: tuple[Array, ...], time: float) -> None:
         if len(state) != 3:
@@ -567,4 +568,4 @@ class BlendedMotion:
         self.core.set_state(rows, time)
         self.core.set_presence(presence)
         if len(allowed):
-            self.core.allow(float(allowed[0]))
+            self.core.set_energy_budget(float(allowed[0]))

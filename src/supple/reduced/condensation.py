@@ -264,7 +264,7 @@ class _Solver:
     @property
     def engine(self) -> Any:
         """The engine's core, updated to the present state."""
-        self.core.tell()
+        self.core.write_to_engine()
         return self.eqs.core
 
     def pose(self) -> CondensedPose:
@@ -305,7 +305,7 @@ class CondensedMotion:
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         if self._solver.eqs.limit_names:
-            self.core.give_way(*model.rest.state)
+            self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
 
     def set_targets(self, targets: dict[str, float]) -> None:

@@ -246,7 +246,7 @@ class _Search:
         for e, wrench in enumerate(point.wrenches):
             motion.core.set_wrench(e, np.ascontiguousarray(wrench), True)
         motion.place(self.rest.end_effector_poses)
-        motion.settle()
+        motion.relax()
         off = np.linalg.norm(motion.tips[0][:, :3, 3] - point.tips[:, :3, 3], axis=1).max() / self.radius
         motion.core.update()
         apart = separation(self.mech, motion.core.poses).total

@@ -5,10 +5,10 @@
 
 namespace supple {
 
-struct Pulled {
+struct ExternalLoad {
     Vec6 wrench = Vec6::Zero();  // at its origin
-    bool world = true;           // the wrench is in world axes; otherwise in the body's own
-    bool held = false;           // a handle is attached: a spring and damper from `point` (body) to `target` (world)
+    bool world = true;           // the wrench is in world axes; otherwise in body axes
+    bool has_handle = false;           // a handle is attached: a spring and damper from `point` (body) to `target` (world)
     Vec3 point = Vec3::Zero(), target = Vec3::Zero();
     double stiffness = 0, damping = 0;
 
