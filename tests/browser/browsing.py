@@ -108,7 +108,8 @@ class Visit:
         return self.page.locator("canvas[data-engine]").bounding_box()
 
     def pixels(self) -> np.ndarray:
-        """(height, width, 3) of the drawing, left of the panel, 0 to 1."""
+        """(270, 187, 3) of the drawing, left of the panel, 0 to 1. The page adapts the resolution of its drawing to the
+        speed of the machine; this one is always the same."""
         from base64 import b64decode
         from io import BytesIO
 
@@ -116,7 +117,8 @@ class Visit:
 
         url = self.page.evaluate("() => new Promise((done) => { window.wants_copy = done; })")
         drawn = imread(BytesIO(b64decode(url.split(",")[1])))
-        drawn = drawn[:, : int(0.65 * drawn.shape[1])]
+        rows, columns = (np.linspace(0, n - 1, m).astype(int) for n, m in zip(drawn.shape, (270, 288), strict=False))
+        drawn = drawn[rows][:, columns[:187]]
         if drawn.shape[2] == 3:
             return drawn
         return drawn[..., :3] * drawn[..., 3:] + 1 - drawn[..., 3:]  # the page is white
