@@ -19,21 +19,12 @@ BLIND = ("--no-sandbox", "--disable-gpu", "--disable-3d-apis")
 """Without WebGL."""
 HARMLESS = "Unable to preventDefault inside passive event listener"
 """Chromium's remark on viser's own mouse wheel and drag listeners; nothing is lost by it."""
-FRAMES = """
+FEWER_FRAMES = """
 const request = window.requestAnimationFrame.bind(window);
-const draw_and_copy = (draw, time) => {
-    draw(time);
-    const canvas = document.querySelector("canvas[data-engine]");
-    if (window.wants_copy && canvas) {
-        window.wants_copy(canvas.toDataURL());
-        window.wants_copy = null;
-    }
-};
-window.requestAnimationFrame = (draw) => window.setTimeout(() => request((time) => draw_and_copy(draw, time)), 250);
+window.requestAnimationFrame = (draw) => window.setTimeout(() => request(draw), 250);
 window.cancelAnimationFrame = (id) => window.clearTimeout(id);
 """
-"""Limits the page to 4 frames a second, since without a graphics card every frame costs processor time, and copies the
-drawing when it is asked for. Chromium's own screenshots hang now and then on a busy machine."""
+"""Limits the page to 4 frames a second: without a graphics card every frame costs processor time."""
 RESOLUTION = 0.5
 """Pixels drawn per pixel of the page, in each direction: fewer cost less processor time."""
 PATIENCE = 600.0
@@ -78,7 +69,7 @@ class Visit:
         self.server = server
         size = {"width": width, "height": height}
         self.page = running.new_page(viewport=size, device_scale_factor=RESOLUTION)
-        self.page.add_init_script(FRAMES)
+        self.page.add_init_script(FEWER_FRAMES)
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []
         self.page.on("console", self._heard)
@@ -108,20 +99,14 @@ class Visit:
         return self.page.locator("canvas[data-engine]").bounding_box()
 
     def pixels(self) -> np.ndarray:
-        """(270, 187, 3) of the drawing, left of the panel, 0 to 1. The page adapts the resolution of its drawing to the
-        speed of the machine; this one is always the same."""
-        from base64 import b64decode
+        """(height, width, 3) of the drawing, left of the panel, 0 to 1."""
         from io import BytesIO
 
         from matplotlib.image import imread
 
-        url = self.page.evaluate("() => new Promise((done) => { window.wants_copy = done; })")
-        drawn = imread(BytesIO(b64decode(url.split(",")[1])))
-        rows, columns = (np.linspace(0, n - 1, m).astype(int) for n, m in zip(drawn.shape, (270, 288), strict=False))
-        drawn = drawn[rows][:, columns[:187]]
-        if drawn.shape[2] == 3:
-            return drawn
-        return drawn[..., :3] * drawn[..., 3:] + 1 - drawn[..., 3:]  # the page is white
+        box = self._canvas
+        clip = {"x": box["x"], "y": box["y"], "width": 0.65 * box["width"], "height": box["height"]}
+        return imread(BytesIO(self.page.screenshot(clip=clip)))[..., :3]
 
     def painted(self) -> float:
         """Fraction of the drawing that is clearly not background or grid."""
