@@ -392,7 +392,7 @@ Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
             projected_.noalias() += response_.left * small_;
         }
         factors_.compute(projected_);
-        mu_ = factors_.solve(mu_);
+        factors_.solve_in_place(mu_);
         interior->step_in_torque = k < torque_steps_limit;
         const double size = apply(INFINITY);
         interior->step_in_torque = false;
@@ -471,7 +471,8 @@ double Condensed::aim_under(double share, const Vector& begin) {
     right_ = wrench_ - lambda();
     right_.noalias() += derivative_ * response_.drift;
     factors_.compute(small_);
-    mu_ = factors_.solve(right_);
+    mu_ = right_;
+    factors_.solve_in_place(mu_);
     return 0;
 }
 
@@ -581,7 +582,8 @@ double Condensed::aim_by_springs(const std::vector<Pose>& goals, double stiff) {
     right_ = k.cwiseProduct(right_) - lambda();
     right_.noalias() += derivative_ * response_.drift;
     factors_.compute(small_);
-    mu_ = factors_.solve(right_);
+    mu_ = right_;
+    factors_.solve_in_place(mu_);
     return 0;
 }
 

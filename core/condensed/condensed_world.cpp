@@ -77,7 +77,8 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
     auto moved = [&](const auto& by) {
         pulls_.noalias() = response_.left * by;
         pulls_ += soft_.asDiagonal() * by;
-        pulls_ = response_.compliance * factors_.solve(pulls_);
+        factors_.solve_in_place(pulls_);
+        pulls_ = response_.compliance * pulls_;
     };
     if (contact_predicted_) {  // subtract the effect of the predicted contact forces
         wrench_.setZero();

@@ -69,9 +69,12 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
             xi = to_body * (B * twist(result.twists, joint.parent) + d);
             dV = to_body * (B * twist(result.velocities, joint.parent) + r);
         } else {  // the joint is passed from its child to its parent; `turned` has the parent's own velocity
-            const whole::LU solver{Eigen::MatrixXd(B)};
-            xi = solver.solve(Eigen::VectorXd(joint.A_child * twist(result.twists, joint.child) - d));
-            dV = solver.solve(Eigen::VectorXd(joint.A_child * twist(result.velocities, joint.child) - r));
+            Eigen::MatrixXd both(6, 2);
+            both.col(0) = joint.A_child * twist(result.twists, joint.child) - d;
+            both.col(1) = joint.A_child * twist(result.velocities, joint.child) - r;
+            whole::LU(B).solve_in_place(both);
+            xi = both.col(0);
+            dV = both.col(1);
         }
     }
     for (std::size_t j = 0; j < system_.joints.size(); ++j) {  // loops: least squares, as the rates at the start are

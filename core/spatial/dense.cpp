@@ -50,10 +50,14 @@ T solve_by_cholesky(MatrixXd a, T x) {
 
 MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b) { return solve_by_cholesky(a, b); }
 VectorXd solve_positive(const MatrixXd& a, const VectorXd& b) { return solve_by_cholesky(a, b); }
-MatrixXd inverse(const MatrixXd& a) { return LU(a).solve(MatrixXd(MatrixXd::Identity(a.rows(), a.rows()))); }
+MatrixXd inverse(const MatrixXd& a) {
+    MatrixXd result = MatrixXd::Identity(a.rows(), a.rows());
+    LU(a).solve_in_place(result);
+    return result;
+}
 
-void LU::compute(MatrixXd a) {
-    factors_ = std::move(a);
+void LU::compute(const MatrixXd& a) {
+    factors_ = a;
     const Index n = factors_.rows();
     double* A = factors_.data();
     rows_.resize(n);
@@ -82,16 +86,6 @@ void LU::solve_columns(double* b, Index columns) const {
             add(-x[j], A + n * j, x, j);
         }
     }
-}
-
-MatrixXd LU::solve(MatrixXd b) const {
-    solve_columns(b.data(), b.cols());
-    return b;
-}
-
-VectorXd LU::solve(VectorXd b) const {
-    solve_columns(b.data(), 1);
-    return b;
 }
 
 SymmetricEigen::SymmetricEigen(MatrixXd a) {

@@ -53,10 +53,10 @@ MatrixXd inverse(const MatrixXd& a);
 class LU {
    public:
     LU() = default;
-    explicit LU(MatrixXd a) { compute(std::move(a)); }
-    void compute(MatrixXd a);
-    MatrixXd solve(MatrixXd b) const;
-    VectorXd solve(VectorXd b) const;
+    explicit LU(const MatrixXd& a) { compute(a); }
+    void compute(const MatrixXd& a);
+    void solve_in_place(MatrixXd& b) const { solve_columns(b.data(), b.cols()); }
+    void solve_in_place(VectorXd& b) const { solve_columns(b.data(), 1); }
 
    private:
     void solve_columns(double* b, Eigen::Index columns) const;
