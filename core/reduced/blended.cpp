@@ -342,7 +342,8 @@ void Blended::blend() {
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i.
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i. s_i is at most
+// `steepest` times as long as eta_i, as in monotone interpolation by cubics.
 //
 // With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
 template <int n>

@@ -9,13 +9,13 @@
 // of the load-displacement curve. The mean of the tangents has the error -kappa/2 (sum alpha_i w_i^2 - w^2), the tangent at the
 // mean the opposite error, so their average has no error of second order. Therefore every model is evaluated half-way between its
 // own displacement log(H_i^-1 H) and the common one, xi, and the equilibrium wrenches enter as
-// (Cbar bbar + sum alpha_i C_i b_i) / 2.
+// Cbar bbar + sum alpha_i C_i (b_i - bbar) / 2. A model's C_i (b_i - bbar) is at most three times as long as the way to its pose.
 //
 // Common spring. Near a snap-through the stiffness of a model may be zero or less, and its compliance passes through infinity.
 // A spring `ground` is then added to all models, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i). It is
 // subtracted from the force after blending.
 //
-// Loads. A model that the applied loads, by its own compliance, move out of its range has a smaller weight: trust_under_load() in
+// Loads. A model that predicts a large displacement under the applied loads has a smaller weight: trust_under_load() in
 // blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
 // Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
