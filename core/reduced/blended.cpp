@@ -13,6 +13,8 @@ namespace {
 constexpr double reach_factor = 1.2;       // reach of the weights, over the distance of the last neighbour
 constexpr double range = 0.5;        // displacement up to which a model is valid, over the extent of the collection
 constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
+constexpr int prediction_steps = 3;   // Newton steps for the displacement that a model predicts under the applied loads
+constexpr double steepest = 3;       // largest displacement that a model predicts between samples, over the distance of its sample
 constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
 constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
 
@@ -101,27 +103,65 @@ double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b)
 void Blended::reset_trust() {
     loads_changed_ = false;
     const bool counts = loads_known && !published && samples.size() > 1;
-    extent_ = 0;
+    extent_ = load_extent_ = 0;
     for (Sample& sample : samples) {
         sample.trust = counts ? -1 : 1;
         extent_ = std::max(extent_, distance(sample.tips, samples[0].tips));
+        double squared = 0;
+        for (std::size_t e = 0; counts && e < tips.size(); ++e)
+            squared += (radius * (sample.force[e] - samples[0].force[e])).squaredNorm() +
+                       (sample.wrench - samples[0].wrench).segment<3>(6 * e + 3).squaredNorm();
+        load_extent_ = std::max(load_extent_, std::sqrt(squared));
     }
 }
 
-// A factor of the weight of a model, from 0 to 1. Under the applied loads w, the model alone would move the end effectors by
-// C_i (w - b_i) from its own pose. As this displacement exceeds half of the extent of the collection, the model leaves the range in which it is valid:
-// the factor falls as half the extent over the displacement. Handles and contacts do not count as loads here.
-double Blended::trust_under_load(const Sample& sample) {
+// Displacement (scaled) of the end effectors from the pose of a model, if this model alone were at rest under the applied loads: the
+// solution of x = C f(x), where f is the generalised force of the applied loads less those of the model. Forces keep their direction in
+// the world. A few Newton steps from x = 0; the geometric stiffness of f is limited as in geometric_share(). `change`: f(0).
+template <int n>
+Eigen::Matrix<double, n, 1> Blended::predicted_displacement(const Sample& sample, const Eigen::Matrix<double, n, 1>& change) const {
+    using Column = Eigen::Matrix<double, n, 1>;
+    using Square = Eigen::Matrix<double, n, n>;
+    const Eigen::Map<const Square> compliance(sample.compliance.data(), n_, n_);
+    Column x = Column::Zero(n_), force(n_);
+    Square system(n_, n_);
+    for (int k = 0; k < prediction_steps; ++k) {
+        for (std::size_t e = 0; e < tips.size(); ++e) {
+            const Vec6 twist = unscaled(x.template segment<6>(6 * e));
+            const Vec3 local = so3_exp(Vec3(twist.tail<3>())).transpose() * change.template segment<3>(6 * e);
+            const Vec3 torque = change.template segment<3>(6 * e + 3);
+            const Vec6 on = right_jacobian(twist).transpose() * stack(Vec3(local / radius), torque);
+            force.template segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
+            const Mat3 cross = 0.5 * skew(local);
+            system.template middleCols<3>(6 * e).noalias() = -compliance.template middleCols<3>(6 * e + 3) * cross;
+            system.template middleCols<3>(6 * e + 3).noalias() = compliance.template middleCols<3>(6 * e) * cross;
+        }
+        const double norm = std::sqrt(std::max(0.0, system.cwiseProduct(system.transpose()).sum()));
+        system *= norm > most_cancelled ? -most_cancelled / norm : -1;
+        system.diagonal().array() += 1;
+        x += system.partialPivLu().solve(compliance * force - x);
+    }
+    return x;
+}
+
+// A factor of the weight of a model, from 0 to 1. Let e be the displacement from its own pose that the model alone predicts under the
+// applied loads w, and l the change of the load, |w - b_i| over the range of the models' loads, at most 1. The error of a linear model grows
+// with both, so the factor falls as (l e)^-2 where l e exceeds half of the extent of the collection. Handles and contacts do not count as
+// loads here.
+template <int n>
+double Blended::trust_under_load(const Sample& sample) const {
+    Eigen::Matrix<double, n, 1> change(n_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 load = tips[e].own(sample.tips[e].R);
-        all_.segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
+        change.template segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
     }
-    by_.noalias() = sample.compliance * all_;
+    const double size = change.norm(), changed = size < load_extent_ ? size / load_extent_ : 1;
+    const Eigen::Matrix<double, n, 1> x = predicted_displacement<n>(sample, change);
     double moved = 0;
     for (std::size_t e = 0; e < tips.size(); ++e)
-        moved += std::hypot(by_.segment<3>(6 * e).norm(), by_.segment<3>(6 * e + 3).norm() / M_PI);
-    const double over = moved / (range * extent_), squared = over * over;
-    return 1 / std::sqrt(std::sqrt(1 + squared * squared));
+        moved += std::hypot(x.template segment<3>(6 * e).norm(), x.template segment<3>(6 * e + 3).norm() / M_PI);
+    const double over = changed * moved / (range * extent_), squared = over * over, fourth = squared * squared;
+    return 1 / std::sqrt(std::sqrt(1 + fourth * fourth));
 }
 
 // Eq. 25: distances over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the
@@ -165,7 +205,7 @@ void Blended::weigh() {
         for (int i = 0; i < k; ++i) {
             double near = samples[i].presence * (1 / distances_[i] - reach_) / most;
             if (near <= 0) continue;
-            if (samples[i].trust < 0) samples[i].trust = trust_under_load(samples[i]);
+            if (samples[i].trust < 0) samples[i].trust = n_ == 6 ? trust_under_load<6>(samples[i]) : trust_under_load<Eigen::Dynamic>(samples[i]);
             near *= samples[i].trust;
             sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
         }
@@ -302,7 +342,8 @@ void Blended::blend() {
 // model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
 // Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T (W_i - W); torques likewise,
 // each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i.
+// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i. s_i is at most
+// `steepest` times as long as eta_i, as in monotone interpolation by cubics.
 //
 // With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
 template <int n>
@@ -345,20 +386,25 @@ void Blended::compute_load_displacements() {
                 stack(radius * (sample.tips[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
         }
     }
+    slope_ = full_[0];
+    Eigen::Map<Eigen::Matrix<double, n, n>> slope(slope_.data(), n_, n_);
     for (const auto& use : used) {
         Sample& sample = samples[use.model];
         const Square compliance(sample.compliance.data(), n_, n_);
         by.noalias() = compliance * Given(sample.load_difference.data(), n_);
+        const double size = by.norm(), most = steepest * Given(sample.eta.data(), n_).norm();
+        const double kept = size > most ? most / size : 1;
+        by *= kept;
+        slope -= (0.5 * use.weight * kept) * compliance;
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
             const Vec3 V = by.template segment<3>(6 * e), W = by.template segment<3>(6 * e + 3);
             by.template segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
         }
-        by.noalias() += compliance * mean;
         Eigen::Map<Column>(sample.load_displacement.data(), n_) = by;
         sum += use.weight * by;
     }
-    sum.noalias() += Square(full_[0].data(), n_, n_) * mean;
+    sum.noalias() += 2 * (Square(full_[0].data(), n_, n_) * mean);
 }
 
 // N in world axes: the force that users apply to an end effector, without handles and contacts.

@@ -9,13 +9,13 @@
 // of the load-displacement curve. The mean of the tangents has the error -kappa/2 (sum alpha_i w_i^2 - w^2), the tangent at the
 // mean the opposite error, so their average has no error of second order. Therefore every model is evaluated half-way between its
 // own displacement log(H_i^-1 H) and the common one, xi, and the equilibrium wrenches enter as
-// (Cbar bbar + sum alpha_i C_i b_i) / 2.
+// Cbar bbar + sum alpha_i C_i (b_i - bbar) / 2. A model's C_i (b_i - bbar) is at most three times as long as the way to its pose.
 //
 // Common spring. Near a snap-through the stiffness of a model may be zero or less, and its compliance passes through infinity.
 // A spring `ground` is then added to all models, from the mean pose, so that their wrenches are b_i + ground log(Hbar^-1 H_i). It is
 // subtracted from the force after blending.
 //
-// Loads. A model that the applied loads, by its own compliance, move out of its range has a smaller weight: trust_under_load() in
+// Loads. A model that predicts a large displacement under the applied loads has a smaller weight: trust_under_load() in
 // blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
 // Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
@@ -145,7 +145,10 @@ class Blended : public Participant {
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
     void weigh();
     void reset_trust();
-    double trust_under_load(const Sample& sample);
+    template <int n>
+    double trust_under_load(const Sample& sample) const;
+    template <int n>
+    Eigen::Matrix<double, n, 1> predicted_displacement(const Sample& sample, const Eigen::Matrix<double, n, 1>& change) const;
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     template <int n>
     void mix(Kind kind, Matrix& into);
@@ -181,6 +184,7 @@ class Blended : public Participant {
     int n_ = 0;
     bool stale_ = true, budget_unset_ = true, loads_changed_ = true;
     double extent_ = 0;               // largest distance of a model from the first one
+    double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
     Vector external_impulse_;                    // (r,) impulses of loads and handles
     Matrix dissipation_;                     // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights
@@ -192,6 +196,7 @@ class Blended : public Participant {
     Vector new_rates_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, applied force
     Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
     Matrix weight_gradient_, strain_by_weight_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
+    Matrix slope_;                    // (n, n): change of load_displacement by a change of the mean load
     Vector spring_force_;                     // (r,) lambda, force of the springs
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, response_;   // A of this step; G and A^-1 G in a World

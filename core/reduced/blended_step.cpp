@@ -137,13 +137,13 @@ void Blended::differentiate_strain(const Vector& spring_force) {
     }
     weight_gradient_.col(most) = -others;  // the gradients add up to zero; computed directly, this one is a difference of large numbers near a sample
     from_basis(spring_force, all_);
-    by_ = 0.5 * wrench_ - all_;
-    const Eigen::Map<const Eigen::Matrix<double, n, n>> compliance(full_[0].data(), n_, n_);
+    by_ = wrench_ - all_;
+    const Eigen::Map<const Eigen::Matrix<double, n, n>> slope(slope_.data(), n_, n_);
     for (int k = 0; k < count; ++k) {
         const Sample& sample = samples[used[k].model];
         compliance_derivative<n>(k, by_, all_);
         const Eigen::Map<const Column> load(sample.load.data(), n_);
-        strain_by_weight_.col(k).noalias() = 0.5 * (compliance * load);
+        strain_by_weight_.col(k).noalias() = slope * load;
         strain_by_weight_.col(k) += 0.5 * sample.load_displacement + all_;
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {

@@ -19,6 +19,8 @@ from supple.reduced.eigenframes import Eigenframe, eigenframe
 NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this neighbour
 MOST_CANCELLED = 0.8  # of the blend's stiffness, by the geometric stiffness of loads that do not act
 RANGE = 0.5  # of a model under loads, over the extent of the collection
+PREDICTION_STEPS = 3  # of Newton, for the displacement that a model predicts under loads
+STEEPEST = 3.0  # displacement that a model predicts up to the mean load, over the distance of its sample
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
 UNDAMPED = 1e-9  # s, damping over stiffness of a model without dampers
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
@@ -113,32 +115,67 @@ class Twin:
         cosine = np.abs((self.home_quaternions * _quaternions(pose[:, :3, :3])).sum(axis=-1))
         return np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum(axis=-1)
 
-    def weights(self, trust: np.ndarray | None = None) -> np.ndarray:
-        """Shepard's with local support: (1/d - 1/R)^p, R 1.2 times the distance of the fourth neighbour. `trust`: what
-        `trust()` returns, if it is known already; it does not depend on the pose."""
+    def weights(self) -> np.ndarray:
+        """Shepard's with local support: (1/d - 1/R)^p, R 1.2 times the distance of the fourth neighbour."""
         d = self.distances(self.pose) + (1 - self.presence) ** 2
         if d.min() < 1e-12:
             return np.eye(len(d))[np.argmin(d)]
         more = self.presence.sum() - self.neighbours
         reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
-        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * (self.trust() if trust is None else trust)
+        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * self.trust()
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()
 
+    trusted: tuple = (), np.zeros(0)
+    """The loads and poses of the last `trust`, and its result: it takes most of the time."""
+
     def trust(self) -> np.ndarray:
-        """(k,) factors of the weights: they fall as each model by itself would leave its range under the loads."""
+        """(k,) factors of the weights: they fall with the displacement that each model alone predicts under the loads,
+        times the change of the load."""
         if not self.loads_count or len(self.models) < 2:
             return np.ones(len(self.models))
-        moved = np.zeros(len(self.models))
+        key = self.homes.tobytes(), *((i, wrench.tobytes(), frame) for i, (wrench, frame) in self.loads.items())
+        if key != self.trusted[0]:
+            self.trusted = key, self.compute_trust()
+        return self.trusted[1]
+
+    def compute_trust(self) -> np.ndarray:
+        scores = np.zeros(len(self.models))
+        widest = np.linalg.norm(self.fixed_loads() - self.fixed_loads()[0], axis=1).max()
         for k, (model, home) in enumerate(zip(self.models, self.homes, strict=True)):
             gap = -model.wrenches.copy()
             for i, (wrench, frame) in self.loads.items():
                 gap[6 * i : 6 * i + 6] += rotated_wrench(home[i, :3, :3].T, wrench) if frame == "world" else wrench
-            compliance = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
-            twists = (compliance @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
-            moved[k] = np.linalg.norm(twists, axis=1).sum()
-        over: np.ndarray = moved / (RANGE * self.widest)
-        return (1 + over**4) ** -0.25
+            size = np.linalg.norm(gap * self.lengths)
+            twists = self.predicted_displacement(k, gap).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
+            scores[k] = np.linalg.norm(twists, axis=1).sum() * (size / widest if size < widest else 1.0)
+        over: np.ndarray = scores / (RANGE * self.widest)
+        return (1 + over**8) ** -0.25
+
+    def fixed_loads(self) -> np.ndarray:
+        """(k, n) loads of the models, scaled; forces in world axes, torques in those of the end effectors."""
+        b = np.array([model.wrenches for model in self.models]).reshape(len(self.models), -1, 6)
+        b[..., :3] = (self.homes[..., :3, :3] @ b[..., :3, None])[..., 0]
+        return b.reshape(len(b), -1) * self.lengths
+
+    def predicted_displacement(self, k: int, change: np.ndarray) -> np.ndarray:
+        """(n,) displacement from the pose of a model under a change (n,) of its load, by this model alone. Forces keep
+        their direction in the world; Newton's steps with limited geometric stiffness."""
+        frame = self.frames[k][0]
+        compliance = frame.frame @ frame.core @ frame.frame.T
+        x, units = np.zeros(self.n), np.outer(self.lengths, self.lengths)
+        for _ in range(PREDICTION_STEPS):
+            twists = (x * self.lengths).reshape(-1, 6)
+            wrenches = change.reshape(-1, 6).copy()
+            turned = np.swapaxes(spatial.so3_exp(twists[:, 3:]), -1, -2)
+            wrenches[:, :3] = (turned @ wrenches[:, :3, None])[..., 0]
+            force = (np.swapaxes(spatial.right_jacobian(twists), -1, -2) @ wrenches[..., None]).ravel() * self.lengths
+            A = block_diag(*(0.5 * np.kron([[0, 1], [-1, 0]], spatial.skew(f)) for f in wrenches[:, :3]))
+            product = compliance @ (A * units)
+            norm = np.sqrt(max(np.trace(product @ product), 0.0))
+            product *= MOST_CANCELLED / norm if norm > MOST_CANCELLED else 1.0
+            x = x + np.linalg.solve(np.eye(self.n) - product, compliance @ force - x)
+        return x
 
     def frame_and_core(self, kind: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frame and core of the blend (algorithm 3). Each column is the mean of the models that have it, made unit
@@ -161,9 +198,10 @@ class Twin:
         small = [basis.T @ matrix @ basis for matrix in (compliance, inverse_mass, inverse_damping)]
         return mean(self.homes, weights), basis, *small, basis.T @ self.load_displacement(weights)
 
-    def loads_of_models(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(k, n) generalised forces of the models' loads on xi, and (k, n) displacements by them, one model at a time.
-        Forces keep their direction in the world, torques turn with the end effectors."""
+    def loads_of_models(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(k, n) generalised forces of the models' loads on xi; (k, n) displacements of each model by its load less the
+        mean load; and (n, n) derivative of the displacement of the blend by the mean load. Forces keep their direction
+        in the world, torques turn with the end effectors."""
         b = np.array([model.wrenches for model in self.models]).reshape(len(self.models), -1, 6)
         forces = (self.homes[..., :3, :3] @ b[..., :3, None])[..., 0]
         force, torque = np.tensordot(weights, forces, 1), np.tensordot(weights, b[..., 3:], 1)
@@ -171,6 +209,8 @@ class Twin:
         xi = spatial.log(spatial.inverse(middle) @ self.pose)
         common = np.zeros((self.n // 6, 6))
         loads, moved = np.zeros((2, len(self.models), self.n))
+        mixed_frame, mixed_core = self.frame_and_core(0, weights)
+        slope = mixed_frame @ mixed_core @ mixed_frame.T
         on = np.swapaxes(spatial.right_jacobian(xi)[:, :3], -1, -2) @ np.swapaxes(self.pose[:, :3, :3], -1, -2)
         first = np.zeros_like(on)  # at xi = 0
         first[:, :3] = np.swapaxes(middle[:, :3, :3], -1, -2)
@@ -194,10 +234,14 @@ class Twin:
             frame = self.frames[i][0]
             compliance = frame.frame @ frame.core @ frame.frame.T
             moved[i] = compliance @ load_difference
+            size, most = np.linalg.norm(moved[i]), STEEPEST * np.linalg.norm(eta)
+            kept = most / size if size > most else 1.0
+            moved[i] *= kept
+            slope -= 0.5 * weights[i] * kept * compliance
             (v, w), (V, W) = (np.moveaxis(x.reshape(-1, 2, 3), 1, 0) for x in (eta, moved[i]))
             bracket = np.concatenate([np.cross(w, V) + np.cross(v, W), np.cross(w, W)], axis=1)  # of twists
-            moved[i] += 0.5 * bracket.ravel() + compliance @ (common.ravel() * self.lengths)
-        return loads, moved
+            moved[i] += 0.5 * bracket.ravel()
+        return loads, moved, slope
 
     def applied_forces(self) -> np.ndarray:
         """(e, 3) N in world axes."""
@@ -218,11 +262,11 @@ class Twin:
         norm = np.sqrt(max(np.trace(product @ product), 0.0))
         return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
-    def load_displacement(self, weights: np.ndarray, given: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-        """(n,) displacement by the equilibrium wrenches (half-way rule). `given`: what `loads_of_models` returns."""
+    def load_displacement(self, weights: np.ndarray) -> np.ndarray:
+        """(n,) displacement by the equilibrium wrenches (half-way rule)."""
         frame, core = self.frame_and_core(0, weights)
-        loads, moved = self.loads_of_models(weights) if given is None else given
-        return (frame @ core @ frame.T @ (weights @ loads) + weights @ moved) / 2
+        loads, moved, _ = self.loads_of_models(weights)
+        return frame @ core @ frame.T @ (weights @ loads) + 0.5 * (weights @ moved)
 
     def generalised_force(self, xi: np.ndarray) -> np.ndarray:
         """(n,) generalised force of the applied wrenches on the twists xi (e, 6, not scaled) from the mean poses."""
@@ -248,19 +292,22 @@ class Twin:
         """(r, r) derivative of the strain xi + load_displacement - C `spring_force` by xi, changing weights included;
         by central differences. `common` (e, 6) is xi, not scaled."""
         at, columns = self.pose, []
-        trust = self.trust()
-        given = self.loads_of_models(self.weights(trust))  # the core differentiates the weights only
+        before = self.weights()
+        loads, moved, slope = self.loads_of_models(before)  # the core differentiates the weights only
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
-            weights = self.weights(trust)
+            weights = self.weights()
             frame, core = self.frame_and_core(0, weights)
-            compliance, load_displacement = frame @ core @ frame.T, self.load_displacement(weights, given)
+            compliance = frame @ core @ frame.T
+            load_displacement = compliance @ (before @ loads) + slope @ ((weights - before) @ loads)
+            load_displacement += 0.5 * (weights @ moved)
             xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths
             return xi + load_displacement - compliance @ spring_force
 
         for axis in np.eye(self.n):
-            columns.append((strain(1e-5 * axis) - strain(-1e-5 * axis)) / 2e-5)
+            near, far = (strain(size * axis) - strain(-size * axis) for size in (2e-5, 4e-5))
+            columns.append((8 * near - far) / 24e-5)  # of fourth order: weights change quickly next to a sample
         self.pose = at
         from_xi = block_diag(*spatial.right_jacobian(common)) * self.lengths / self.lengths[:, None]
         return basis.T @ np.array(columns).T @ from_xi @ basis
@@ -449,7 +496,8 @@ def test_steps(name, dt):
         twin.step()
         poses = np.array([fast.end_effector_pose(tip) for tip in tips])
         # the twin takes differences; some directions of Y and ladder are nearly locked
-        np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=1e-6 if name in ("two tips", "ranks") else 1e-7)
+        largest = {"two tips": 1e-5, "ranks": 1e-6}.get(name, 1e-7)
+        np.testing.assert_allclose(poses, twin.pose, rtol=0, atol=largest)
         # both start the next step from the same state: differences would grow
         twin.pose, twin.velocity = (part.copy() for part in fast._motion.tips)
     if name != "two tips":

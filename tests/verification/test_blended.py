@@ -190,12 +190,7 @@ RELEASES = [
     ("arm", 2, 0.3),
     ("ladder", 32, 0.6),
     ("arm", 8, 0.3),
-    pytest.param(
-        "y",
-        8,
-        0.6,
-        marks=pytest.mark.xfail(reason="4 s after the release the energy budget holds it at 0.02/s, then at 0.20/s"),
-    ),
+    ("y", 8, 0.6),
     ("y", 32, 0.3),
     ("arm", 32, 0.3),
 ]
