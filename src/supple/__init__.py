@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from supple import elastic as elastic
     from supple import mechanism as mechanism
     from supple import spatial as spatial
     from supple.engine import Simulation as Simulation
@@ -49,6 +50,7 @@ _HOME = {
     "World": "supple.world",
     "blend": "supple.reduced",
     "condense": "supple.reduced",
+    "elastic": "supple.elastic",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
     "jacobian": "supple.mechanism",
