@@ -29,6 +29,8 @@ void bind_engine(nb::module_& module) {
         .def("add_body", &Engine::add_body)
         .def("add_curve", &Engine::add_curve)
         .def("add_joint", &Engine::add_joint)
+        .def("set_interface", &Engine::set_interface)
+        .def("add_flexible", &Engine::add_flexible)
         .def("add_spring", &Engine::add_spring)
         .def("add_row", &Engine::add_row)
         .def("prepare", &Engine::prepare)

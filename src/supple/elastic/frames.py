@@ -8,6 +8,8 @@ inverts the integral of D D^T, which is singular for a plane interface; the pola
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,19 @@ class InterfaceFrame:
     """(3, 3) A at rest: the integral of D D^T over the interface divided by its area, m^2."""
     matrix_rate: Array
     """(d, 3, 3) derivative of A by each coordinate."""
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, d."""
+        return len(self.point_rate)
+
+    @cached_property
+    def core(self) -> Any:
+        """The compiled frame (`supple::InterfaceFrame`)."""
+        from supple import _core
+
+        numbers = (self.point, self.point_rate, self.matrix, self.matrix_rate)
+        return _core.InterfaceFrame(*(np.ascontiguousarray(each, dtype=float) for each in numbers))
 
     def pose(self, z: Array) -> Array:
         """(4, 4) from the interface's frame to the body frame at the coordinates z (d,)."""

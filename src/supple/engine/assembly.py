@@ -206,8 +206,9 @@ def equations(mech: Mechanism) -> Equations:
     """Builds the compiled equations of a mechanism."""
     check_mechanism(mech)
     core = _core.Engine()
-    for body in mech.bodies:
-        core.add_body(body.mass, body.centre, body.inertia)
+    flexible = {each.reference: each for each in mech.flexible}
+    for body in mech.bodies:  # the mass of a flexible body is not that of its reference frame
+        core.add_body(0.0 if body.name in flexible else body.mass, body.centre, body.inertia * (body.name not in flexible))
     curves: list[Any] = []
 
     def add_curve(curve: Any) -> int:
@@ -227,11 +228,20 @@ def equations(mech: Mechanism) -> Equations:
             mech.body_index(joint.parent),
             mech.body_index(joint.child),
             outer.get(i, -1),
-            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child, joint.twists)),
+            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child)),
+            np.ascontiguousarray(joint.twists if joint.interface is None else 0 * joint.twists),  # amplitudes are lengths
             list(joint.blocks),
             *(np.ascontiguousarray(part) for part in (joint.stiffness, joint.damping, joint.armature, joint.rest)),
             [add_curve(curve) for curve in joint.curves],
         )
+        if joint.interface is not None:
+            core.set_interface(joint.interface.core)
+    for each in mech.flexible:
+        basis = each.basis
+        constants = (np.ascontiguousarray(part) for part in (basis.first_moment, basis.gram))
+        core.add_flexible(
+            mech.body_index(each.reference), axis[each.coordinates[0]], basis.mass, *constants, basis.force.core, basis.alpha, basis.beta
+        )  # fmt: skip
 
     spring: dict[str, int] = {}
     row: dict[str, int] = {}
@@ -276,6 +286,10 @@ def _stiffness_scale(mech: Mechanism) -> float:
         slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
         scales += ((joint.stiffness + slopes) * lever).tolist()
     scales += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
+    for each in mech.flexible:  # torque per radian of each interface with the reference held
+        for name in each.moving:
+            jacobian = each.basis.frame(name, np.zeros(each.basis.size)).jacobian[3:]
+            scales.append(1 / float(np.trace(jacobian @ np.linalg.solve(each.basis.stiffness, jacobian.T))))
     weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
     return max(*scales, weight) or 1.0
 

@@ -1,0 +1,99 @@
+"""Flexible bodies: elastic parts as bodies of a mechanism.
+
+A flexible body has a body for each interface of its part, named `rod.start`, `rod.end`. The body of the reference
+interface carries the mass, and r modal amplitudes eta describe the shape. Each further interface is a massless body that a
+joint X(eta) connects to the reference; X(eta) is the frame of the interface, seen from the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.elastic import Basis, InterfaceFrame, Part
+from supple.errors import MechanismError, listed
+from supple.mechanism.body import Body
+from supple.mechanism.coupling import Coupling
+from supple.mechanism.joint import Joint
+from supple.mechanism.record import Array, Record, checked_name
+
+
+@dataclass(frozen=True, eq=False)
+class FlexibleBody(Record):
+    """An elastic part as a body. `Builder.flexible` adds it with the bodies and joints of its interfaces."""
+
+    name: str
+    part: Part
+    """With a basis: `part.with_basis(modes=15)`."""
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a flexible body")
+        if not isinstance(self.part, Part):
+            raise MechanismError(
+                f"flexible body '{self.name}' needs an elastic part (supple.elastic.rod, ...), got {self.part!r:.60}"
+            )
+        if self.part.basis is None:
+            raise MechanismError(
+                f"the part of flexible body '{self.name}' has no basis; reduce it first: part.with_basis(modes=15)"
+            )
+        if len(self.part.interfaces) < 2:
+            raise MechanismError(
+                f"the part of flexible body '{self.name}' has one interface, {listed(list(self.part.interfaces))}; a "
+                "flexible body needs two or more"
+            )
+
+    @property
+    def basis(self) -> Basis:
+        assert self.part.basis is not None
+        return self.part.basis
+
+    @property
+    def reference(self) -> str:
+        """Name of the body of the reference interface, which carries the mass."""
+        return self.frame(self.basis.reference)
+
+    def frame(self, interface: str) -> str:
+        """Name of the body of an interface: rod.end."""
+        return f"{self.name}.{interface}"
+
+    @property
+    def moving(self) -> list[str]:
+        """Interfaces except the reference, in the order of the part."""
+        return [name for name in self.part.interfaces if name != self.basis.reference]
+
+    @property
+    def coordinates(self) -> list[str]:
+        """(r,) names of the amplitudes."""
+        return [f"{self.name}.eta{k}" for k in range(self.basis.size)]
+
+
+def bodies_of(flexible: FlexibleBody, pose: Array) -> list[Body]:
+    """The bodies of all interfaces, the reference first. `pose` (4, 4): from the part's coordinates to the world."""
+    part, basis = flexible.part, flexible.basis
+    first_moment, inertia = basis.inertia(np.zeros(basis.size))
+    centre = first_moment / basis.mass
+    about_centre = inertia - basis.mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    at = pose @ part.rest_frame(basis.reference)
+    bodies = [Body(flexible.reference, at, basis.mass, centre, (about_centre + about_centre.T) / 2)]
+    return bodies + [Body(flexible.frame(name), pose @ part.rest_frame(name)) for name in flexible.moving]
+
+
+def joints_of(flexible: FlexibleBody) -> tuple[list[Joint], list[Coupling]]:
+    """The joints X(eta) of all interfaces but the reference. The first has the amplitudes as coordinates; further ones have
+    copies that rigid couplings keep equal to them."""
+    joints, couplings = [], []
+    for name in flexible.moving:
+        frame = flexible.basis.frames[name]
+        axes = flexible.coordinates if not joints else [f"{flexible.frame(name)}.eta{k}" for k in range(frame.size)]
+        joints.append(interface_joint(flexible.frame(name), flexible.reference, frame, tuple(axes)))
+        if len(joints) > 1:
+            for own, copy in zip(flexible.coordinates, axes, strict=True):
+                couplings.append(Coupling(f"{own}={copy}", (own, copy), np.array([1.0, -1.0]), rigid=True))
+    return joints, couplings
+
+
+def interface_joint(name: str, reference: str, frame: InterfaceFrame, axes: tuple[str, ...]) -> Joint:
+    """The joint from the reference body to the body of an interface; both have the same name."""
+    at_rest = frame.motion(np.zeros(frame.size)).jacobian.T
+    return Joint(name, reference, name, np.eye(4), np.eye(4), at_rest, axes=axes, interface=frame)
