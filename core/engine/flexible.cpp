@@ -55,6 +55,32 @@ void FlexibleBody::position_moments(const double* eta) {
     }
 }
 
+void FlexibleBody::set_rates(const Step& step, const FlexibleState& past, const FlexibleState& before, FlexibleState& now) {
+    const double c0 = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
+    now.c_rate = c0 * now.c + c1 * past.c + c2 * before.c;
+    for (std::size_t k = 0; k < now.Z.size(); ++k)
+        for (int i = 0; i < 9; ++i)
+            now.Z_rate[k].data()[i] = c0 * now.Z[k].data()[i] + c1 * past.Z[k].data()[i] + c2 * before.Z[k].data()[i];
+}
+
+// m alpha + sum_k A_k s_k, axial(B), trace(Q_p); A null: all zero
+void FlexibleBody::add_forces(const Vec3& alpha, const Mat3* A, Vec6& wrench, double* force) const {
+    const int n = r_ + 1;
+    Vec3 on_origin = mass_ * alpha;
+    Mat3 B = outer(alpha, s_now_);
+    for (int k = 0; A && k < n; ++k) {
+        on_origin += A[k] * s_[k];
+        B += A[k] * H_[k];
+    }
+    wrench += stack(on_origin, axial(B));
+    for (int p = 0; p < r_; ++p) {
+        const Mat3* row = &G_[(p + 1) * n];  // int Phi_p psi_k^T dm
+        double sum = s_[p + 1].dot(alpha);
+        for (int k = 0; A && k < n; ++k) sum += inner(A[k], row[k]);
+        force[p] += sum;
+    }
+}
+
 void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravity, const Step* step, const FlexibleState* past,
                             const FlexibleState* before, FlexibleState& now, bool tangent) {
     const int n = r_ + 1;
@@ -64,38 +90,22 @@ void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravit
     if (step) {
         const double c0 = step->c0 / step->h, c1 = step->c1 / step->h, c2 = step->c2 / step->h;
         now.c = H.p;
-        now.c_rate = c0 * H.p + c1 * past->c + c2 * before->c;
+        for (int k = 0; k < n; ++k) now.Z[k] = e_[k] * H.R;
+        set_rates(*step, *past, *before, now);
         alpha += Rt * Vec3(c0 * now.c_rate + c1 * past->c_rate + c2 * before->c_rate);
         for (int k = 0; k < n; ++k) {
-            Mat3 &Z = now.Z[k], &rate = now.Z_rate[k], second;
-            const Mat3 &Z1 = past->Z[k], &Z2 = before->Z[k], &V1 = past->Z_rate[k], &V2 = before->Z_rate[k];
-            for (int i = 0; i < 9; ++i) {
-                Z.data()[i] = e_[k] * H.R.data()[i];
-                rate.data()[i] = c0 * Z.data()[i] + c1 * Z1.data()[i] + c2 * Z2.data()[i];
-                second.data()[i] = c0 * rate.data()[i] + c1 * V1.data()[i] + c2 * V2.data()[i];
-            }
+            Mat3 second;
+            const Mat3 &V = now.Z_rate[k], &V1 = past->Z_rate[k], &V2 = before->Z_rate[k];
+            for (int i = 0; i < 9; ++i) second.data()[i] = c0 * V.data()[i] + c1 * V1.data()[i] + c2 * V2.data()[i];
             A_[k] = Rt * second;
         }
         std::copy_n(eta, r_, now.eta.begin());
     }
 
-    // forces: m alpha + sum_k A_k s_k, axial(B), trace(Q_p)
-    Vec3 on_origin = mass_ * alpha;
-    Mat3 B = outer(alpha, s_now_);
-    if (step)
-        for (int k = 0; k < n; ++k) {
-            on_origin += A_[k] * s_[k];
-            B += A_[k] * H_[k];
-        }
-    wrench_ = stack(on_origin, axial(B));
+    wrench_ = Vec6::Zero();
     internal_->evaluate(eta, internal_force_.data(), tangent ? stiffness_.data() : nullptr);
-    for (int p = 0; p < r_; ++p) {
-        const Mat3* row = &G_[(p + 1) * n];  // int Phi_p psi_k^T dm
-        double sum = s_[p + 1].dot(alpha);
-        if (step)
-            for (int k = 0; k < n; ++k) sum += inner(A_[k], row[k]);
-        force_[p] = sum + internal_force_[p];
-    }
+    std::copy_n(internal_force_.begin(), r_, force_.begin());
+    add_forces(alpha, step ? A_.data() : nullptr, wrench_, force_.data());
     const double kappa = step ? step->c0 / step->h : 0.0;
     if (step) {
         std::copy_n(internal_force_.begin(), r_, now.force.begin());
@@ -109,6 +119,9 @@ void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravit
     if (!tangent) return;
 
     const double k2 = kappa * kappa;
+    const Vec3 on_origin = wrench_.head<3>();
+    Mat3 B = outer(alpha, s_now_);  // int alpha y^T dm
+    for (int k = 0; step && k < n; ++k) B += A_[k] * H_[k];
     const Mat3 J = Y_.trace() * Mat3::Identity() - Y_;
     const Mat3 turned = B - B.trace() * Mat3::Identity();
     by_twist_ = blocks(k2 * mass_ * Mat3::Identity(), skew(on_origin) - k2 * skew(s_now_), k2 * skew(s_now_), k2 * J + turned);
@@ -122,12 +135,18 @@ void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravit
     for (int i = 0; i < r_ * r_; ++i) slope_[i] = of_stiffness * stiffness_[i] + of_mass * M_[i];
 }
 
-FlexibleState FlexibleBody::state_of(const Pose& H, const double* eta, const Vec6& twist, const double* rates) const {
+FlexibleState FlexibleBody::zero_state() const {
     FlexibleState state;
-    state.Z.resize(r_ + 1);
-    state.Z_rate.resize(r_ + 1);
+    state.Z.assign(r_ + 1, Mat3::Zero());
+    state.Z_rate = state.Z;
+    state.eta.assign(r_, 0.0);
+    state.force = state.eta;
+    return state;
+}
+
+FlexibleState FlexibleBody::state_of(const Pose& H, const double* eta, const Vec6& twist, const double* rates) const {
+    FlexibleState state = zero_state();
     state.eta.assign(eta, eta + r_);
-    state.force.resize(r_);
     const Mat3 turning = H.R * skew(twist.tail<3>());
     state.c = H.p;
     state.c_rate = H.R * twist.head<3>();
@@ -139,6 +158,89 @@ FlexibleState FlexibleBody::state_of(const Pose& H, const double* eta, const Vec
     internal_->evaluate(eta, state.force.data(), nullptr);
     return state;
 }
+
+// --- derivatives of time steps ----------------------------------------------------------------------------------------------------
+
+// dc = R v, dZ_k = e_k R [w] + deta_k R, df = K deta
+void FlexibleBody::add_motion(const Mat3& R, const Vec6& twist, const double* eta, FlexibleState& tangent) const {
+    const Mat3 turned = R * skew(twist.tail<3>());
+    tangent.c += R * twist.head<3>();
+    for (int k = 0; k <= r_; ++k) {
+        add(tangent.Z[k], e_[k], turned);
+        if (k) add(tangent.Z[k], eta[k - 1], R);
+    }
+    for (int p = 0; p < r_; ++p)
+        for (int q = 0; q < r_; ++q) tangent.force[p] += stiffness_[p * r_ + q] * eta[q];
+}
+
+void FlexibleBody::pull_back(const Mat3& R, const FlexibleState& gradient, Vec6& by_twist, double* by_eta) const {
+    const Mat3 Rt = R.transpose();
+    Vec3 by_turn = Vec3::Zero();
+    for (int k = 0; k <= r_; ++k) {
+        by_turn += e_[k] * axial(Rt * gradient.Z[k]);
+        if (k) by_eta[k - 1] += inner(gradient.Z[k], R);
+    }
+    by_twist += stack(Rt * gradient.c, by_turn);
+    for (int p = 0; p < r_; ++p)
+        for (int q = 0; q < r_; ++q) by_eta[p] += stiffness_[p * r_ + q] * gradient.force[q];
+}
+
+void FlexibleBody::forces_of(const Mat3& R, const Vec3& acceleration, const std::vector<Mat3>& second, Vec6& wrench, double* force) const {
+    const Mat3 Rt = R.transpose();
+    std::vector<Mat3> A(second);
+    for (Mat3& each : A) each = Rt * each;
+    add_forces(Rt * acceleration, A.data(), wrench, force);
+}
+
+// With R^T dx = v + w x y + Phi eta: int dx dm and int dx psi_k^T dm.
+void FlexibleBody::accelerations_by(const Mat3& R, const Vec6& twist, const double* eta, Vec3& by_c, std::vector<Mat3>& by_Z) const {
+    const int n = r_ + 1;
+    const Vec3 v = twist.head<3>(), w = twist.tail<3>();
+    Vec3 sum = mass_ * v + w.cross(s_now_);
+    for (int p = 0; p < r_; ++p) sum += eta[p] * s_[p + 1];
+    by_c = R * sum;
+    const Mat3 W = skew(w);
+    by_Z.resize(n);
+    for (int k = 0; k < n; ++k) {
+        Mat3 moment = outer(v, s_[k]) + W * Mat3(H_[k].transpose());
+        for (int p = 0; p < r_; ++p) add(moment, eta[p], G_[(p + 1) * n + k]);
+        by_Z[k] = R * moment;
+    }
+}
+
+// Z_rate_k = R (e_k [w] + rate_k)
+void FlexibleBody::add_start(const Mat3& R, const Vec6& velocity, const double* rates, const Vec6& twist, const Vec6& faster,
+                             const double* eta, const double* faster_eta, FlexibleState& tangent) const {
+    add_motion(R, twist, eta, tangent);
+    const Mat3 W = skew(velocity.tail<3>()), turn = skew(twist.tail<3>()), spin = skew(faster.tail<3>());
+    tangent.c_rate += R * Vec3(faster.head<3>() + twist.tail<3>().cross(velocity.head<3>()));
+    for (int k = 0; k <= r_; ++k) {
+        const double rate = k ? rates[k - 1] : 0.0, moved = k ? eta[k - 1] : 0.0, more = k ? faster_eta[k - 1] : 0.0;
+        const Mat3 change = turn * Mat3(e_[k] * W + rate * Mat3::Identity()) + e_[k] * spin + moved * W + more * Mat3::Identity();
+        tangent.Z_rate[k] += R * change;
+    }
+}
+
+void FlexibleBody::pull_back_start(const Mat3& R, const Vec6& velocity, const double* rates, const FlexibleState& gradient, Vec6& by_twist,
+                                   Vec6& by_velocity, double* by_eta, double* by_rates) const {
+    pull_back(R, gradient, by_twist, by_eta);
+    const Mat3 Rt = R.transpose(), W = skew(velocity.tail<3>());
+    const Vec3 linear = Rt * gradient.c_rate;
+    by_velocity.head<3>() += linear;
+    by_twist.tail<3>() += velocity.head<3>().cross(linear);
+    for (int k = 0; k <= r_; ++k) {
+        const Mat3 g = Rt * gradient.Z_rate[k];
+        const double rate = k ? rates[k - 1] : 0.0;
+        const Mat3 moving = e_[k] * W + rate * Mat3::Identity();
+        by_twist.tail<3>() += axial(g * Mat3(moving.transpose()));
+        by_velocity.tail<3>() += e_[k] * axial(g);
+        if (k == 0) continue;
+        by_eta[k - 1] += inner(g, W);
+        by_rates[k - 1] += g.trace();
+    }
+}
+
+// --- energies -------------------------------------------------------------------------------------------------------------------
 
 double FlexibleBody::strain_energy(const double* eta) const {
     std::vector<double> force(r_);

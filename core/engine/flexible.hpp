@@ -39,7 +39,7 @@ class ForceHolder {
     std::unique_ptr<ReducedForce> force_;
 };
 
-struct FlexibleState {  // at the end of a time step; what the next differences need
+struct FlexibleState {  // at the end of a time step; what the next differences need. Also its tangent, or a gradient
     Vec3 c = Vec3::Zero(), c_rate = Vec3::Zero();
     std::vector<Mat3> Z, Z_rate;        // (r + 1): e_k R and its rate
     std::vector<double> eta, force;     // (r): amplitudes and internal forces
@@ -75,6 +75,9 @@ class FlexibleBody {
     const Vec6& mixed(int p) const { return mixed_[p]; }  // derivative of the wrench by eta_p, and of the force on eta_p by the twist
     double slope(int p, int q) const { return slope_[p * r_ + q]; }  // derivative of the force on eta_p by eta_q
 
+    // Rates of c and Z at the end of a step.
+    static void set_rates(const Step& step, const FlexibleState& past, const FlexibleState& before, FlexibleState& now);
+    FlexibleState zero_state() const;
     FlexibleState state_of(const Pose& H, const double* eta, const Vec6& twist, const double* rates) const;
     double strain_energy(const double* eta) const;
     double potential_energy(const Pose& H, const double* eta, const Vec3& gravity) const;
@@ -82,8 +85,27 @@ class FlexibleBody {
     // (6 + r, 6 + r) by rows: mass matrix of twist and amplitudes
     void mass_matrix(const double* eta, double* matrix) const;
 
+    // --- derivatives of time steps, at the pose and amplitudes of the last `evaluate` with tangent -------------------------------
+    // Tangent of c, Z and internal forces for a twist (body axes) and changes of the amplitudes.
+    void add_motion(const Mat3& R, const Vec6& twist, const double* eta, FlexibleState& tangent) const;
+    // The transposed map, from gradients with respect to c, Z and internal forces.
+    void pull_back(const Mat3& R, const FlexibleState& gradient, Vec6& by_twist, double* by_eta) const;
+    // Generalised forces of given accelerations of c and Z (world axes), and the transposed map.
+    void forces_of(const Mat3& R, const Vec3& acceleration, const std::vector<Mat3>& second, Vec6& wrench, double* force) const;
+    void accelerations_by(const Mat3& R, const Vec6& twist, const double* eta, Vec3& by_c, std::vector<Mat3>& by_Z) const;
+    // Damping forces of the rates of internal forces and amplitudes; symmetric, so it is its own transposed map.
+    double beta() const { return beta_; }
+    double alpha() const { return alpha_; }
+    double modal_mass(int p, int q) const { return M_[p * r_ + q]; }
+    // At the start: tangent of `state_of` for changes of pose and velocity, and the transposed map.
+    void add_start(const Mat3& R, const Vec6& velocity, const double* rates, const Vec6& twist, const Vec6& faster, const double* eta,
+                   const double* faster_eta, FlexibleState& tangent) const;
+    void pull_back_start(const Mat3& R, const Vec6& velocity, const double* rates, const FlexibleState& gradient, Vec6& by_twist,
+                         Vec6& by_velocity, double* by_eta, double* by_rates) const;
+
    private:
     void position_moments(const double* eta);
+    void add_forces(const Vec3& alpha, const Mat3* A, Vec6& wrench, double* force) const;
 
     int r_;
     double mass_, alpha_, beta_;

@@ -209,7 +209,7 @@ def equations(mech: Mechanism) -> Equations:
     references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
         rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
-        core.add_body(rigid * body.mass, body.centre, rigid * body.inertia)
+        core.add_body(rigid * body.mass, rigid * body.centre, rigid * body.inertia)
     curves: list[Any] = []
 
     def add_curve(curve: Any) -> int:
