@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,10 +48,10 @@ def from_mesh(
         import meshio
     except ImportError:
         raise ImportError("reading mesh files needs meshio: pip install 'supple[all]'") from None
+    if not Path(where).is_file():
+        raise MechanismError(f"there is no file {where}")
     try:
         read: Any = meshio.read(where)
-    except FileNotFoundError:
-        raise MechanismError(f"there is no file {where}") from None
     except (SystemExit, Exception) as error:
         raise MechanismError(f"meshio cannot read {where} ({error})") from None
     blocks = [cells.data[:, :4] for cells in read.cells if cells.type in ("tetra", "tetra10")]
@@ -114,10 +115,18 @@ def _part(points: Array, corners: Any, interfaces: Mapping[str, Where], material
 
 
 def _group(read: Any, group: str, where: str) -> Any:
-    """(f, 3) corners of the triangles of a physical group."""
-    sets = read.cell_sets_dict.get(group, {})
-    rows = [read.cells_dict[kind][own][:, :3] for kind, own in sets.items() if kind in ("triangle", "triangle6")]
-    if not rows:
-        have = listed(sorted(name for name in read.cell_sets_dict if not name.startswith("gmsh:")))
-        raise MechanismError(f"{where} has no group of triangles '{group}'; it has {have or 'no groups'}")
+    """(f, 3) corners of the triangles of a physical group or a named set of cells."""
+    rows, names = [], {name for name in read.cell_sets if not name.startswith("gmsh:")} | set(read.field_data)
+    tags = read.cell_data.get("gmsh:physical", [None] * len(read.cells))
+    tag = read.field_data[group][0] if group in read.field_data else None
+    sets = read.cell_sets.get(group, [None] * len(read.cells))
+    for cells, own, physical in zip(read.cells, sets, tags, strict=True):
+        if cells.type not in ("triangle", "triangle6"):
+            continue
+        if own is not None:
+            rows.append(cells.data[own][:, :3])
+        elif tag is not None and physical is not None:
+            rows.append(cells.data[np.asarray(physical) == tag][:, :3])
+    if not sum(map(len, rows)):
+        raise MechanismError(f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}")
     return np.concatenate(rows)

@@ -142,6 +142,7 @@ class Part:
         shapes: int = 40,
         deflection: float = 0.25,
         strain: float = 0.01,
+        plane: str | None = None,
         seed: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> Part:
@@ -150,9 +151,11 @@ class Part:
         Args:
             modes: number of modes. A static or snapshot basis has fewer if the training shapes span fewer.
             reference: interface that carries the body frame (default: the first).
-            method: "static" (mass-weighted principal components of nonlinear static shapes under sampled wrenches on
-                the interfaces and modal loads), "linear" (natural modes), "modal derivatives" (natural modes and their
-                derivatives) or "craig-bampton" (static shapes of unit interface motions and fixed-interface modes).
+            method: "static", "principal components" (of nonlinear static shapes under sampled wrenches on the interfaces and
+                inertial loads of linear modes, mass-weighted), "linear" (natural modes), "modal derivatives" (natural modes and
+                their derivatives at rest) or "craig-bampton" (static shapes of unit interface motions and fixed-interface
+                modes). "static" is principal components in a plane; in space it is linear modes, their derivatives, and
+                principal components of what the static shapes have outside those.
             snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh. Rigid
                 motion is removed with the frame of the reference interface. They replace the static shapes.
             cubature: number of quadrature points for the internal force. Default: the exact quartic energy for "stvk",
@@ -160,6 +163,9 @@ class Part:
             shapes: number of static shapes to sample.
             deflection: largest displacement of the static shapes, over the size of the part.
             strain: largest strain of the static shapes, estimated linearly. The smaller limit of the two holds.
+            plane: the axis "x", "y" or "z" (of the part's coordinates) normal to which nothing moves: only loads and modes in that
+                plane are sampled, which describes a plane motion far better with as many modes. The reduced part is rigid in all
+                other directions.
             seed: of the sampled loads.
             progress: called with the fraction done; default: a progress bar.
 
@@ -179,6 +185,7 @@ class Part:
             shapes,
             deflection,
             strain,
+            plane,
             seed,
             progress,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from supple.elastic._checks import Array
 from supple.elastic.held import HeldStiffness, held_rows
 from supple.elastic.modal import linear_modes, wrench_loads
-from supple.errors import ConvergenceError
+from supple.errors import ConvergenceError, MechanismError
 
 if TYPE_CHECKING:
     from supple.elastic.part import Part
@@ -20,8 +20,6 @@ TOLERANCE = 1e-11
 ITERATIONS = 25
 SMALLEST = 1 / 256
 """Smallest step of the load's fraction."""
-SAMPLED_MODES = 6
-"""Linear modes whose inertial loads are sampled."""
 LARGEST_TURN = 0.6
 """Largest rotation of an interface in linear estimates of sampled shapes, rad."""
 
@@ -86,64 +84,83 @@ def _newton(part: Part, rows: Array, forces: Array, u: Array, size: float) -> Ar
 def sample_shapes(
     part: Part,
     reference: str,
+    loads: Array,
     count: int,
-    deflection: float,
-    strain: float,
     seed: int,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Array:
-    """(count, n, 3) static shapes under random wrenches on the other interfaces and inertial loads of linear modes.
+    """(count, n, 3) static shapes under random combinations of loads (3n, k), N, each given at its limit.
 
-    Each path of loads gives three shapes, at 1/3, 2/3 and all of its load. A linear estimate limits displacements to `deflection`
-    times the part's size, strains to `strain` and rotations of interfaces to 0.6 rad. Forces in all directions have the same
-    limit, that of the most compliant direction, and so have torques: otherwise a rod would be stretched by forces that no motion
-    causes. The inertial load of mode i is limited to the elastic energy of mode 1 at its limit.
+    The coefficients of a combination have the norm 1. Each path of loads gives two shapes, at half and at all of its load. A path
+    that ends early (the limits are linear estimates) is repeated with a smaller load.
     """
-    loads, energies = _limited_loads(part, reference, deflection, strain)
     rng = np.random.default_rng(seed)
-    groups = np.array([0] * (loads.shape[1] - energies) + [1] * energies)
     shapes: list[Array] = []
-    paths = -(-count // 3)
-    for path in range(paths):
+    while len(shapes) < count:
         weights = rng.standard_normal(loads.shape[1])
-        share = rng.uniform()
-        for group, part_of in ((0, share), (1, 1 - share)):
-            own = groups == group
-            if own.any():
-                weights[own] *= np.sqrt(part_of if (groups != group).any() else 1.0) / np.linalg.norm(weights[own])
-        forces = (loads @ weights).reshape(-1, 3)
+        forces = (loads @ (weights / np.linalg.norm(weights))).reshape(-1, 3)
         amplitude = 1.0
-        while True:  # the limits are linear estimates: a path that ends early is sampled at a smaller load
+        while True:
             try:
-                shapes.extend(static_path(part, reference, amplitude * forces, np.array([1, 2, 3]) / 3))
+                shapes.extend(static_path(part, reference, amplitude * forces, np.array([0.5, 1.0])))
                 break
             except ConvergenceError as error:
-                amplitude *= 0.9 * (error.load_fraction or 0.0)
+                amplitude *= 0.8 * (error.load_fraction or 0.0)
                 if amplitude < 0.05:
                     raise
-        progress((path + 1) / paths)
+        progress(min(1.0, len(shapes) / count))
     return np.array(shapes[:count])
 
 
-def _limited_loads(part: Part, reference: str, deflection: float, strain: float) -> tuple[Array, int]:
-    """Loads (3n, k) at their limits, and how many of them (the last ones) are inertial loads of modes."""
-    from scipy.sparse import eye_array, kron
+def limited_wrenches(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
+    """(3n, 6k) nodal forces of wrenches on the other interfaces at the limits of linear shapes.
 
-    wrenches = wrench_loads(part, reference)
-    frequencies, modes = linear_modes(part, reference, SAMPLED_MODES)
-    inertial = kron(part.mass_matrix(), eye_array(3)) @ modes
+    Forces in all directions have the same limit, that of the most compliant direction, and so have torques: otherwise a rod would
+    be stretched by forces that no motion causes. With `plane` only forces in that plane and torques about its normal remain.
+    """
+    loads = wrench_loads(part, reference)
     _, K = part.elements.tangent(np.zeros_like(part.nodes))
-    system = HeldStiffness(K, held_rows(part, [reference]))
-    limits = _limits(part, system.solve(wrenches), deflection, strain)
+    limits = limit_factors(part, HeldStiffness(K, held_rows(part, [reference])).solve(loads), deflection, strain)
     for first in range(0, len(limits), 3):  # three forces, three torques, ...
         limits[first : first + 3] = limits[first : first + 3].min()
+    if plane is not None:
+        normal = "xyz".index(plane)
+        kept = [i for i in range(len(limits)) if (i % 6 < 3) == (i % 3 != normal)]
+        return np.asarray((loads * limits)[:, kept])
+    return np.asarray(loads * limits)
+
+
+def limited_modes(
+    part: Part, reference: str, count: int, deflection: float, strain: float, plane: str | None
+) -> tuple[Array, Array]:
+    """Linear modes (3n, count) at the limits of linear shapes and with at most the elastic energy of the first one; and the nodal
+    forces (3n, count) whose linear response they are, i.e. their inertial forces."""
+    from scipy.sparse import eye_array, kron
+
+    frequencies, modes = linear_modes(part, reference, count if plane is None else 3 * count + 3)
+    if plane is not None:
+        frequencies, modes = _modes_in_plane(part, frequencies, modes, "xyz".index(plane), count)
     omega = 2 * np.pi * frequencies
-    of_modes = _limits(part, modes, deflection, strain)
-    of_modes = np.minimum(of_modes, of_modes[0] * omega[0] / omega)
-    return np.hstack([wrenches * limits, inertial * (of_modes * omega**2)]), len(omega)
+    limits = limit_factors(part, modes, deflection, strain)
+    modes = modes * np.minimum(limits, limits[0] * omega[0] / omega)
+    return modes, kron(part.mass_matrix(), eye_array(3)) @ (modes * omega**2)
 
 
-def _limits(part: Part, shapes: Array, deflection: float, strain: float) -> Array:
+def _modes_in_plane(part: Part, frequencies: Array, modes: Array, normal: int, count: int) -> tuple[Array, Array]:
+    """The combinations of modes that move normal to the plane with less than 1 % of their mass, diagonalised again: modes of
+    equal frequency come in any directions."""
+    fields = modes.reshape(len(part.nodes), 3, -1)[:, normal]
+    shares, directions = np.linalg.eigh(fields.T @ (part.mass_matrix() @ fields))
+    inside = directions[:, shares < 0.01]
+    squares, turns = np.linalg.eigh(inside.T @ (frequencies[:, None] ** 2 * inside))
+    if len(squares) < count:
+        raise MechanismError(
+            f"only {len(squares)} linear modes move in the plane normal to {'xyz'[normal]}; ask for fewer modes or no plane"
+        )
+    return np.sqrt(squares[:count]), modes @ (inside @ turns[:, :count])
+
+
+def limit_factors(part: Part, shapes: Array, deflection: float, strain: float) -> Array:
     """(k,) factors that bring linear shapes (3n, k) to the limits of displacement, strain and rotation."""
     size = float(np.ptp(part.nodes, axis=0).max())
     fields = shapes.reshape(len(part.nodes), 3, -1)
