@@ -25,7 +25,7 @@ def two_rods(modes: int = 15, sections: int = 40) -> Mechanism:
     build = Builder("two rods")
     build.flexible("lower", part)
     build.flexible("upper", part, spatial.translation(np.array([0, 0, LENGTH])))
-    box = Shape("box", size=(0.012, 0.02, 0.012), rgba=(0.24, 0.26, 0.3, 1.0))  # type: ignore[arg-type]
+    box = Shape("box", np.array([0.012, 0.02, 0.012]), np.eye(4), rgba=np.array([0.24, 0.26, 0.3, 1.0]))
     at = spatial.translation(np.array([0, 0, LENGTH]))
     build.body("motor", at, 0.12, inertia=(6e-5,) * 3, shapes=[box])
     add_cylinder(build, "tip", (0.0, 0.0, 2 * LENGTH), mass=0.2, diameter=0.03)
