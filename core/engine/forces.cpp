@@ -425,6 +425,16 @@ double System::gravity_energy() const {
     return sum;
 }
 
+Vec6 System::total_momentum() const {
+    Vec6 sum = Vec6::Zero();
+    for (int b = 0; b < bodies(); ++b) {
+        const Vec3 linear = momentum[b].head<3>();
+        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(centre[b]).cross(linear));
+    }
+    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].momentum(flexible_state[f]);
+    return sum;
+}
+
 double System::kinetic_energy() const {
     double sum = 0;
     for (int b = 0; b < bodies(); ++b) sum += 0.5 * velocity[b].dot(mass_matrix_[b] * velocity[b]);

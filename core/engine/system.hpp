@@ -200,6 +200,7 @@ class System {
     double strain_energy() const;          // springs
     double gravity_energy() const;
     double kinetic_energy() const;         // of `velocity` and `rate`
+    Vec6 total_momentum() const;           // linear, and angular about the world's origin; without armatures
     const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
     Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
 

@@ -73,7 +73,7 @@ def build_basis(
             columns = companion_modes(part, reference, linear, training, wrenches, modes)
         else:
             columns = _linear_columns(part, reference, method, modes)
-    fields = _scaled(columns.reshape(len(part.nodes), 3, -1))
+    fields = _scaled(_natural(part, columns).reshape(len(part.nodes), 3, -1))
     return _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
 
 
@@ -171,6 +171,20 @@ def _linear_columns(part: Part, reference: str, method: str, count: int) -> Arra
         return linear_modes(part, reference, count)[1]
     modes = linear_modes(part, reference, leading_count(part, reference, count, None))[1]
     return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
+
+
+def _natural(part: Part, columns: Array) -> Array:
+    """The natural modes (3n, r) of the part within a space (3n, r), slowest first: mass and stiffness at rest are
+    diagonal. Mixed shapes would couple bending with stretching, 1e7 times as stiff, and spoil the signs of pivots."""
+    from scipy.linalg import eigh
+
+    n = len(part.nodes)
+    _, K = part.elements.tangent(np.zeros((n, 3)))
+    columns = columns / np.linalg.norm(columns, axis=0)
+    mass = columns.T @ (part.mass_matrix() @ columns.reshape(n, -1)).reshape(3 * n, -1)
+    stiffness = columns.T @ (K @ columns)
+    vectors = eigh((stiffness + stiffness.T) / 2, (mass + mass.T) / 2)[1]
+    return np.asarray(columns @ vectors)
 
 
 def _scaled(fields: Array) -> Array:
