@@ -161,5 +161,5 @@ def test_damaged_files_are_named(part, tmp_path):
 
 def test_a_basis_of_another_mesh_is_refused(part):
     other = elastic.plate(0.1, 0.02, 0.01, divisions=(2, 1, 1))
-    with pytest.raises(MechanismError, match="the basis has .* nodes, the mesh has"):
+    with pytest.raises(MechanismError, match=r"the basis has .* nodes, the mesh has"):
         elastic.Part(other.nodes, other.tets, other.material, other.interfaces, None, part.basis)

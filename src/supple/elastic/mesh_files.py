@@ -128,5 +128,7 @@ def _group(read: Any, group: str, where: str) -> Any:
         elif tag is not None and physical is not None:
             rows.append(cells.data[np.asarray(physical) == tag][:, :3])
     if not sum(map(len, rows)):
-        raise MechanismError(f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}")
+        raise MechanismError(
+            f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}"
+        )
     return np.concatenate(rows)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def linear_modes(part: Part, held: str | Sequence[str], count: int) -> tuple[Array, Array]:
-    """Natural frequencies (count,), Hz, ascending, and mass-normalised modes (3n, count) of the unloaded part with the frames of
-    the held interfaces fixed."""
+    """Natural frequencies (count,), Hz, ascending, and mass-normalised modes (3n, count) of the unloaded part with the
+    frames of the held interfaces fixed."""
     from scipy.sparse import eye_array, kron
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -33,8 +33,8 @@ def linear_modes(part: Part, held: str | Sequence[str], count: int) -> tuple[Arr
 
 
 def modal_derivatives(part: Part, held: str, modes: Array) -> Array:
-    """(3n, m (m + 1) / 2) static derivatives of modes (3n, m) along one another: K d_ij = -(dK/du . phi_i) phi_j, Barbic and
-    James (2005). They hold the stretching that goes with bending."""
+    """(3n, m (m + 1) / 2) static derivatives of modes (3n, m) along one another: K d_ij = -(dK/du . phi_i) phi_j,
+    Barbic and James (2005). They hold the stretching that goes with bending."""
     system = HeldStiffness(part.elements.tangent(np.zeros_like(part.nodes))[1], held_rows(part, [held]))
     step = 1e-4 * np.ptp(part.nodes, axis=0).max()
     columns = []
