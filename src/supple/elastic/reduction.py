@@ -122,10 +122,10 @@ def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wr
     A slender part that bends by amplitudes a_k moves by about sum_k a_k A_k + sum_kl a_k a_l B_kl. The companions B_kl
     shorten the part and turn its sections; a space without them resists bending by stretching (it locks). Bending in
     space needs many of them. Principal components of static shapes mix linear modes with companions and lock until they
-    have nearly all (measured: a rod in space, 15 modes, errors of 20 to 60 %; with companions 0.1 to 3 %). Bending in a
-    plane needs few, so there principal components do better. Linear responses to wrenches that the space lacks come
-    next (a rod's torsion and stretch), then principal components of the parts of static shapes (s, n, 3) outside the
-    space, both in the norm of the stiffness at rest.
+    have nearly all (measured: a rod in space, 15 modes, errors of 20 to 60 %; with companions below 0.7 %). Bending
+    in a plane needs few, so there principal components do better. Linear responses to wrenches that the space lacks
+    come next (a rod's torsion and stretch), then principal components of the parts of static shapes (s, n, 3)
+    outside the space, both in the norm of the stiffness at rest.
     """
     basis = np.hstack([linear, modal_derivatives(part, reference, linear)])[:, :count]
     more = count - basis.shape[1]
@@ -164,7 +164,7 @@ def leading_count(part: Part, reference: str, modes: int, plane: str | None) -> 
     directions."""
     m = max(1, int((np.sqrt(9 + 8 * modes) - 3) / 2))
     if plane is None and m > 1:
-        frequencies = linear_modes(part, reference, m + 1)[0]
+        frequencies = linear_modes(part, reference, m + 1, loaded=True)[0]
         m -= int(frequencies[m] < 1.01 * frequencies[m - 1])
     return m
 
@@ -174,7 +174,7 @@ def _linear_columns(part: Part, reference: str, method: str, count: int) -> Arra
         return craig_bampton_shapes(part, reference, count)
     if method == "linear":
         return linear_modes(part, reference, count)[1]
-    modes = linear_modes(part, reference, leading_count(part, reference, count, None))[1]
+    modes = linear_modes(part, reference, leading_count(part, reference, count, None), loaded=True)[1]
     return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
 
 

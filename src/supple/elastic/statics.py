@@ -135,25 +135,27 @@ def limited_wrenches(part: Part, reference: str, deflection: float, strain: floa
 def limited_modes(
     part: Part, reference: str, count: int, deflection: float, strain: float, plane: str | None
 ) -> tuple[Array, Array]:
-    """Linear modes (3n, count) at the limits of linear shapes and with at most the elastic energy of the first one; and
-    the nodal forces (3n, count) whose linear response they are, i.e. their inertial forces."""
-    from scipy.sparse import eye_array, kron
-
-    frequencies, modes = linear_modes(part, reference, count if plane is None else 3 * count + 3)
+    """Linear modes (3n, count), with loaded interfaces, at the limits of linear shapes and with at most the elastic
+    energy of the first one; and the nodal forces (3n, count) whose linear response they are."""
+    wanted = count if plane is None else 3 * count + 3
+    frequencies, modes = linear_modes(part, reference, wanted, loaded=True)
     if plane is not None:
         frequencies, modes = _modes_in_plane(part, frequencies, modes, "xyz".index(plane), count)
-    omega = 2 * np.pi * frequencies
     limits = limit_factors(part, modes, deflection, strain)
-    modes = modes * np.minimum(limits, limits[0] * omega[0] / omega)
-    return modes, kron(part.mass_matrix(), eye_array(3)) @ (modes * omega**2)
+    modes = modes * np.minimum(limits, limits[0] * frequencies[0] / frequencies)
+    _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    return modes, K @ modes
 
 
 def _modes_in_plane(part: Part, frequencies: Array, modes: Array, normal: int, count: int) -> tuple[Array, Array]:
     """The combinations of modes that move normal to the plane with less than 1 % of their mass, diagonalised again:
     modes of equal frequency come in any directions."""
-    fields = modes.reshape(len(part.nodes), 3, -1)[:, normal]
-    shares, directions = np.linalg.eigh(fields.T @ (part.mass_matrix() @ fields))
-    inside = directions[:, shares < 0.01]
+    from scipy.linalg import eigh
+
+    fields = modes.reshape(len(part.nodes), 3, -1)
+    grams = [fields[:, i].T @ (part.mass_matrix() @ fields[:, i]) for i in range(3)]
+    shares, directions = eigh(grams[normal], sum(grams))
+    inside = np.linalg.qr(directions[:, shares < 0.01])[0]
     squares, turns = np.linalg.eigh(inside.T @ (frequencies[:, None] ** 2 * inside))
     if len(squares) < count:
         raise MechanismError(
