@@ -16,6 +16,7 @@ void bind_engine(nb::module_& module) {
         .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
         .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
         .def("tangent", &Linearisation::tangent)
+        .def("jacobian", &Linearisation::jacobian)
         .def_prop_ro("q", [](const Linearisation& l) { return numpy(l.system().state.q, {l.system().state.q.size()}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("poses", [](const Linearisation& l) { return poses(l.system().state.H); }, nb::rv_policy::automatic)

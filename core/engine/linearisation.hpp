@@ -30,6 +30,19 @@ class Linearisation {
         return numpy(std::move(x), {m, n});
     }
 
+    // (axes, bodies, 6): the bodies' twists per increment of each coordinate; zero for the coordinates of loop joints.
+    Array jacobian() const {
+        const std::size_t axes = system_.axes(), numbers = 6 * system_.bodies();
+        std::vector<double> x(system_.unknowns()), twists(axes * numbers);
+        for (std::size_t axis = 0; axis < axes; ++axis) {
+            std::fill(x.begin(), x.end(), 0.0);
+            x[system_.axis_row(axis)] = 1;
+            system_.carry(x.data());
+            std::copy_n(x.begin(), numbers, twists.begin() + axis * numbers);
+        }
+        return numpy(std::move(twists), {axes, numbers / 6, 6});
+    }
+
     // K as triplets (row, column, value); the regularisation is left out.
     std::tuple<Array, Array, Array> tangent() const {
         std::vector<double> rows, columns, values;

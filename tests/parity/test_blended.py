@@ -52,8 +52,7 @@ def mean(poses: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _quaternions(rotations: np.ndarray) -> np.ndarray:
-    q = Rotation.from_matrix(rotations.reshape(-1, 3, 3)).as_quat(scalar_first=True)
-    return q.reshape(*rotations.shape[:-2], 4)
+    return spatial.quat_wxyz_from_matrix(rotations)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -73,6 +72,8 @@ class Twin:
         self.radius, self.n = models[0].mechanism.radius, 6 * len(models[0].end_effectors)
         self.lengths = np.tile([self.radius] * 3 + [1.0] * 3, self.n // 6)
         self.homes = np.array([model.end_effector_poses for model in models])
+        self.home_quaternions = _quaternions(self.homes[..., :3, :3])
+        self.widest = self.distances(self.homes[0]).max()
         self.presence = np.ones(len(models))
         self.damped = any(model.damping.any() for model in models)
         self.pose, self.velocity = self.homes[0].copy(), np.zeros((self.n // 6, 6))
@@ -109,17 +110,18 @@ class Twin:
     def distances(self, pose: np.ndarray) -> np.ndarray:
         """Eq. 25: lengths over the radius, chords of angles (2 sin of the half) over pi."""
         away = np.linalg.norm(self.homes[..., :3, 3] - pose[:, :3, 3], axis=-1) / self.radius
-        cosine = np.abs((_quaternions(self.homes[..., :3, :3]) * _quaternions(pose[:, :3, :3])).sum(axis=-1))
+        cosine = np.abs((self.home_quaternions * _quaternions(pose[:, :3, :3])).sum(axis=-1))
         return np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum(axis=-1)
 
-    def weights(self) -> np.ndarray:
-        """Shepard's with local support: (1/d - 1/R)^p, R 1.2 times the distance of the fourth neighbour."""
+    def weights(self, trust: np.ndarray | None = None) -> np.ndarray:
+        """Shepard's with local support: (1/d - 1/R)^p, R 1.2 times the distance of the fourth neighbour. `trust`: what
+        `trust()` returns, if it is known already; it does not depend on the pose."""
         d = self.distances(self.pose) + (1 - self.presence) ** 2
         if d.min() < 1e-12:
             return np.eye(len(d))[np.argmin(d)]
         more = self.presence.sum() - self.neighbours
         reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
-        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * self.trust()
+        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * (self.trust() if trust is None else trust)
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()
 
@@ -135,7 +137,7 @@ class Twin:
             compliance = self.frames[k][0].frame @ self.frames[k][0].core @ self.frames[k][0].frame.T
             twists = (compliance @ (gap * self.lengths)).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
             moved[k] = np.linalg.norm(twists, axis=1).sum()
-        over: np.ndarray = moved / (RANGE * self.distances(self.homes[0]).max())
+        over: np.ndarray = moved / (RANGE * self.widest)
         return (1 + over**4) ** -0.25
 
     def frame_and_core(self, kind: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -246,11 +248,12 @@ class Twin:
         """(r, r) derivative of the strain xi + load_displacement - C `spring_force` by xi, changing weights included;
         by central differences. `common` (e, 6) is xi, not scaled."""
         at, columns = self.pose, []
-        given = self.loads_of_models(self.weights())  # the core differentiates the weights only
+        trust = self.trust()
+        given = self.loads_of_models(self.weights(trust))  # the core differentiates the weights only
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
-            weights = self.weights()
+            weights = self.weights(trust)
             frame, core = self.frame_and_core(0, weights)
             compliance, load_displacement = frame @ core @ frame.T, self.load_displacement(weights, given)
             xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths

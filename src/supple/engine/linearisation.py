@@ -13,8 +13,6 @@ from supple import spatial
 from supple.engine.assembly import Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
-from supple.mechanism.axes import axis_slices
-from supple.mechanism.kinematics import screws
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
@@ -75,19 +73,8 @@ class Linearisation:
     def jacobian(self) -> Array:
         """(axes, bodies, 6): twist of every body, in its own frame, per increment of a tree joint's coordinate;
         zero for the coordinates of loop joints."""
-        mech, topology = self.mechanism, self.mechanism.topology
-        slices = axis_slices(mech)
-        world = screws(mech, self.poses, {j: self.q[slices[j]] for j in topology.tree})
-        columns = np.zeros((len(self.q), 6))
-        moves = np.zeros((len(self.q), len(mech.bodies)), dtype=bool)
-        for j in topology.tree:
-            turn = np.linalg.inv(mech.joints[j].increments(self.q[slices[j]])) if 3 in mech.joints[j].blocks else None
-            own = world[topology.columns[j]]
-            columns[slices[j]] = own if turn is None else turn.T @ own
-            moves[slices[j]] = topology.moves[:, topology.columns[j]].T
-        to_body = spatial.adjoint(spatial.inverse(self.poses.array))
-        twists = np.einsum("bij,aj->abi", to_body, columns)
-        return np.where(moves[:, :, None], twists, 0.0)
+        jacobian: Array = self.core.jacobian()
+        return jacobian
 
     @property
     def _twists(self) -> Array:

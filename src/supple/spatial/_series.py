@@ -45,8 +45,10 @@ def stumpff(s: Array) -> list[Array]:
 
 def _upward(s: Array) -> list[Array]:
     """From the series of g_7 and g_8 to g_0 by g_k = 1/k! - s g_{k+2}."""
-    g = [np.zeros_like(s)] * (HIGHEST + 1)
-    g[HIGHEST - 1], g[HIGHEST] = np.polynomial.polynomial.polyval(s, _SERIES)
+    powers = np.ones((*s.shape, _TERMS))
+    powers[..., 1:] = s[..., None]
+    highest = np.multiply.accumulate(powers, axis=-1) @ _SERIES  # most arrays are small: few calls of NumPy
+    g = [s] * (HIGHEST - 1) + [highest[..., 0], highest[..., 1]]
     for k in reversed(range(HIGHEST - 1)):
         g[k] = 1 / factorial(k) - s * g[k + 2]
     return g
