@@ -222,7 +222,7 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
 }
 
 // -(dS_i/dq_k + dS_k/dq_i) . lambda / 2 for the screws S of an interface: the second derivative of lambda^T c.
-void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) const {
+void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
     const Joint& joint = joints[j];
     const int r = joint.count;
     const Vec6& lambda = state.lambda[j];

@@ -213,7 +213,7 @@ class System {
     void apply_flexible(const Step* step, const History* history, bool tangent);
     void apply_inertia(int b, const Step& step, const History& history, Mat6* derivative);
     void react();
-    void add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) const;
+    void add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope);
     void fill_joint(int j, const Step* step, const History* history, bool tangent);
     void fill_spring(int s, const Step* step, const History* history, bool tangent);
     void fill_row(int r, bool tangent);
