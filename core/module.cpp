@@ -8,6 +8,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_world(module);  // first: other classes return its Participant
     bind_blended(module);
     bind_condensed(module);
+    bind_elastic(module);
     bind_engine(module);
     bind_adjoint(module);
     bind_linkage(module);

@@ -4,6 +4,7 @@
 void bind_adjoint(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
 void bind_condensed(nanobind::module_& module);
+void bind_elastic(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_linkage(nanobind::module_& module);
 void bind_floating(nanobind::module_& module);

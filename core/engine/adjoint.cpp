@@ -170,6 +170,11 @@ Adjoint::Frame& Adjoint::posed(int record) {
         }
         m.centre = m.R * constants_[k].centre + block.p;
     }
+    frame.flexible.clear();
+    for (const FlexibleBody& each : system_.flexible) {  // without passes: `system_` is at this record
+        const std::vector<double> still(each.modes(), 0.0);
+        frame.flexible.push_back(each.state_of(system_.state.H[each.body], tape_->q(record) + each.axis, Vec6::Zero(), still.data()));
+    }
     return frame;
 }
 
@@ -216,6 +221,10 @@ Adjoint::Frame& Adjoint::moved(int record) {
             put(block.angular, node_of_[b] % width, tape_->momentum[record][b].tail<3>());
         }
         frame.p = tape_->p[record];
+        for (std::size_t f = 0; f < frame.flexible.size(); ++f) {
+            frame.flexible[f].c_rate = tape_->flexible[record][f].c_rate;
+            frame.flexible[f].Z_rate = tape_->flexible[record][f].Z_rate;
+        }
         return frame;
     }
     const Step& step = tape_->records[record].step;
@@ -237,6 +246,8 @@ Adjoint::Frame& Adjoint::moved(int record) {
         block.linear = constants_[k].mass * m.centre_velocity;
         block.angular = m.L;
     }
+    for (std::size_t f = 0; f < frame.flexible.size(); ++f)
+        FlexibleBody::set_rates(step, last.flexible[f], before.flexible[f], frame.flexible[f]);
     const double *q = tape_->q(record), *q1 = tape_->q(record - 1), *q2 = tape_->q(record - 2);
     for (const Block& block : blocks_) {
         const int a = block.axis;
@@ -388,6 +399,8 @@ void Adjoint::factorise_sparse(int i) {
     history_.q_before.assign(q[2], q[2] + na);
     history_.p = frame[1]->p;
     history_.p_before = frame[2]->p;
+    history_.flexible = frame[1]->flexible;
+    history_.flexible_before = frame[2]->flexible;
     for (std::size_t s = 0; s < system_.springs.size(); ++s) {
         history_.length[s] = sum_of(system_.springs[s].of, q[1]);
         history_.length_before[s] = sum_of(system_.springs[s].of, q[2]);

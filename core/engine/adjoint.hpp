@@ -124,6 +124,7 @@ class Adjoint {
         std::vector<Articulated::Present> nodes;
         std::vector<FrameBlock> blocks;
         std::vector<double> p;     // armature momenta
+        std::vector<FlexibleState> flexible;
     };
     struct Block {                 // coordinates that share an exponential
         int axis = 0, size = 1;
@@ -138,11 +139,13 @@ class Adjoint {
         };
         std::vector<Bodies> bodies;
         std::vector<double> q, p;  // increments and armature momenta
+        std::vector<FlexibleState> flexible;
     };
     // Tangents along eight directions, one in each lane.
     struct Tangents {
         std::vector<Six> H, M;     // per node: displacement and rotation, momenta
         std::vector<Eight> q, p;   // per axis
+        std::vector<FlexibleState> flexible;  // eight for each flexible body
     };
     Frame& posed(int record);      // with poses
     Frame& turned(int record);     // with rotations since the record before
@@ -158,6 +161,16 @@ class Adjoint {
     bool acts(const InputArrays& direction, int record) const;
     void add_objective(const OutputArrays& objective, int record, Gradient& g);
     void solve_transposed(const Gradient& g);
+    // Flexible bodies in the sweep backward, before and after the solution, and at the start.
+    void pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before);
+    void add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity);
+    void pull_back_flexible_start(Gradient& g, InputArrays& result);
+    // And forward: right-hand sides, and tangents of their states.
+    void add_flexible_forces(const InputArrays* directions, int count, const Tangents& last, const Tangents& before);
+    void step_flexible(int count, Tangents& now, const Tangents& last, const Tangents& before);
+    void start_flexible(const InputArrays* directions, int count, Tangents& now);
+    void evaluate_start();
+    Mat3 flexible_axes(int f) const;  // of the body frame at the linearised record
     void solve_forward();          // eight columns
     Vec3 free_axis(int loop, int i) const;  // of a free joint that closes a loop, world axes
     void start_tangents(const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities);

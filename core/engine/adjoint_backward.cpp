@@ -30,8 +30,10 @@ void scatter(const Six& from, double* all, const int* bodies) {
 
 Adjoint::Gradient Adjoint::zero_gradient() const {
     const Three none = every(Vec3(0, 0, 0));
+    std::vector<FlexibleState> flexible;
+    for (const FlexibleBody& each : system_.flexible) flexible.push_back(each.zero_state());
     return {std::vector<Gradient::Bodies>(constants_.size(), {none, none, none, none}), std::vector<double>(system_.axes(), 0.0),
-            std::vector<double>(system_.axes(), 0.0)};
+            std::vector<double>(system_.axes(), 0.0), std::move(flexible)};
 }
 
 // Poses and coordinates at a record. A wrench (f, t) at the origin, in body axes, is a gradient by displacement of the centre and
@@ -151,6 +153,7 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
     };
     std::vector<ByBody> by_body(blocks, {every(0.0), none, {none, none, none}});
     Three by_gravity = none;
+    Vec3 by_flexible_gravity = Vec3::Zero();
     Gradient g = zero_gradient(), last = g, before = g;
     const Gradient zero = g;
 
@@ -211,7 +214,9 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
             through_rate(block, by_rate, true);
         }
 
+        pull_back_flexible(step, g, last, before);
         solve_transposed(g);
+        add_flexible_past(step, last, before, by_flexible_gravity);
 
         for (const Handle& handle : system_.handles) {  // its damper: -d (f + omega x a) at the point
             const int k = node_of_[handle.body] / width, l = node_of_[handle.body] % width;
@@ -318,12 +323,13 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
         Eigen::Map<Vec3>(&result.centre[3 * b]) = in.transpose() * get(by_body[k].centre, l) + m * linear.cross(w);
         Eigen::Map<Mat3>(&result.inertia[9 * b]) = Mat3(in.transpose() * get(by_body[k].inertia, l) * in) + angular * w.transpose();
     }
-    Eigen::Map<Vec3>(result.gravity.data()) = sum(by_gravity);
+    Eigen::Map<Vec3>(result.gravity.data()) = sum(by_gravity) + by_flexible_gravity;
     for (int axis = 0; axis < na; ++axis) {
         result.increments[axis] = g.q[axis];
         result.rates[axis] = system_.armature[axis] * g.p[axis];
         result.armature[axis] += tape_->rate[axis] * g.p[axis];
     }
+    pull_back_flexible_start(g, result);
     return result;
 }
 

@@ -75,6 +75,7 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
             now.p[axis][column] = p;
         }
     }
+    start_flexible(directions, count, now);
 }
 
 // twists_ and axes_ from wrenches_ at the centres of mass, axes_ and row_motion_
@@ -283,6 +284,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         }
     }
 
+    add_flexible_forces(directions, count, last, before);
     solve_forward();
 
     for (int b = 0; b < nb; ++b) {
@@ -306,6 +308,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         velocities[i] = {Mat3(in.transpose()) * v, Mat3(in.transpose()) * ds};
     }
     now.q = axes_;
+    step_flexible(count, now, last, before);
     for (const Block& block : blocks_) {
         Eight rate[3];
         past_rate(block, rate);
@@ -359,7 +362,9 @@ std::vector<OutputArrays> Adjoint::forward(const std::vector<InputArrays>& direc
     };
     const std::vector<Six> still(body_of_.size(), no_six);
     const std::vector<Eight> none(na, every(0.0));
-    const Tangents zero{still, still, none, none};
+    std::vector<FlexibleState> flexible;
+    for (const FlexibleBody& each : system_.flexible) flexible.insert(flexible.end(), width, each.zero_state());
+    const Tangents zero{still, still, none, none, flexible};
     std::vector<Group> groups;
     for (int first = 0; first < columns; first += width) {
         Group& group = groups.emplace_back(Group{first, std::min(width, columns - first), false, zero, zero, zero, still});

@@ -47,6 +47,14 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
     auto turned = [&](int j) {
         const Joint& joint = system_.joints[j];
         Vec6 sum = -(ad(along(joint, result.increments)) * (system_.parent_adjoint(j) * recorded(joint.parent)));
+        if (joint.interface >= 0) {
+            const InterfaceFrame& frame = system_.interfaces[joint.interface];
+            for (int i = 0; i < joint.count; ++i)
+                for (int k = 0; k < joint.count; ++k)
+                    sum += tape_->rate[joint.first + i] * result.increments[joint.first + k] *
+                           stack(frame.linear_change(i, k), frame.angular_change(i, k));
+            return sum;
+        }
         Vec6 later = Vec6::Zero();
         int end = joint.first + joint.count;
         for (std::size_t m = joint.blocks.size(); m-- > 0;) {

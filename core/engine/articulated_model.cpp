@@ -17,6 +17,8 @@ bool is_pure_rotation(const Vec6& twist) {
 }  // namespace
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+    if (!system.flexible.empty()) uncovered_ = "a flexible body";
+    if (*uncovered_) return;
     find_axes_acted_on(system);
     add_nodes(system);
     if (!*uncovered_) add_ties(system);

@@ -29,6 +29,8 @@ void bind_engine(nb::module_& module) {
         .def("add_body", &Engine::add_body)
         .def("add_curve", &Engine::add_curve)
         .def("add_joint", &Engine::add_joint)
+        .def("set_interface", &Engine::set_interface)
+        .def("add_flexible", &Engine::add_flexible)
         .def("add_spring", &Engine::add_spring)
         .def("add_row", &Engine::add_row)
         .def("prepare", &Engine::prepare)
@@ -101,6 +103,7 @@ void bind_engine(nb::module_& module) {
                      nb::rv_policy::automatic)
         .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.synchronised().velocity); },
                      nb::rv_policy::automatic)
+        .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.synchronised().total_momentum()}); }, nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
             e.synchronised();
             return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());

@@ -82,6 +82,26 @@ class Engine {
         append(system.curve, curves);
     }
 
+    // X(q) of the last joint is the frame of an interface of a flexible body, q the body's amplitudes.
+    void set_interface(const InterfaceFrame& frame) {
+        Joint& joint = system.joints.back();
+        if (frame.coordinates() != joint.count) throw std::invalid_argument("as many coordinates as amplitudes are needed");
+        joint.interface = static_cast<int>(system.interfaces.size());
+        system.interfaces.push_back(frame);
+    }
+
+    // `axis`: first of the amplitudes among the coordinates. first_moment: (r + 1, 3), gram: (r + 1, r + 1, 3, 3).
+    void add_flexible(int body, int axis, double mass, const Doubles& first_moment, const Doubles& gram, const ReducedForce& force,
+                      double alpha, double beta) {
+        const std::size_t n = force.modes() + 1;
+        expect(first_moment, 3 * n);
+        expect(gram, 9 * n * n);
+        std::vector<Mat3> blocks;
+        for (std::size_t i = 0; i < n * n; ++i)
+            blocks.push_back(Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(gram.data() + 9 * i));
+        system.flexible.emplace_back(body, axis, mass, vectors<3>(first_moment), std::move(blocks), force.clone(), alpha, beta);
+    }
+
     void add_spring(const std::vector<int>& axes, const std::vector<double>& coefficients, double stiffness,
                     double damping, double rest, int curve) {
         system.springs.push_back({{axes, coefficients}, stiffness, damping, rest, curve});
@@ -261,6 +281,9 @@ class Engine {
         for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
             for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
         for (int a : system.active()) flat.push_back(a);
+        for (const auto* all : {&h.flexible, &h.flexible_before})
+            for (const FlexibleState& each : *all)
+                visit_numbers(each, [&](const double* values, std::size_t count) { flat.insert(flat.end(), values, values + count); });
         stepper->save(flat);
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
@@ -271,7 +294,8 @@ class Engine {
         History& h = stepper->history;
         const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
                           nj = system.joints.size(), nbod = system.mass.size();
-        const std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
+        std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
+        for (FlexibleState& each : h.flexible) visit_numbers(each, [&](double*, std::size_t count) { own += 2 * count; });
         if (size != own + stepper->saved_size())
             throw std::invalid_argument("array of unexpected size");
         const double* passes = at + own;
@@ -294,6 +318,14 @@ class Engine {
                 at += 3;
             }
         const std::vector<int> active(at, at + nr);
+        at += nr;
+        for (auto* all : {&h.flexible, &h.flexible_before})
+            for (FlexibleState& each : *all)
+                visit_numbers(each, [&](double* values, std::size_t count) {
+                    std::copy_n(at, count, values);
+                    at += count;
+                });
+        system.flexible_state = h.flexible;
         h.q = system.state.q;
         h.rate = system.rate;
         const auto rate = system.rate;

@@ -102,6 +102,28 @@ void System::apply_inertia(int b, const Step& step, const History& history, Mat6
     derivative->bottomRightCorner<3, 3>() -= c * (inertia[b] * spin_derivative_[b]);
 }
 
+// Inertia, weight, internal force and damping of flexible bodies.
+void System::apply_flexible(const Step* step, const History* history, bool tangent) {
+    for (std::size_t f = 0; f < flexible.size(); ++f) {
+        FlexibleBody& each = flexible[f];
+        each.evaluate(state.H[each.body], &state.q[each.axis], gravity, step, step ? &history->flexible[f] : nullptr,
+                      step ? &history->flexible_before[f] : nullptr, flexible_state[f], tangent);
+        wrench_[each.body] -= each.wrench();
+        const int r = each.modes();
+        for (int p = 0; p < r; ++p) residual_[axis_row_[each.axis + p]] -= each.forces()[p];
+        if (!tangent) continue;
+        wrench_derivative_[each.body] -= each.by_twist();
+        const int e = bodies() + static_cast<int>(joints.size() + springs.size() + rows.size() + f);
+        Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), 6 + r, 6 + r);
+        element.topLeftCorner<6, 6>().setZero();
+        for (int p = 0; p < r; ++p) {
+            element.block<6, 1>(0, 6 + p) = each.mixed(p);
+            element.block<1, 6>(6 + p, 0) = each.mixed(p).transpose();
+            for (int q = 0; q < r; ++q) element(6 + p, 6 + q) = each.slope(p, q);
+        }
+    }
+}
+
 // Wrenches on bodies: gravity, loads, handles, and minus the rate of momentum. The tangent's body element is
 // -dw/dxi - N(w)/2, the second term from the exponential chart.
 void System::apply(const Step* step, const History* history, bool tangent) {
@@ -145,6 +167,7 @@ void System::apply(const Step* step, const History* history, bool tangent) {
             derivative[handle.body] -= blocks(moved, turned, r * moved, r * turned);
         }
     }
+    apply_flexible(step, history, tangent);
     if (!tangent) return;
     for (int b = 0; b < nb; ++b)
         Eigen::Map<Mat6>(fronts_->element(b)) = -derivative[b] - 0.5 * bracket_form(wrench_[b]);
@@ -196,6 +219,17 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
         for (int k = 0; k < size; ++k) slope(i, k) += resistance * turn(i, k);
     }
     if (size == 3) slope -= 0.5 * skew(torque);
+}
+
+// -(dS_i/dq_k + dS_k/dq_i) . lambda / 2 for the screws S of an interface: the second derivative of lambda^T c.
+void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
+    const Joint& joint = joints[j];
+    const int r = joint.count;
+    const Vec6& lambda = state.lambda[j];
+    std::vector<double> change(r * r, 0.0);
+    interfaces[joint.interface].add_contracted(lambda.head<3>(), lambda.tail<3>(), change.data());
+    for (int i = 0; i < r; ++i)
+        for (int k = 0; k < r; ++k) slope(i, k) -= 0.5 * (change[i * r + k] + change[k * r + i]);
 }
 
 void System::fill_joint(int j, const Step* step, const History* history, bool tangent) {
@@ -261,7 +295,9 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
             element.block<1, 6>(q + i, b) = qb.transpose();
         }
     }
+    if (joint.interface >= 0) add_interface_curvature(j, slope);
     element.block(q, q, k, k) = slope;
+    if (joint.interface >= 0) return;
     at = 0;
     for (std::size_t m = 0; m < joint.blocks.size(); ++m) {
         for (int i = at; i < at + joint.blocks[m]; ++i)
@@ -378,12 +414,24 @@ double System::strain_energy() const {
         row.stop_torque(row.of.value(state.q), t, s, e);
         sum += e;
     }
+    for (const FlexibleBody& each : flexible) sum += each.strain_energy(&state.q[each.axis]);
     return sum;
 }
 
 double System::gravity_energy() const {
     double sum = 0;
     for (int b = 0; b < bodies(); ++b) sum -= mass[b] * gravity.dot(state.H[b].act(centre[b]));
+    for (const FlexibleBody& each : flexible) sum += each.potential_energy(state.H[each.body], &state.q[each.axis], gravity);
+    return sum;
+}
+
+Vec6 System::total_momentum() const {
+    Vec6 sum = Vec6::Zero();
+    for (int b = 0; b < bodies(); ++b) {
+        const Vec3 linear = momentum[b].head<3>();
+        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(centre[b]).cross(linear));
+    }
+    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].momentum(flexible_state[f]);
     return sum;
 }
 
@@ -391,6 +439,7 @@ double System::kinetic_energy() const {
     double sum = 0;
     for (int b = 0; b < bodies(); ++b) sum += 0.5 * velocity[b].dot(mass_matrix_[b] * velocity[b]);
     for (int axis = 0; axis < axes(); ++axis) sum += 0.5 * armature[axis] * rate[axis] * rate[axis];
+    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].kinetic_energy(flexible_state[f]);
     return sum;
 }
 

@@ -97,6 +97,10 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
     history.length.clear();
     for (const Spring& spring : system_.springs) history.length.push_back(spring.of.value(system_.state.q));
     history.length_before = history.length;
+    history.flexible.clear();
+    for (const FlexibleBody& each : system_.flexible)
+        history.flexible.push_back(each.state_of(system_.state.H[each.body], &system_.state.q[each.axis], velocities[each.body], &rates[each.axis]));
+    history.flexible_before = system_.flexible_state = history.flexible;
     fresh = true;
 }
 
@@ -184,6 +188,7 @@ void Stepper::keep() {
     kept_.state = system_.state;
     kept_.velocity = system_.velocity;
     kept_.momentum = system_.momentum;
+    kept_.flexible = system_.flexible_state;
     kept_.rate = system_.rate;
     kept_.active = system_.active();
 }
@@ -194,6 +199,7 @@ void Stepper::restore_kept_state() {
     system_.state = kept_.state;
     system_.velocity = kept_.velocity;
     system_.momentum = kept_.momentum;
+    system_.flexible_state = kept_.flexible;
     system_.rate = kept_.rate;
 }
 
@@ -292,6 +298,8 @@ void Stepper::accept(double h) {
     history.length_before.swap(history.length);
     for (std::size_t s = 0; s < system_.springs.size(); ++s)
         history.length[s] = system_.springs[s].of.value(state.q);
+    history.flexible_before.swap(history.flexible);
+    history.flexible = system_.flexible_state;
     time += h;
 }
 

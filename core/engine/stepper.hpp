@@ -94,6 +94,7 @@ class Stepper : public Participant {
     struct {
         State state;
         std::vector<Vec6> velocity, momentum;
+        std::vector<FlexibleState> flexible;
         std::vector<double> rate, targets;
         std::vector<int> active;
         History history;

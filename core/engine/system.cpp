@@ -91,6 +91,7 @@ void System::prepare() {
         auto& blocks = elements.emplace_back(joint_blocks(rows[r].of));
         blocks.push_back(nb + 2 * nj + r);
     }
+    for (const FlexibleBody& each : flexible) elements.push_back({each.body, nb + 2 * axis_joint[each.axis] + 1});
     fronts_.emplace(sizes, nodes, elements, early, inner);
 
     for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
@@ -115,6 +116,10 @@ void System::prepare() {
     velocity.assign(nb, Vec6::Zero());
     momentum.assign(nb, Vec6::Zero());
     rate.assign(axes(), 0);
+    for (const FlexibleBody& each : flexible) {
+        const std::vector<double> zero(each.modes(), 0.0);
+        flexible_state.push_back(each.state_of(Pose{}, zero.data(), Vec6::Zero(), zero.data()));
+    }
     state.lambda.resize(nj, Vec6::Zero());
     state.mu.resize(nr, 0);
     state.H.resize(nb);
@@ -137,6 +142,14 @@ void System::absorb_gaps(double below) {
 // X(q) = product of the blocks' exponentials, and its twists S in the frame at its end.
 void System::joint_kinematics(int j) {
     const Joint& joint = joints[j];
+    if (joint.interface >= 0) {
+        InterfaceFrame& frame = interfaces[joint.interface];
+        frame.evaluate(&state.q[joint.first]);
+        displacement_[j] = frame.pose();
+        for (int i = 0; i < joint.count; ++i) screw_[joint.first + i] = stack(frame.linear(i), frame.angular(i));
+        B_parent_[j] = adjoint_inverse(displacement_[j]) * joint.Ad_parent;
+        return;
+    }
     Pose after;  // from the joint's frame on the child to the end of the block
     bool trivial = true;
     int axis = joint.first + joint.count;

@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "elastic/interface_frame.hpp"
+#include "engine/flexible.hpp"
 #include "engine/fronts.hpp"
 #include "spatial/spatial.hpp"
 
@@ -33,6 +35,7 @@ struct Joint {
     int first = 0, count = 0;     // its axes
     std::vector<int> blocks;      // axes in each exponential: 1 or 3
     int outer = -1;               // the body it holds in the spanning tree, -1 if it closes a loop
+    int interface = -1;           // if not -1: X(q) is the frame of this interface of a flexible body, q the amplitudes
     Mat6 A_child = Mat6::Zero();    // Ad(pose_child^-1)
     Mat6 Ad_parent = Mat6::Zero();  // Ad(pose_parent^-1)
 };
@@ -96,6 +99,7 @@ struct History {  // previous states that the differences use
     std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
     std::vector<double> rate, rate_before;        // rates of coordinates, for the predictor
     std::vector<double> length, length_before;    // of the coupling springs
+    std::vector<FlexibleState> flexible, flexible_before;
 };
 
 class System {
@@ -105,6 +109,8 @@ class System {
     std::vector<Vec3> centre;
     std::vector<Mat3> inertia;
     std::vector<Joint> joints;
+    std::vector<InterfaceFrame> interfaces;
+    std::vector<FlexibleBody> flexible;
     std::vector<int> order;  // bodies, each after its parent in the spanning tree
     std::vector<Vec6> twists;
     std::vector<double> stiffness, damping, armature;
@@ -188,11 +194,13 @@ class System {
 
     // after evaluate with a step
     std::vector<Vec6> velocity;            // body twists
+    std::vector<FlexibleState> flexible_state;
     std::vector<double> rate;              // coordinates' rates
     std::vector<Vec6> momentum;            // world axes, about the centre of mass
     double strain_energy() const;          // springs
     double gravity_energy() const;
     double kinetic_energy() const;         // of `velocity` and `rate`
+    Vec6 total_momentum() const;           // linear, and angular about the world's origin; without armatures
     const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
     Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
 
@@ -202,8 +210,10 @@ class System {
     void move();
     void joint_kinematics(int j);
     void apply(const Step* step, const History* history, bool tangent);
+    void apply_flexible(const Step* step, const History* history, bool tangent);
     void apply_inertia(int b, const Step& step, const History& history, Mat6* derivative);
     void react();
+    void add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope);
     void fill_joint(int j, const Step* step, const History* history, bool tangent);
     void fill_spring(int s, const Step* step, const History* history, bool tangent);
     void fill_row(int r, bool tangent);

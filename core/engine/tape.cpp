@@ -33,6 +33,7 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
         if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));
         momentum[record] = is_before ? history.momentum_before : history.momentum;
         p[record] = is_before ? history.p_before : history.p;
+        flexible[record] = is_before ? history.flexible_before : history.flexible;
         records[record].index = 0;
     }
     ends = {1};

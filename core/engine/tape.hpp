@@ -66,6 +66,7 @@ class Tape {
     std::vector<double> rate;        // at the start, of the increments
     std::vector<Vec6> momentum[2];   // of the first two records
     std::vector<double> p[2];        // armature momenta of the first two records
+    std::vector<FlexibleState> flexible[2];  // of the first two records
     bool uses_two_steps = false;
     Vec3 gravity = Vec3::Zero();
 

@@ -6,8 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from supple import elastic as elastic
+    from supple import engine as engine
     from supple import mechanism as mechanism
     from supple import spatial as spatial
+    from supple import viewer as viewer
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
     from supple.engine.modes import modes as modes
@@ -49,6 +52,8 @@ _HOME = {
     "World": "supple.world",
     "blend": "supple.reduced",
     "condense": "supple.reduced",
+    "elastic": "supple.elastic",
+    "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
     "jacobian": "supple.mechanism",
@@ -61,6 +66,7 @@ _HOME = {
     "reduce": "supple.reduced",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
+    "viewer": "supple.viewer",
 }
 
 __all__ = list(_HOME)

@@ -8,6 +8,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism import Joint, Mechanism
+from supple.mechanism.flexible import FlexibleBody
 from supple.reduced import BlendedModel, ReducedModel
 
 
@@ -41,6 +42,7 @@ def describe_mechanism(mech: Mechanism) -> dict[str, Any]:
             for c in mech.couplings
         ],
         "motors": [{"name": m.name, "coordinate": m.coordinate, "position": m.position} for m in mech.motors],
+        "flexible": [_flexible(each) for each in mech.flexible],
         "keyframes": [key.name for key in mech.keyframes],
         "not_imported": [{"item": note.item, "reason": note.reason} for note in mech.import_report],
     }
@@ -115,6 +117,20 @@ def _joint(joint: Joint, closes_loop: bool) -> dict[str, Any]:
         "limits": [_bounds(pair) for pair in joint.limits],
         "armature": joint.armature.tolist(),
         "curves": [curve is not None for curve in joint.curves],
+    }
+
+
+def _flexible(body: FlexibleBody) -> dict[str, Any]:
+    """Frequencies are those of the reduced part with its reference interface held, Hz."""
+    return {
+        "name": body.name,
+        "material": body.part.material.law,
+        "young": body.part.material.young,
+        "nodes": len(body.part.nodes),
+        "interfaces": [body.reference, *(body.frame(name) for name in body.moving)],
+        "modes": body.basis.size,
+        "method": body.basis.method,
+        "frequencies": body.basis.frequencies()[:3].tolist(),
     }
 
 

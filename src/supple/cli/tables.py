@@ -26,6 +26,8 @@ def show(facts: dict[str, Any], rows: int | None = None) -> None:
     heads = ("name", "kind", "parent → child", "stiffness", "damping", "rest", "limits", "")
     _print(console, "Joints (N m/rad, N m s/rad, rad; N/m, N s/m, m)", heads, _joint_rows(facts), rows)
     _print(console, "Couplings", ("name", "of", "acts as", "limits"), _coupling_rows(facts), rows)
+    heads = ("name", "interfaces", "nodes", "modes", "made by", "first frequencies, Hz")
+    _print(console, "Flexible bodies", heads, _flexible_rows(facts), rows)
     motors = [(m["name"], m["coordinate"], _number(m["position"])) for m in facts["motors"]]
     _print(console, "Motors", ("name", "moves", "position"), motors, rows)
     sites = [(s["name"], s["body"], _numbers(s["position"])) for s in facts["sites"]]
@@ -68,6 +70,13 @@ def show_comparison(facts: dict[str, Any]) -> None:
     _print(console, "", heads, _method_rows(facts))
     for name, reason in facts["failed"].items():
         console.print(Text(printable(f"  no {name}: {reason}")))
+
+
+def _flexible_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    for body in facts["flexible"]:
+        frequencies = ", ".join(f"{value:.4g}" for value in body["frequencies"])
+        counts = str(body["nodes"]), str(body["modes"])
+        yield body["name"], ", ".join(body["interfaces"]), *counts, body["method"], frequencies
 
 
 def _method_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:

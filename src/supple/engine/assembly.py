@@ -206,8 +206,10 @@ def equations(mech: Mechanism) -> Equations:
     """Builds the compiled equations of a mechanism."""
     check_mechanism(mech)
     core = _core.Engine()
+    references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
-        core.add_body(body.mass, body.centre, body.inertia)
+        rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
+        core.add_body(rigid * body.mass, rigid * body.centre, rigid * body.inertia)
     curves: list[Any] = []
 
     def add_curve(curve: Any) -> int:
@@ -227,10 +229,24 @@ def equations(mech: Mechanism) -> Equations:
             mech.body_index(joint.parent),
             mech.body_index(joint.child),
             outer.get(i, -1),
-            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child, joint.twists)),
+            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child)),
+            np.ascontiguousarray((joint.interface is None) * joint.twists),  # zero for amplitudes, which are lengths
             list(joint.blocks),
             *(np.ascontiguousarray(part) for part in (joint.stiffness, joint.damping, joint.armature, joint.rest)),
             [add_curve(curve) for curve in joint.curves],
+        )
+        if joint.interface is not None:
+            core.set_interface(joint.interface.core)
+    for each in mech.flexible:
+        basis = each.basis
+        core.add_flexible(
+            mech.body_index(each.reference),
+            axis[each.coordinates[0]],
+            basis.mass,
+            *(np.ascontiguousarray(part) for part in (basis.first_moment, basis.gram)),
+            basis.force.core,
+            basis.alpha,
+            basis.beta,
         )
 
     spring: dict[str, int] = {}
@@ -276,6 +292,10 @@ def _stiffness_scale(mech: Mechanism) -> float:
         slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
         scales += ((joint.stiffness + slopes) * lever).tolist()
     scales += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
+    for each in mech.flexible:  # torque per radian of each interface with the reference held
+        for name in each.moving:
+            jacobian = each.basis.frame(name, np.zeros(each.basis.size)).jacobian[3:]
+            scales.append(1 / float(np.trace(jacobian @ np.linalg.solve(each.basis.stiffness, jacobian.T))))
     weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
     return max(*scales, weight) or 1.0
 

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.elastic import Part
 from supple.errors import MechanismError
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, Motor
+from supple.mechanism.flexible import FlexibleBody, bodies_of, joints_of
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import STANDARD_GRAVITY, Mechanism
 from supple.mechanism.poses import find
@@ -40,6 +42,7 @@ class Builder:
         self._name, self._gravity = name, gravity
         self._bodies: dict[str, Body] = {}
         self._parts: dict[str, list[Any]] = {"joints": [], "sites": [], "couplings": [], "motors": [], "meshes": []}
+        self._parts["flexible"] = []
         self._excludes: list[tuple[str, str]] = []
         self._ground: list[Shape] = []
 
@@ -94,6 +97,24 @@ class Builder:
         half_length = max(length / 2 - radius, radius / 10)
         rod = Shape("capsule", size=(radius, half_length), pose=spatial.translation(np.array(middle)))  # type: ignore[arg-type]
         self.body(name, spatial.pose(np.asarray(orientation), a), mass, middle, moments, [rod])
+
+    def flexible(self, name: str, part: Part, pose: ArrayLike | None = None) -> None:
+        """Adds an elastic part with a basis as a flexible body, its coordinates at `pose` (4, 4).
+
+        Each interface of the part becomes a frame that joints, sites and loads take like a body: `rod.start`, `rod.end`
+        for a body "rod" with the interfaces start and end. Its modal amplitudes are coordinates: `rod.eta0`, `rod.eta1`
+        and so on.
+        """
+        body = FlexibleBody(name, part)
+        at = np.eye(4) if pose is None else checked_pose(pose, f"pose of flexible body '{name}'")
+        for each in bodies_of(body, at):
+            if each.name in self._bodies:
+                raise MechanismError(f"two bodies are named '{each.name}'; give each its own name")
+            self._bodies[each.name] = each
+        joints, couplings = joints_of(body)
+        self._parts["flexible"].append(body)
+        self._parts["joints"] += joints
+        self._parts["couplings"] += couplings
 
     # joints
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.elastic.frames import InterfaceFrame
 from supple.errors import MechanismError
 from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
 
@@ -120,6 +121,9 @@ class Joint(Record):
     """(k,) rad or m: the coordinates at the bodies' reference poses."""
     curves: tuple[Curve | None, ...] = ()
     """(k,) restoring torques as curves of (q - rest), added to those of the linear springs; None for no curve."""
+    interface: InterfaceFrame | None = None
+    """If given, the joint belongs to a flexible body: X(q) is the frame of an interface and q are the modal amplitudes,
+    m. `twists` is then its Jacobian at q = 0."""
 
     def __post_init__(self) -> None:
         what = f"joint '{checked_name(self.name, 'a joint')}'"
@@ -170,6 +174,10 @@ class Joint(Record):
         for name, (lower, upper) in zip(self.axes, self.limits, strict=True):
             if lower > upper or lower == np.inf or upper == -np.inf:
                 raise MechanismError(f"limits of '{name}' are upside down: lower {lower:g} above upper {upper:g}")
+        if self.interface is not None:
+            if self.interface.size != k or set(self.blocks) - {1}:
+                raise MechanismError(f"{what} has {k} axes, its interface has {self.interface.size} coordinates")
+            return
         start = 0
         for size in self.blocks:
             block = self.twists[start : start + size]
@@ -190,8 +198,10 @@ class Joint(Record):
 
     @property
     def kind(self) -> str:
-        """Common name: fixed, hinge, slide, screw, cylindrical, universal, ball, planar, free, bushing, or `axes`
-        for any other sequence of axes."""
+        """Common name: fixed, hinge, slide, screw, cylindrical, universal, ball, planar, free, bushing, interface (of a
+        flexible body), or `axes` for any other sequence of axes."""
+        if self.interface is not None:
+            return "interface"
         letters = "".join(_axis_letter(t) for t in self.twists)
         turns, slides = self.twists[:, 3:], self.twists[:, :3]
         match letters, self.blocks:
@@ -215,6 +225,9 @@ class Joint(Record):
     def displacement(self, q: ArrayLike) -> Array:
         """X(q): (..., 4, 4) from the joint's frame on the child to the joint's frame on the parent."""
         q = np.asarray(q, dtype=float)
+        if self.interface is not None:
+            poses = [self.interface.pose(each) for each in q.reshape(-1, q.shape[-1])]
+            return np.array(poses).reshape(*q.shape[:-1], 4, 4)
         result = np.broadcast_to(np.eye(4), (*q.shape[:-1], 4, 4))
         start = 0
         for size in self.blocks:
@@ -226,6 +239,9 @@ class Joint(Record):
     def twist_jacobian(self, q: ArrayLike) -> Array:
         """(..., 6, k): body twist of X(q), in the joint's frame on the child, per unit rate of q."""
         q = np.asarray(q, dtype=float)
+        if self.interface is not None:
+            motions = [self.interface.motion(each).jacobian for each in q.reshape(-1, q.shape[-1])]
+            return np.array(motions).reshape(*q.shape[:-1], 6, q.shape[-1])
         columns = np.zeros((*q.shape[:-1], 6, q.shape[-1]))
         after = np.broadcast_to(np.eye(4), (*q.shape[:-1], 4, 4))  # from the child's joint frame to the block's end
         start = len(self.axes)

@@ -15,6 +15,7 @@ from supple.errors import MechanismError
 from supple.mechanism.axes import axis_names
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Joint
 from supple.mechanism.poses import Poses, find
 from supple.mechanism.record import Array, Record, array, checked_name
@@ -47,13 +48,15 @@ class Mechanism(Record):
     keyframes: tuple[Keyframe, ...] = ()
     import_report: tuple[ImportNote, ...] = ()
     """Elements of the file that this description does not represent."""
+    flexible: tuple[FlexibleBody, ...] = ()
+    """Elastic parts; the bodies and joints of their interfaces are among `bodies` and `joints`."""
 
     def __post_init__(self) -> None:
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
         parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
-        for field in parts:
+        for field in (*parts, "flexible"):
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),

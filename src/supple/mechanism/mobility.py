@@ -78,7 +78,7 @@ def _holding_rows(mech: Mechanism) -> Array:
     rows = []
     for joint in mech.joints:
         for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True):
-            if stiffness > 0 or curve is not None:
+            if stiffness > 0 or curve is not None or joint.interface is not None:
                 rows.append({name: 1.0})
     rows += [{motor.coordinate: 1.0} for motor in mech.motors]
     for c in mech.couplings:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from os import PathLike
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from supple.errors import MechanismError
+from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.io.json_parts import insert_parts, replace_parts
 from supple.mechanism.io.json_records import JsonObject, decode_mechanism, encode_mechanism
 from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
@@ -37,24 +40,30 @@ def load(path: str | PathLike[str]) -> Mechanism:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MechanismError(f"{where}: not UTF-8 text (byte {error.start}); is this a JSON file?") from None
-    return loads(text, where)
+    return loads(text, where, Path(path).parent)
 
 
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
-    """Writes a mechanism, complete, to a `.json` file."""
-    text = dumps(mech)
+    """Writes a mechanism, complete, to a `.json` file; the part of each flexible body to an `.npz` file beside it."""
+    path = Path(path)
+    content = {"format": FORMAT, "version": VERSION, **encode_mechanism(mech)}
+    parts = replace_parts(content, mech, path.stem)
     with writing(path) as file:
-        file.write(text)
+        file.write(_layout(content, 0) + "\n")
+    for name, part in parts.items():
+        part.save(path.parent / name)
 
 
 def dumps(mech: Mechanism) -> str:
     """The text of a file. Fields equal to their default are omitted; null means no limit on that side."""
+    refuse_flexible(mech.flexible, "text", "write a file: mech.save('name.json')")
     content = {"format": FORMAT, "version": VERSION, **encode_mechanism(mech)}
     return _layout(content, 0) + "\n"
 
 
-def loads(text: str, where: str = "text") -> Mechanism:
-    """The mechanism in a text; error texts begin with `where`, then name the place in the data."""
+def loads(text: str, where: str = "text", folder: Path = Path()) -> Mechanism:
+    """The mechanism in a text; error texts begin with `where`, then name the place in the data. `folder` has the files
+    of elastic parts."""
     _check_nesting(text, where)
     try:
         data = json.loads(
@@ -71,6 +80,7 @@ def loads(text: str, where: str = "text") -> Mechanism:
         raise MechanismError(f"{where}: nested too deeply for a mechanism") from None
     _check_version(data, where)
     del data["format"], data["version"]
+    insert_parts(data, where, folder)
     with np.errstate(over="ignore", invalid="ignore"):  # the checks reject numbers that overflow
         return decode_mechanism(data, where)
 

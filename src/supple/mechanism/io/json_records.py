@@ -13,9 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from supple.elastic import InterfaceFrame, Part
 from supple.errors import MechanismError
 from supple.mechanism.body import Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Curve, Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array, Record
@@ -69,8 +71,8 @@ def _default_values(record: Record) -> dict[str, Any]:
         return defaults | {"gravity": np.array(defaults["gravity"])}
     fixed_defaults: dict[str, Any] = {}
     if isinstance(record, Joint):  # the rest position follows the reference
-        required |= {"twists": record.twists, "reference": record.reference}
-        fixed_defaults = {"twists": np.zeros((0, 6)), "reference": np.zeros(len(record.axes))}
+        required |= {"twists": record.twists, "reference": record.reference, "interface": record.interface}
+        fixed_defaults = {"twists": np.zeros((0, 6)), "reference": np.zeros(len(record.axes)), "interface": None}
     if isinstance(record, Shape):
         required["mesh"] = record.mesh
         fixed_defaults = {"mesh": None}
@@ -161,6 +163,17 @@ def _optional(codec: Codec) -> Codec:
         lambda value: None if value is None else codec.encode(value),
         lambda value, place: None if value is None else codec.decode(value, place),
     )
+
+
+def _inserted(kind: type[Any], what: str) -> Codec:
+    """An object that `json_parts` replaces by names, and inserts again before decoding."""
+
+    def decode(value: Any, place: str) -> Any:
+        if not isinstance(value, kind):
+            _fail(place, f"must name {what}, got {_describe(value)}")
+        return value
+
+    return Codec(lambda value: value, decode)
 
 
 TEXT, FLAG = Codec(str, _decode_text), Codec(bool, _decode_flag)
@@ -278,6 +291,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "contact_excludes": _tuple_of(_tuple_of(TEXT, 2)),
         "import_report": _tuple_of(_record(ImportNote)),
         "meshes": _tuple_of(_record(Mesh)),
+        "flexible": _tuple_of(_record(FlexibleBody)),
     },
     Body: {
         "name": TEXT,
@@ -303,7 +317,9 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "armature": ROW,
         "reference": ROW,
         "curves": _tuple_of(_optional(_record(Curve))),
+        "interface": _optional(_inserted(InterfaceFrame, "a flexible body and its interface")),
     },
+    FlexibleBody: {"name": TEXT, "part": _inserted(Part, "an .npz file in the same folder")},
     Curve: {"deflection": ROW, "torque": ROW},
     Site: {"name": TEXT, "body": TEXT, "pose": POSE},
     Coupling: {

@@ -7,15 +7,32 @@ is no gravity unless `gravity` (3,), m/s^2 in world axes, gives one.
 
 Bicycle chain, millipede and molecule are for `supple.AdaptiveLinkage`. The latter two are trees of plain arrays
 (`supple.mechanism.tree.Tree`).
+
+Rod on motor, two rods and flexible four-bar have flexible bodies (docs/flexible.md) and gravity.
 """
 
 from supple.mechanism.library.bicycle_chain import bicycle_chain
+from supple.mechanism.library.flexible_four_bar import flexible_four_bar
 from supple.mechanism.library.helix import helix
 from supple.mechanism.library.ladder import ladder
 from supple.mechanism.library.loop import loop
 from supple.mechanism.library.millipede import millipede
 from supple.mechanism.library.molecule import molecule
 from supple.mechanism.library.robot_arm import robot_arm
+from supple.mechanism.library.rod_on_motor import rod_on_motor
+from supple.mechanism.library.two_rods import two_rods
 from supple.mechanism.library.y import y
 
-__all__ = ["bicycle_chain", "helix", "ladder", "loop", "millipede", "molecule", "robot_arm", "y"]
+__all__ = [
+    "bicycle_chain",
+    "flexible_four_bar",
+    "helix",
+    "ladder",
+    "loop",
+    "millipede",
+    "molecule",
+    "robot_arm",
+    "rod_on_motor",
+    "two_rods",
+    "y",
+]

@@ -17,6 +17,7 @@ from supple.mechanism.io.mjcf_writer.shapes import Shapes, pose_attributes
 from supple.mechanism.io.mjcf_writer.xml import Element
 from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.rigidified import rigidified
 
 TIMESTEP = 0.001
 """s; half the time constant of the constraints."""
@@ -38,7 +39,9 @@ def save(mech: Mechanism, path: str | PathLike[str]) -> None:
 def write(mech: Mechanism) -> str:
     """The MJCF text. The spanning tree becomes nested bodies with our frames; MuJoCo's coordinates of hinges and slides
     are ours. One `ExportWarning` lists what MJCF represents only approximately."""
+    flexible, mech = mech.flexible, rigidified(mech)
     plan = Plan(mech)
+    plan.notes += [f"flexible body '{each.name}' is rigid" for each in flexible]
     constraints, shapes = Constraints(plan), Shapes(plan)
     root = Element("mujoco", model=plan.names.new("model", mech.name))
     root.add("compiler", angle="radian", inertiafromgeom=False, autolimits=False)
