@@ -38,15 +38,16 @@ void bind_reduced_force(nb::class_<T, ReducedForce>& of) {
         .def("force", [](T& force, const Doubles& eta) { return evaluate(force, eta, false); });
 }
 
-nb::tuple element_forces(Elements& of, const Doubles& u, bool with_tangent) {
+nb::tuple element_forces(Elements& of, const Doubles& u, bool with_tangent, const Doubles* last_step = nullptr) {
     const std::size_t n = of.nodes();
     expect(u, 3 * n);
+    if (last_step) expect(*last_step, 3 * n);
     std::vector<double> force(3 * n), tangent(with_tangent ? 9 * of.blocks() : 0);
     int inverted;
     double energy;
     {
         nb::gil_scoped_release release;
-        energy = of.evaluate(u.data(), force.data(), with_tangent ? tangent.data() : nullptr, inverted);
+        energy = of.evaluate(u.data(), force.data(), with_tangent ? tangent.data() : nullptr, inverted, last_step ? last_step->data() : nullptr);
     }
     if (!with_tangent) return nb::make_tuple(energy, numpy(std::move(force), {n, 3}), inverted);
     return nb::make_tuple(energy, numpy(std::move(force), {n, 3}), numpy(std::move(tangent), {of.blocks(), 3, 3}), inverted);
@@ -66,6 +67,7 @@ void bind_elastic(nb::module_& module) {
              })
         .def("forces", [](Elements& e, const Doubles& u) { return element_forces(e, u, false); })
         .def("tangent", [](Elements& e, const Doubles& u) { return element_forces(e, u, true); })
+        .def("tangent_after", [](Elements& e, const Doubles& u, const Doubles& step) { return element_forces(e, u, true, &step); })
         .def("pattern",
              [](const Elements& e) { return nb::make_tuple(numpy_integers(e.row_starts()), numpy_integers(e.columns())); })
         .def("gradients", [](const Elements& e) {

@@ -98,7 +98,16 @@ void Elements::find_pattern() {
     group(keys, static_cast<int>(columns_.size()), block_starts_, block_items_);
 }
 
-void Elements::element(int e, const double* u, bool with_tangent) {
+void Elements::add_gradient(int e, int q, const double* u, double* F) const {
+    const double* g = gradient(e, q);
+    for (int a = 0; a < corners; ++a) {
+        const double* own = u + 3 * tets_[e][a];
+        for (int i = 0; i < 3; ++i)
+            for (int j = 0; j < 3; ++j) F[3 * i + j] += own[i] * g[3 * a + j];
+    }
+}
+
+void Elements::element(int e, const double* u, const double* last_step, bool with_tangent) {
     double* f = element_forces_.data() + std::size_t(e) * unknowns;
     double* K = with_tangent ? element_tangents_.data() + std::size_t(e) * unknowns * unknowns : nullptr;
     std::fill_n(f, unknowns, 0.0);
@@ -108,18 +117,19 @@ void Elements::element(int e, const double* u, bool with_tangent) {
     for (int q = 0; q < points; ++q) {
         const double* g = gradient(e, q);
         double F[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-        for (int a = 0; a < corners; ++a) {
-            const double* own = u + 3 * tets_[e][a];
-            for (int i = 0; i < 3; ++i)
-                for (int j = 0; j < 3; ++j) F[3 * i + j] += own[i] * g[3 * a + j];
-        }
-        const Deformed<double> at(law_, F);
+        add_gradient(e, q, u, F);
+        Deformed<double> at(law_, F);
         energy += volume * at.energy;
         smallest = std::min(smallest, at.det);
         for (int a = 0; a < corners; ++a)
             for (int i = 0; i < 3; ++i)
                 f[3 * a + i] += volume * (at.P[3 * i] * g[3 * a] + at.P[3 * i + 1] * g[3 * a + 1] + at.P[3 * i + 2] * g[3 * a + 2]);
         if (!K) continue;
+        if (last_step) {
+            double dF[9] = {};
+            add_gradient(e, q, last_step, dF);
+            at.extrapolate_stress(law_, dF);
+        }
         double D[9][9];  // D[l][k]: change of stress k per unit of deformation gradient l
         for (int l = 0; l < 9; ++l) {
             double unit[9] = {};
@@ -141,9 +151,9 @@ void Elements::element(int e, const double* u, bool with_tangent) {
     determinants_[e] = smallest;
 }
 
-double Elements::evaluate(const double* u, double* force, double* tangent, int& inverted) {
+double Elements::evaluate(const double* u, double* force, double* tangent, int& inverted, const double* last_step) {
     if (tangent) element_tangents_.resize(tets_.size() * unknowns * unknowns);
-    shared_loop(*team_, count(), [&](int e) { element(e, u, tangent != nullptr); });
+    shared_loop(*team_, count(), [&](int e) { element(e, u, last_step, tangent != nullptr); });
     shared_loop(*team_, node_count_, [&](int n) {
         double sum[3] = {};
         for (int i = node_starts_[n]; i < node_starts_[n + 1]; ++i)

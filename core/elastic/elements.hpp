@@ -22,8 +22,11 @@ class Elements {
     std::size_t blocks() const { return columns_.size(); }
 
     // Energy, its gradient (n, 3) and, if `tangent` is not null, its second derivative as 3x3 blocks of the pattern. u: (n, 3).
-    // `inverted` becomes the tetrahedron of smallest det F, if that is not positive, else -1.
-    double evaluate(const double* u, double* force, double* tangent, int& inverted);
+    // `inverted` becomes the tetrahedron of smallest det F, if that is not positive, else -1. `last_step` (n, 3), the last step of
+    // Newton's method, is optional: the tangent's geometric stiffness then uses the stress that the step before predicted
+    // (Magisano, Leonetti and Garcea 2017, "mixed integration points"). Newton's method needs far fewer iterations with it where
+    // slender parts turn: the stress at u itself holds a stretch that is quadratic in the step and that the next step removes.
+    double evaluate(const double* u, double* force, double* tangent, int& inverted, const double* last_step = nullptr);
 
     // Derivative of shape function a at point q of element e, along x, y, z (1/m); volume of a point, m^3.
     const double* gradient(int e, int q) const { return gradients_.data() + (e * points + q) * corners * 3; }
@@ -34,7 +37,8 @@ class Elements {
     const std::vector<int>& columns() const { return columns_; }
 
    private:
-    void element(int e, const double* u, bool with_tangent);
+    void element(int e, const double* u, const double* last_step, bool with_tangent);
+    void add_gradient(int e, int q, const double* u, double* F) const;
     void find_pattern();
 
     Law law_;

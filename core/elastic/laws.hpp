@@ -94,6 +94,17 @@ struct Deformed {
         }
     }
 
+    // St. Venant-Kirchhoff: `stress_change` uses from now on the stress that was extrapolated linearly before F last changed by dF.
+    void extrapolate_stress(const Law& law, const V* dF) {
+        if (!law.stvk) return;
+        V e[9];  // dF^T dF / 2, the part of the strain that is quadratic in the change
+        for (int i = 0; i < 3; ++i)
+            for (int j = 0; j < 3; ++j) e[3 * i + j] = 0.5 * (dF[i] * dF[j] + dF[3 + i] * dF[3 + j] + dF[6 + i] * dF[6 + j]);
+        const V trace = e[0] + e[4] + e[8];
+        for (int i = 0; i < 9; ++i) S_[i] -= 2 * law.mu * e[i];
+        for (int i = 0; i < 9; i += 4) S_[i] -= law.lam * trace;
+    }
+
    private:
     static double log_of(double x) { return std::log(x); }
     template <class Lanes>

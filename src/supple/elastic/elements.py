@@ -49,16 +49,25 @@ class Elements:
         self._check(inverted, allow_inverted)
         return np.asarray(forces)
 
-    def tangent(self, u: Array, *, allow_inverted: bool = False) -> tuple[Array, Any]:
-        """Gradient (n, 3), N, and second derivative (3n, 3n), N/m, of the energy at u (n, 3). The second is a SciPy BSR
-        array with blocks of 3 x 3 and always the same pattern; its data are overwritten by no later call.
+    def tangent(
+        self, u: Array, *, last_step: Array | None = None, allow_inverted: bool = False
+    ) -> tuple[Array, Any]:
+        """Gradient (n, 3), N, and second derivative (3n, 3n), N/m, of the energy at u (n, 3).
+
+        The second is a SciPy BSR array with blocks of 3 x 3 and always the same pattern; no later call overwrites its data.
+        `last_step` (n, 3) is the last step of Newton's method. The geometric stiffness then uses the stress that the step
+        before predicted, with which Newton's method needs far fewer iterations when slender parts turn (St. Venant-Kirchhoff).
 
         Raises:
             MechanismError: a tetrahedron is inverted (unless allowed).
         """
         from scipy.sparse import bsr_array
 
-        _, forces, blocks, inverted = self.core.tangent(np.ascontiguousarray(u))
+        u = np.ascontiguousarray(u)
+        if last_step is None:
+            _, forces, blocks, inverted = self.core.tangent(u)
+        else:
+            _, forces, blocks, inverted = self.core.tangent_after(u, np.ascontiguousarray(last_step))
         self._check(inverted, allow_inverted)
         rows, columns = self._pattern
         n = 3 * len(self.nodes)

@@ -1,0 +1,76 @@
+"""Linear modes of a part with held interfaces, modal derivatives and Craig-Bampton shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supple.elastic._checks import Array
+from supple.elastic.held import HeldStiffness, held_rows
+
+if TYPE_CHECKING:
+    from supple.elastic.part import Part
+
+
+def linear_modes(part: Part, held: str | Sequence[str], count: int) -> tuple[Array, Array]:
+    """Natural frequencies (count,), Hz, ascending, and mass-normalised modes (3n, count) of the unloaded part with the frames of
+    the held interfaces fixed."""
+    from scipy.sparse import eye_array, kron
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    names = [held] if isinstance(held, str) else list(held)
+    _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    system = HeldStiffness(K, held_rows(part, names))
+    M = kron(part.mass_matrix(), eye_array(3)).tocsr()
+    n = M.shape[0]
+    start = system.solve(np.random.default_rng(0).standard_normal(n))
+    operator = LinearOperator((n, n), matvec=system.solve, dtype=float)
+    squares, modes = eigsh(K.tocsc(), count, M, sigma=0.0, OPinv=operator, v0=start)
+    order = np.argsort(squares)
+    return np.sqrt(np.maximum(squares[order], 0)) / (2 * np.pi), modes[:, order]
+
+
+def modal_derivatives(part: Part, held: str, modes: Array) -> Array:
+    """(3n, m (m + 1) / 2) static derivatives of modes (3n, m) along one another: K d_ij = -(dK/du . phi_i) phi_j, Barbic and
+    James (2005). They hold the stretching that goes with bending."""
+    system = HeldStiffness(part.elements.tangent(np.zeros_like(part.nodes))[1], held_rows(part, [held]))
+    step = 1e-4 * np.ptp(part.nodes, axis=0).max()
+    columns = []
+    for i in range(modes.shape[1]):
+        shape = modes[:, i].reshape(-1, 3)
+        shape = shape * (step / np.abs(shape).max())
+        _, ahead = part.elements.tangent(shape, allow_inverted=True)
+        _, behind = part.elements.tangent(-shape, allow_inverted=True)
+        change = (ahead - behind) @ modes[:, : i + 1]
+        columns.append(-system.solve(change / np.abs(shape).max()))
+    return np.hstack(columns)
+
+
+def craig_bampton_shapes(part: Part, reference: str, count: int) -> Array:
+    """(3n, count) static shapes of unit motions of all other interfaces, then modes with all interfaces held."""
+    others = [name for name in part.interfaces if name != reference]
+    shapes = static_shapes(part, reference)[:, :count]
+    more = count - shapes.shape[1]
+    if more <= 0:
+        return shapes
+    return np.hstack([shapes, linear_modes(part, [reference, *others], more)[1]])
+
+
+def static_shapes(part: Part, reference: str) -> Array:
+    """(3n, 6k) linear displacements under unit wrenches on each of the k other interfaces, m/N and 1/N."""
+    _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    system = HeldStiffness(K, held_rows(part, [reference]))
+    return system.solve(wrench_loads(part, reference))
+
+
+def wrench_loads(part: Part, reference: str) -> Array:
+    """(3n, 6k) nodal forces of unit wrenches on each of the k other interfaces."""
+    others = [name for name in part.interfaces if name != reference]
+    loads = np.zeros((len(part.nodes), 3, 6 * len(others)))
+    for i, name in enumerate(others):
+        own = part.interface(name)
+        for axis in range(6):
+            loads[own.nodes, :, 6 * i + axis] = own.nodal_forces(np.eye(6)[axis])
+    return loads.reshape(-1, loads.shape[2])

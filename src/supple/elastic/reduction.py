@@ -1,0 +1,171 @@
+"""Builds a reduced basis: modes, constant integrals, internal force, interface frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.elastic._checks import Array, numbers
+from supple.elastic.basis import Basis
+from supple.elastic.cubature import cubature_force, full_force, quartic_force
+from supple.elastic.modal import craig_bampton_shapes, linear_modes, modal_derivatives
+from supple.elastic.reduced_force import ReducedForce
+from supple.elastic.statics import sample_shapes
+from supple.errors import MechanismError
+from supple.progress import progress_callback
+
+if TYPE_CHECKING:
+    from supple.elastic.part import Part
+
+METHODS = ("static", "linear", "modal derivatives", "craig-bampton")
+ROUNDING = 1e-9
+"""Singular values below this share of the largest are rounding: shapes are solved to about 1e-11."""
+
+
+def build_basis(
+    part: Part,
+    modes: int,
+    reference: str,
+    method: str = "static",
+    snapshots: ArrayLike | None = None,
+    cubature: int | None = None,
+    shapes: int = 40,
+    deflection: float = 0.25,
+    strain: float = 0.01,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Basis:
+    """A reduced basis; see `Part.with_basis`."""
+    if modes < 1:
+        raise MechanismError(f"a basis needs a mode at least, got {modes}")
+    if method not in METHODS:
+        raise MechanismError(f"there is no method '{method}' for a basis; choose one of {', '.join(METHODS)}")
+    singular_values: Array = np.zeros(0)
+    training: Array | None = None
+    if snapshots is not None:
+        method = "snapshots"
+        training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
+    elif method == "static" or cubature is not None:
+        with progress_callback("static shapes", progress) as report:
+            training = sample_shapes(part, reference, shapes, deflection, strain, seed, report)
+    if method in ("static", "snapshots"):
+        assert training is not None
+        columns, singular_values = principal_modes(part, training, modes)
+    else:
+        columns = _linear_columns(part, reference, method, modes)
+    fields = _scaled(columns.reshape(len(part.nodes), 3, -1))
+    return _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
+
+
+def in_reference_frame(part: Part, reference: str, displacements: Array) -> Array:
+    """Displacements (s, n, 3) without the rigid motion of the reference interface's frame, in that frame."""
+    own = part.interface(reference)
+    frame = own.frame()
+    offsets = part.nodes - own.centroid
+    result = np.empty_like(displacements)
+    for i, u in enumerate(displacements):
+        pose = frame.pose(u[own.nodes].ravel())
+        result[i] = (part.nodes + u - pose[:3, 3]) @ pose[:3, :3] - offsets
+    return result
+
+
+def principal_modes(part: Part, shapes: Array, count: int) -> tuple[Array, Array]:
+    """The first principal components (3n, count) of shapes (s, n, 3) in the mass norm, and their singular values.
+
+    A thin QR keeps small singular values accurate, which the eigenvalues of the shapes' Gram matrix would lose.
+
+    Raises:
+        MechanismError: the shapes span fewer directions.
+    """
+    from scipy.linalg import solve_triangular
+
+    s, n = shapes.shape[:2]
+    if not s:
+        raise MechanismError("a basis needs shapes; there are no snapshots")
+    Q, R = np.linalg.qr(shapes.reshape(s, 3 * n).T)
+    fields = Q.reshape(n, -1)
+    factor = np.linalg.cholesky(Q.T @ (part.mass_matrix() @ fields).reshape(3 * n, -1)).T  # upper
+    left, values, _ = np.linalg.svd(factor @ R, full_matrices=False)
+    span = int((values > ROUNDING * values[0]).sum()) if values[0] > 0 else 0
+    if count > span:
+        raise MechanismError(
+            f"{count} modes were asked for, but the {s} shapes span {span} only (the rest is rounding); ask for at most {span} "
+            "modes or give more shapes"
+        )
+    return Q @ solve_triangular(factor, left[:, :count]), values[:count]
+
+
+def _linear_columns(part: Part, reference: str, method: str, count: int) -> Array:
+    if method == "craig-bampton":
+        return craig_bampton_shapes(part, reference, count)
+    if method == "linear":
+        return linear_modes(part, reference, count)[1]
+    kept = int((np.sqrt(9 + 8 * count) - 3) / 2)  # m modes have m (m + 1) / 2 derivatives
+    modes = linear_modes(part, reference, max(1, kept))[1]
+    return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
+
+
+def _scaled(fields: Array) -> Array:
+    """Modes (n, 3, r) with a largest nodal displacement of 1, its largest component positive."""
+    lengths = np.linalg.norm(fields, axis=1)
+    columns = np.arange(fields.shape[2])
+    largest = fields[lengths.argmax(axis=0), :, columns]  # (r, 3)
+    signs = np.sign(largest[columns, np.abs(largest).argmax(axis=1)])
+    return np.asarray(fields * (signs / lengths.max(axis=0)))
+
+
+def _assembled(
+    part: Part,
+    reference: str,
+    method: str,
+    fields: Array,
+    training: Array | None,
+    singular_values: Array,
+    cubature: int | None,
+    seed: int,
+) -> Basis:
+    n, _, r = fields.shape
+    origin = part.interface(reference).centroid
+    M = part.mass_matrix()
+    positions = np.concatenate([(part.nodes - origin)[:, :, None], fields], axis=2)  # psi_0 = X, psi_k = Phi_k
+    weighted = (M @ positions.reshape(n, -1)).reshape(positions.shape)
+    gram = np.einsum("nik,njl->klij", positions, weighted, optimize=True)
+    gram = 0.5 * (gram + gram.transpose(1, 0, 3, 2))
+    trained, amplitudes = np.inf, np.zeros((0, r))
+    if training is not None:
+        mass_matrix = np.trace(gram[1:, 1:], axis1=2, axis2=3)
+        moved = (M @ training.transpose(1, 2, 0).reshape(n, -1)).reshape(3 * n, -1)
+        amplitudes = np.linalg.solve(mass_matrix, fields.reshape(3 * n, r).T @ moved).T
+        squares = np.einsum("sr,rt,st->s", amplitudes, mass_matrix, amplitudes)
+        trained = float(np.sqrt(squares.max() / part.mass))
+    force: ReducedForce
+    if cubature is not None:
+        force = cubature_force(part, fields, amplitudes, cubature, seed)
+    elif part.material.law == "stvk":
+        force = quartic_force(part, fields)
+    else:
+        force = full_force(part, fields)
+    others = [name for name in part.interfaces if name != reference]
+    values = {
+        "origin": origin,
+        "modes": fields,
+        "first_moment": weighted.sum(axis=0).T,
+        "gram": gram,
+        "singular_values": singular_values,
+    }
+    for value in values.values():
+        value.flags.writeable = False
+    return Basis(
+        reference=reference,
+        method=method,
+        **values,
+        mass=part.mass,
+        force=force,
+        frames={name: part.interface(name).frame_of_modes(fields, origin) for name in others},
+        alpha=part.material.alpha,
+        beta=part.material.beta,
+        trained_range=trained,
+    )
