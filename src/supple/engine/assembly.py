@@ -206,9 +206,10 @@ def equations(mech: Mechanism) -> Equations:
     """Builds the compiled equations of a mechanism."""
     check_mechanism(mech)
     core = _core.Engine()
-    flexible = {each.reference: each for each in mech.flexible}
-    for body in mech.bodies:  # the mass of a flexible body is not that of its reference frame
-        core.add_body(0.0 if body.name in flexible else body.mass, body.centre, body.inertia * (body.name not in flexible))
+    references = {each.reference for each in mech.flexible}
+    for body in mech.bodies:
+        rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
+        core.add_body(rigid * body.mass, body.centre, rigid * body.inertia)
     curves: list[Any] = []
 
     def add_curve(curve: Any) -> int:
@@ -229,7 +230,7 @@ def equations(mech: Mechanism) -> Equations:
             mech.body_index(joint.child),
             outer.get(i, -1),
             *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child)),
-            np.ascontiguousarray(joint.twists if joint.interface is None else 0 * joint.twists),  # amplitudes are lengths
+            np.ascontiguousarray((joint.interface is None) * joint.twists),  # zero for amplitudes, which are lengths
             list(joint.blocks),
             *(np.ascontiguousarray(part) for part in (joint.stiffness, joint.damping, joint.armature, joint.rest)),
             [add_curve(curve) for curve in joint.curves],
@@ -238,10 +239,15 @@ def equations(mech: Mechanism) -> Equations:
             core.set_interface(joint.interface.core)
     for each in mech.flexible:
         basis = each.basis
-        constants = (np.ascontiguousarray(part) for part in (basis.first_moment, basis.gram))
         core.add_flexible(
-            mech.body_index(each.reference), axis[each.coordinates[0]], basis.mass, *constants, basis.force.core, basis.alpha, basis.beta
-        )  # fmt: skip
+            mech.body_index(each.reference),
+            axis[each.coordinates[0]],
+            basis.mass,
+            *(np.ascontiguousarray(part) for part in (basis.first_moment, basis.gram)),
+            basis.force.core,
+            basis.alpha,
+            basis.beta,
+        )
 
     spring: dict[str, int] = {}
     row: dict[str, int] = {}

@@ -18,6 +18,7 @@ from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
+from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.record import Array, array
 
 METHODS = {"euler": 1, "bdf2": 2}
@@ -331,6 +332,7 @@ class Simulation:
 
     def tape(self) -> Tape:
         """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        refuse_flexible(self.mechanism.flexible, "the tape of a simulation", "replace it with a chain of rigid links")
         return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:

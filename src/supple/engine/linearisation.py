@@ -130,7 +130,7 @@ class Linearisation:
         """(m, m): mass and armature in the admissible motions."""
         twists, increments = np.split(self.motions, [self.layout.twists.stop])
         bodies = len(self.mechanism.bodies)
-        return projected_mass(self.mechanism, twists.reshape(bodies, 6, increments.shape[1]), increments)
+        return projected_mass(self.mechanism, twists.reshape(bodies, 6, increments.shape[1]), increments, self.q)
 
 
 def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:

@@ -17,6 +17,7 @@ from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.linkage.loops import LoopClosures
 from supple.linkage.stability import largest_frequency
 from supple.mechanism import Mechanism
+from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.mechanism.tree import Tree
@@ -321,6 +322,7 @@ def _measure_index(measure: object) -> int:
 
 
 def _check_supported(mech: Mechanism, loops: str | None) -> None:
+    refuse_flexible(mech.flexible, "an adaptive linkage", "replace it with a chain of rigid links")
     cut = [mech.joints[j].name for j in mech.topology.loops]
     if cut and loops is None:
         raise MechanismError(

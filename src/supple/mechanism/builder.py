@@ -99,10 +99,11 @@ class Builder:
         self.body(name, spatial.pose(np.asarray(orientation), a), mass, middle, moments, [rod])
 
     def flexible(self, name: str, part: Part, pose: ArrayLike | None = None) -> None:
-        """Adds an elastic part with a basis as a flexible body. `pose` (4, 4): from the part's coordinates to the world.
+        """Adds an elastic part with a basis as a flexible body, its coordinates at `pose` (4, 4).
 
         Each interface of the part becomes a frame that joints, sites and loads take like a body: `rod.start`, `rod.end`
-        for a body "rod" with the interfaces start and end. Its modal amplitudes are coordinates `rod.eta0`, `rod.eta1` ...
+        for a body "rod" with the interfaces start and end. Its modal amplitudes are coordinates: `rod.eta0`, `rod.eta1`
+        and so on.
         """
         body = FlexibleBody(name, part)
         at = np.eye(4) if pose is None else checked_pose(pose, f"pose of flexible body '{name}'")

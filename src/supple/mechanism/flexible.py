@@ -1,16 +1,18 @@
 """Flexible bodies: elastic parts as bodies of a mechanism.
 
 A flexible body has a body for each interface of its part, named `rod.start`, `rod.end`. The body of the reference
-interface carries the mass, and r modal amplitudes eta describe the shape. Each further interface is a massless body that a
-joint X(eta) connects to the reference; X(eta) is the frame of the interface, seen from the reference.
+interface carries the mass, and r modal amplitudes eta describe the shape. Each further interface is a massless body
+that a joint X(eta) connects to the reference; X(eta) is the frame of the interface, seen from the reference.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from supple import spatial
 from supple.elastic import Basis, InterfaceFrame, Part
 from supple.errors import MechanismError, listed
 from supple.mechanism.body import Body
@@ -80,9 +82,10 @@ def bodies_of(flexible: FlexibleBody, pose: Array) -> list[Body]:
 
 
 def joints_of(flexible: FlexibleBody) -> tuple[list[Joint], list[Coupling]]:
-    """The joints X(eta) of all interfaces but the reference. The first has the amplitudes as coordinates; further ones have
-    copies that rigid couplings keep equal to them."""
-    joints, couplings = [], []
+    """The joints X(eta) of all interfaces but the reference. The first has the amplitudes as coordinates; further ones
+    have copies that rigid couplings keep equal to them."""
+    joints: list[Joint] = []
+    couplings: list[Coupling] = []
     for name in flexible.moving:
         frame = flexible.basis.frames[name]
         axes = flexible.coordinates if not joints else [f"{flexible.frame(name)}.eta{k}" for k in range(frame.size)]
@@ -97,3 +100,31 @@ def interface_joint(name: str, reference: str, frame: InterfaceFrame, axes: tupl
     """The joint from the reference body to the body of an interface; both have the same name."""
     at_rest = frame.motion(np.zeros(frame.size)).jacobian.T
     return Joint(name, reference, name, np.eye(4), np.eye(4), at_rest, axes=axes, interface=frame)
+
+
+def mass_matrix(flexible: FlexibleBody, eta: Array) -> Array:
+    """(6 + r, 6 + r) mass of the reference frame's twist (own axes) and of the amplitudes' rates; kg, kg m, kg m^2.
+
+    Kinetic energy of x = c + R (X + Phi eta): half of the integral of |v + w x y + Phi eta'|^2 dm.
+    """
+    basis = flexible.basis
+    first_moment, inertia = basis.inertia(eta)
+    s = spatial.skew(first_moment)
+    coupling = np.hstack([basis.first_moment[1:], basis.spin_coupling(eta)])  # (r, 6)
+    rigid = np.block([[basis.mass * np.eye(3), -s], [s, inertia]])
+    result: Array = np.block([[rigid, coupling.T], [coupling, basis.mass_matrix]])
+    return result
+
+
+def damping_matrix(flexible: FlexibleBody, eta: Array) -> Array:
+    """(r, r) Rayleigh damping alpha M + beta K(eta) of the amplitudes, N s/m."""
+    basis = flexible.basis
+    damping: Array = basis.alpha * basis.mass_matrix + basis.beta * basis.force.evaluate(eta).tangent
+    return damping
+
+
+def refuse_flexible(flexible: Iterable[FlexibleBody], what: str, remedy: str) -> None:
+    """Raises if a mechanism has flexible bodies, for methods that do not take them yet."""
+    names = [each.name for each in flexible]
+    if names:
+        raise MechanismError(f"{what} does not take flexible bodies yet, and {listed(names)} is one; {remedy}")

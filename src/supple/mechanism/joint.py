@@ -122,8 +122,8 @@ class Joint(Record):
     curves: tuple[Curve | None, ...] = ()
     """(k,) restoring torques as curves of (q - rest), added to those of the linear springs; None for no curve."""
     interface: InterfaceFrame | None = None
-    """If given, the joint belongs to a flexible body: X(q) is the frame of an interface and q are the modal amplitudes, m.
-    `twists` is then its Jacobian at q = 0."""
+    """If given, the joint belongs to a flexible body: X(q) is the frame of an interface and q are the modal amplitudes,
+    m. `twists` is then its Jacobian at q = 0."""
 
     def __post_init__(self) -> None:
         what = f"joint '{checked_name(self.name, 'a joint')}'"
@@ -176,7 +176,7 @@ class Joint(Record):
                 raise MechanismError(f"limits of '{name}' are upside down: lower {lower:g} above upper {upper:g}")
         if self.interface is not None:
             if self.interface.size != k or set(self.blocks) - {1}:
-                raise MechanismError(f"{what} has {k} coordinates, the frame of its interface has {self.interface.size}")
+                raise MechanismError(f"{what} has {k} axes, the frame of its interface {self.interface.size} coordinates")
             return
         start = 0
         for size in self.blocks:

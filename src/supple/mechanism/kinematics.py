@@ -142,6 +142,8 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
     """
     state = kinematics(mech, q)
     topology = mech.topology
+    if mech.flexible:
+        return _flexible_mass_matrix(mech, state)
     middle = spatial.translation(state.poses.array[:, :3, 3].mean(axis=0))
     to_middle = spatial.adjoint(spatial.inverse(middle))
     screws = state.screws @ to_middle.T
@@ -166,3 +168,18 @@ def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
     same_joint = carries & carries.T
     matrix: Array = np.where(same_joint, one_sided, one_sided + one_sided.T)
     return matrix + armature
+
+
+def _flexible_mass_matrix(mech: Mechanism, state: Kinematics) -> Array:
+    """The mass matrix of a mechanism with flexible bodies, from the Jacobians of all bodies."""
+    from supple.mechanism.axes import axis_slices
+    from supple.mechanism.projected import projected_mass
+
+    twists = np.array([state.jacobian(body.name) for body in mech.bodies])
+    slices = axis_slices(mech)
+    increments, coordinates = np.zeros((slices[-1].stop, mech.dof)), np.zeros(slices[-1].stop)
+    for j in mech.topology.tree:
+        columns = mech.topology.columns[j]
+        coordinates[slices[j]] = state.q[columns]
+        increments[slices[j], columns] = mech.joints[j].increments(state.q[columns])
+    return projected_mass(mech, twists, increments, coordinates)

@@ -55,8 +55,8 @@ class Mechanism(Record):
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
-        parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes", "flexible")
-        for field in parts:
+        parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
+        for field in (*parts, "flexible"):
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),

@@ -12,6 +12,7 @@ from supple.engine.assembly import turned
 from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.projected import projected_damping, projected_mass
 from supple.mechanism.record import Array
@@ -56,6 +57,8 @@ def reduce(
         MechanismError: An argument is wrong, or nothing holds some coordinate.
     """
     names = _checked_names(mech, end_effectors, method, mass, modes, tolerance)
+    if method == "recursion" or mass == "accelerability":
+        refuse_flexible(mech.flexible, "the published reduction", 'use method="projection", mass="consistent"')
     held, base = held_base(mech)
     if base is not None:
         if at is not None:
@@ -74,8 +77,8 @@ def reduce(
     if modes:
         shapes = _with_modes(linear, space, modes, shapes)
     if mass == "consistent":
-        inertia = projected_mass(held, shapes.twists, shapes.increments)
-        resistance = projected_damping(held, shapes.increments)
+        inertia = projected_mass(held, shapes.twists, shapes.increments, linear.q)
+        resistance = projected_damping(held, shapes.increments, linear.q)
     elif modes:
         raise MechanismError('modes need mass="consistent"; the published mass is that of the end effectors alone')
     else:

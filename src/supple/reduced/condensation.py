@@ -19,6 +19,7 @@ from supple.engine.dynamics import METHODS, check_inertia
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
+from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
@@ -44,6 +45,7 @@ def condense(
     check_mechanism(mech)
     if method not in tuple(METHODS):
         raise MechanismError(f"method must be one of {tuple(METHODS)}, got {method!r}")
+    refuse_flexible(mech.flexible, "condense", "use supple.reduce or supple.Simulation")
     base = held_base(mech)[1]
     if base is not None:
         raise MechanismError(f"nothing holds '{mech.name}': '{base}' floats. Fix it, or use supple.reduce")

@@ -46,7 +46,7 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
     lift = np.zeros((n + 6, n))  # back from displacements seen from a fixed base
     lift[: 6 * e, : 6 * e] = np.eye(6 * e)
     lift[6 * e + 6 :, 6 * e :] = np.eye(k)
-    mass = projected_mass(mech, motion, turns)
+    mass = projected_mass(mech, motion, turns, q)
     pick = np.linalg.pinv(relative @ lift) @ relative  # displacement seen from the base
     basis = np.zeros((n + 6, model.basis.shape[1] + 6))
     basis[:, :-6] = lift @ model.basis

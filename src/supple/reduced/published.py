@@ -105,7 +105,7 @@ def least_damping(at: Linearisation, space: AdmissibleSpace) -> Array:
     left, sizes, _ = np.linalg.svd(motions @ undamped)
     damped = left[:, int((sizes > RANK_TOLERANCE * np.abs(motions).max(initial=0.0)).sum()) :]
     across = null_space(undamped.T)  # allowed motions orthogonal to the undamped ones
-    damping = across.T @ projected_damping(mech, at.free) @ across
+    damping = across.T @ projected_damping(mech, at.free, at.q) @ across
     rows = damped.T @ motions @ across
     least: Array = damped @ np.linalg.inv(rows @ np.linalg.solve(damping, rows.T)) @ damped.T
     return (least + least.T) / 2
