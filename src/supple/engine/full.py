@@ -1,5 +1,5 @@
-"""Full simulation: all nodes of flexible bodies, without reduction. It is the reference for reduced flexible bodies, and
-its runs give snapshots for their bases."""
+"""Full simulation: all nodes of flexible bodies, without reduction. It is the reference for reduced flexible bodies,
+and its runs give snapshots for their bases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Acting, Load, loads
 from supple.engine.dynamics import METHODS, Energy, _motor_value, _rates, check_count, positive_seconds
-from supple.engine.full_multibody import Differences
 from supple.engine.full_part import PartState
 from supple.engine.full_system import Failure, FullState, FullSystem
+from supple.engine.full_terms import Differences
+from supple.engine.linearisation import Linearisation, check_held
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
@@ -64,12 +65,12 @@ class FullSimulation:
     flexible bodies, and where a basis represents the motion.
 
     Args:
-        mech: the mechanism. Flexible bodies need a basis for their description only; its reference interface is used, and
-            its modes if `q`, `rates` or `start` have modal amplitudes.
+        mech: the mechanism. A flexible body needs a basis for its description only: the full simulation uses its
+            reference interface, and its modes if `q`, `rates` or `start` have modal amplitudes.
         dt: time step, s.
         method: "bdf2" (second order; the first step is backward Euler) or "euler".
-        start: an equilibrium to start in, from `full_equilibrium` or `equilibrium`; its loads and set-points keep acting.
-        q: (dof,) initial coordinates in the order of `mech.coordinates`, rad and m; those of the reference pose if not given.
+        start: an equilibrium to start in, from `full_equilibrium` or `equilibrium`; its loads keep acting.
+        q: (dof,) initial coordinates in the order of `mech.coordinates`, rad and m; by default the reference pose.
         rates: (dof,) their initial rates; zero if not given.
         motors: for each motor name a function of time (s) that returns the motor's position (rad or m).
     """
@@ -98,6 +99,7 @@ class FullSimulation:
         for name in self._motors:
             find([motor.name for motor in mech.motors], name, f"motor of '{mech.name}'")
         self._state = self._initial_state(start, q, rates)
+        self._system.check_start(self._state, self._acting(0.0))
         self._before = self._state
         self._fresh = True  # the next step is the first, or follows a change of contact with a limit
 
@@ -108,8 +110,8 @@ class FullSimulation:
         if start is not None:
             if isinstance(start, Equilibrium):
                 checked_equilibrium(start, mech, "start")
-            elif not isinstance(start, FullEquilibrium) or start.mechanism is not mech:
-                raise MechanismError("`start` must be a FullEquilibrium or an Equilibrium of this mechanism")
+            else:
+                _check_start_state(start, mech)
             start.acting.apply_to(eqs)
             self._loads = {load.name: load for load in start.acting.loads}
         if isinstance(start, FullEquilibrium):
@@ -129,8 +131,8 @@ class FullSimulation:
     # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body, interface frame or site. It acts until
-        changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body, interface frame or site. It acts
+        until changed."""
         self._loads |= {load.name: load for load in loads(self.mechanism, {body: wrench}, frame)}
 
     def set_target(self, name: str, value: float) -> None:
@@ -164,8 +166,8 @@ class FullSimulation:
             reached = self._solved_step(acting, 1)
         if isinstance(reached, Failure):
             raise ConvergenceError(
-                f"the step from t = {self.time:.6g} s did not converge: {reached.reason}. The state is that of the last step "
-                "that converged; take a smaller dt, slower motions or smaller loads",
+                f"the step from t = {self.time:.6g} s did not converge: {reached.reason}. The state is that of "
+                "the last step that converged; take a smaller dt, slower motions or smaller loads",
                 time=self.time,
             )
         self._before, self._state, self.time, self._fresh = self._state, reached, time, limits_changed
@@ -200,8 +202,8 @@ class FullSimulation:
 
     @property
     def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame. Those of interface frames are
-        zero: see the nodes."""
+        """(bodies, 6) twists of rigid bodies and interface frames, linear (m/s) then angular (rad/s), each in its own
+        axes."""
         return self._state.bodies.velocities.copy()
 
     @property
@@ -255,18 +257,19 @@ def full_equilibrium(
 
     Args:
         mech: the mechanism.
-        wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body, interface frame or site. It acts at the
-            origin of that frame.
+        wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body, interface frame or site. It acts
+            at the origin of that frame.
         frame: axes of the wrenches: "world", or "body" (they turn with the body).
         targets: set-points of springs and motors by name, rad or m.
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
         progress: called with the fraction of the load that is reached; by default a long run shows a bar.
 
-    Loads, gravity and set-points change in proportion from the start to their full values, in steps that shrink where Newton's
-    method fails. The stability of the result is not checked: a straight column stays straight.
+    Loads, gravity and set-points change in proportion from the start to their full values, in steps that shrink where
+    Newton's method fails. The stability of the result is not checked: a straight column stays straight.
 
     Raises:
         ConvergenceError: the path ends before the full load. The error has `load_fraction` and `state`.
+        MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
     system = FullSystem(mech)
     eqs = system.eqs
@@ -276,10 +279,9 @@ def full_equilibrium(
     if start is None:
         begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
         state = system.state_at(eqs.reference.copy(), np.zeros((len(mech.bodies), 6)), np.zeros(len(eqs.reference)))
-    elif isinstance(start, FullEquilibrium) and start.mechanism is mech:
-        begin, state = start.acting, start.state
     else:
-        raise MechanismError("`start` must be a FullEquilibrium of this mechanism")
+        _check_start_state(start, mech)
+        begin, state = start.acting, start.state
     done, width = 0.0, 1.0
     with progress_callback("full equilibrium", progress) as report:
         while done < 1:
@@ -287,11 +289,13 @@ def full_equilibrium(
             acting, iterations = begin.interpolated(goal, fraction), system.iterations
             reached = system.solve(state, acting, None, state, state)
             if isinstance(reached, Failure):
+                if width == 1:
+                    check_held(Linearisation.at(eqs, eqs.zero_state()))
                 width = (fraction - done) / 2
                 if width < SMALLEST_FRACTION:
                     raise ConvergenceError(
-                        f"no equilibrium of '{mech.name}' beyond {done:.3g} of the load: {reached.reason}. Nothing may hold some "
-                        "motion, or the load is too large: hold it, or apply less",
+                        f"no equilibrium of '{mech.name}' beyond {done:.3g} of the load: {reached.reason}. "
+                        "The load is too large, or the path of equilibria ends (buckling): apply less",
                         load_fraction=done,
                         state=_equilibrium(system, state, begin.interpolated(goal, done), done),
                     )
@@ -300,6 +304,14 @@ def full_equilibrium(
             width *= 2 if system.iterations - iterations < EASY else 1
             report(done)
     return _equilibrium(system, state, goal, done)
+
+
+def _check_start_state(start: object, mech: Mechanism) -> None:
+    """Raises unless the value is a full equilibrium of this mechanism."""
+    if not isinstance(start, FullEquilibrium):
+        raise MechanismError(f"`start` must be a FullEquilibrium (from full_equilibrium), got {type(start).__name__}")
+    if start.mechanism is not mech and start.mechanism != mech:
+        raise MechanismError(f"`start` is an equilibrium of '{start.mechanism.name}', not of this '{mech.name}'")
 
 
 def _equilibrium(system: FullSystem, state: FullState, acting: Acting, fraction: float) -> FullEquilibrium:

@@ -1,9 +1,9 @@
 """Rigid bodies, joints, springs, motors and limits of a full simulation: residual and tangent in NumPy.
 
-The equations are those of the compiled engine (core/engine/system.hpp), written with one twist for every body instead of
-coordinates of a spanning tree. Unknowns are increments: a twist xi for each body (in its own axes), the six multipliers
-lambda of each joint, the coordinates q of each joint, and a multiplier mu for each rigid row (motor, rigid coupling, touched
-limit):
+The equations are those of the compiled engine (core/engine/system.hpp), written with one twist for every body instead
+of coordinates of a spanning tree. Unknowns are increments: a twist xi for each body (in its own axes), the six
+multipliers lambda of each joint, the coordinates q of each joint, and a multiplier mu for each rigid row (motor, rigid
+coupling, touched limit):
 
     bodies        sum_j A_j^T lambda_j - w = 0     w: applied wrenches minus the rate of momentum
     joints        c = log(X(q)^-1 X_bodies) = 0
@@ -15,92 +15,31 @@ Frames of the interfaces of flexible bodies are bodies without mass here; `suppl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from supple import spatial
 from supple.engine.assembly import ROUNDED, Acting, Equations
+from supple.engine.full_terms import (
+    BodyState,
+    CouplingSpring,
+    Instant,
+    Row,
+    at_origin,
+    axis_torque,
+    bracket_form,
+    fixed_in_world,
+    inertia_wrench,
+)
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_slices, per_axis
-from supple.mechanism.joint import Curve, Joint
+from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
-from supple.spatial import skew
 
 CONTACT_STIFFNESS = 1e6
 """A limit is active if its multiplier plus this stiffness times its violation pushes back, N m/rad or N/m."""
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Backward differences of one time step: d/dt x = (c0 x + c1 x_n + c2 x_{n-1}) / h."""
-
-    h: float
-    c0: float
-    c1: float
-    c2: float
-
-    @classmethod
-    def of_order(cls, h: float, order: int) -> Differences:
-        """Backward Euler (order 1) or BDF2."""
-        return cls(h, 1.5, -2.0, 0.5) if order == 2 else cls(h, 1.0, -1.0, 0.0)
-
-    @property
-    def slope(self) -> float:
-        """Derivative of the rate by the value at the end of the step, 1/s."""
-        return self.c0 / self.h
-
-    def rate(self, now: Any, past: Any, before: Any) -> Any:
-        """The rate at the end of the step."""
-        return (self.c0 * now + self.c1 * past + self.c2 * before) / self.h
-
-
-@dataclass(frozen=True, eq=False)
-class BodyState:
-    """Bodies and coordinates at one time, with their rates."""
-
-    poses: Array
-    """(bodies, 4, 4)."""
-    q: Array
-    """(axes,) coordinates of every joint in the order of `mech.joints`; those of interface joints are not used."""
-    reactions: Array
-    """(joints, 6) multipliers of each joint, in its frame on the child; N and N m."""
-    mu: Array
-    """(rows,) N m or N."""
-    active: tuple[int, ...]
-    """For each row: 1 if it is an equality or at its upper limit, -1 at the lower limit, 0 if it is not touched."""
-    velocities: Array
-    """(bodies, 6) twists in body axes."""
-    rates: Array
-    """(axes,)."""
-    momentum: Array
-    """(bodies, 6) linear, and angular about the centre of mass, world axes."""
-    lengths: Array
-    """(springs,) lengths of the couplings with springs."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A rigid row: lower <= sum of coefficients times coordinates <= upper. A target (motor, rigid coupling) sets both."""
-
-    name: str
-    axes: tuple[int, ...]
-    coefficients: Array
-    lower: float
-    upper: float
-    equality: bool
-
-
-@dataclass(frozen=True)
-class CouplingSpring:
-    name: str
-    axes: tuple[int, ...]
-    coefficients: Array
-    stiffness: float
-    damping: float
-    curve: Curve | None
 
 
 class Multibody:
@@ -130,8 +69,10 @@ class Multibody:
         self._mu = self._q + len(used)
         self.size = self._mu + len(self.rows)
         """Number of unknowns."""
-        self.multipliers = np.r_[self._lambda : self._q, self._mu : self.size]
-        """Places of lambda and mu."""
+        self.joint_places = self._lambda + np.arange(6 * nj).reshape(nj, 6)
+        """(joints, 6) places of the multipliers and gaps of joints."""
+        self.row_places = np.arange(self._mu, self.size)
+        """(rows,) places of the multipliers and errors of rows."""
 
     def _closed(self, joint: Joint, axes: slice) -> Joint:
         """The joint, without the gap that rounded numbers of a file leave at the reference pose (of a loop)."""
@@ -149,7 +90,7 @@ class Multibody:
                 continue  # keeps copies of the amplitudes equal, see `mechanism.flexible`
             if eta.intersection(c.coordinates):
                 raise MechanismError(
-                    f"coupling '{c.name}' acts on a modal amplitude; a full simulation has none. Couple other coordinates"
+                    f"coupling '{c.name}' acts on a modal amplitude; a full simulation has none. Couple joints instead"
                 )
             axes = tuple(axis[name] for name in c.coordinates)
             if c.rigid:
@@ -162,14 +103,14 @@ class Multibody:
                     f"motor '{motor.name}' moves a modal amplitude; a full simulation has none. Move a joint instead"
                 )
             rows.append(Row(motor.name, (axis[motor.coordinate],), np.ones(1), 0.0, 0.0, True))
-        for joint, axes, _, _ in self.joints:
-            for k, (lower, upper) in enumerate(joint.limits):
+        for joint, *_ in self.joints:
+            for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
                 if np.isfinite([lower, upper]).any():
-                    rows.append(Row(joint.axes[k], (axes.start + k,), np.ones(1), float(lower), float(upper), False))
+                    rows.append(Row(name, (axis[name],), np.ones(1), float(lower), float(upper), False))
         for c in mech.couplings:
             if not c.rigid and np.isfinite(c.limits).any():
-                axes = tuple(axis[name] for name in c.coordinates)
-                rows.append(Row(c.name, axes, c.coefficients, *c.limits.tolist(), False))
+                axes, (lower, upper) = tuple(axis[name] for name in c.coordinates), c.limits
+                rows.append(Row(c.name, axes, c.coefficients, float(lower), float(upper), False))
         return springs, rows
 
     def start(self, q: Array, poses: Array, velocities: Array, rates: Array) -> BodyState:
@@ -197,44 +138,34 @@ class Multibody:
 
     # --- residual and tangent ---------------------------------------------------------------------------------------
 
-    def evaluate(
-        self, state: BodyState, acting: Acting, step: Differences | None, past: BodyState, before: BodyState
-    ) -> tuple[Array, Array, BodyState]:
-        """Residual, tangent and the state with its rates, at the end of a time step that began at `past` and was preceded
-        by one from `before`. Without `step`: those of statics."""
+    def evaluate(self, instant: Instant) -> tuple[Array, Array, BodyState]:
+        """Residual (size,), tangent (size, size), and the state with its rates and active rows."""
+        state = instant.state
         residual, tangent = np.zeros(self.size), np.zeros((self.size, self.size))
-        velocities, momentum = self._add_wrenches(state, acting, step, past, before, residual, tangent)
+        velocities, momentum = self._add_wrenches(instant, residual, tangent)
         rates = np.zeros(len(state.q))
         for j, _ in enumerate(self.joints):
-            self._add_joint(j, state, acting, step, past, before, residual, tangent, rates)
-        lengths = self._add_springs(state, acting, step, past, before, residual, tangent)
-        active = self._add_rows(state, acting, residual, tangent)
-        if step is None:
-            rates, velocities, momentum = state.rates, state.velocities, state.momentum
+            self._add_joint(j, instant, residual, tangent, rates)
+        lengths = self._add_springs(instant, residual, tangent)
+        active = self._add_rows(instant, residual, tangent)
         now = replace(state, rates=rates, velocities=velocities, momentum=momentum, lengths=lengths, active=active)
         return residual, tangent, now
 
-    def _add_wrenches(
-        self,
-        state: BodyState,
-        acting: Acting,
-        step: Differences | None,
-        past: BodyState,
-        before: BodyState,
-        residual: Array,
-        tangent: Array,
-    ) -> tuple[Array, Array]:
+    def _add_wrenches(self, instant: Instant, residual: Array, tangent: Array) -> tuple[Array, Array]:
         """Weight, loads and inertia on bodies. Returns velocities and momenta at the end of the step."""
+        state, acting, step = instant.state, instant.acting, instant.step
         nb = len(self.mass)
         velocities, momentum = np.zeros((nb, 6)), np.zeros((nb, 6))
         wrenches, derivatives = np.zeros((nb, 6)), np.zeros((nb, 6, 6))
-        for b in np.flatnonzero((self.mass > 0) | (np.abs(self.inertia).max(axis=(1, 2)) > 0)):
+        for b in np.flatnonzero((self.mass > 0) | self.inertia.any(axis=(1, 2))).tolist():
             Rt = state.poses[b, :3, :3].T
             weight = Rt @ (self.mass[b] * acting.gravity)
-            wrenches[b] = _at_origin(weight, np.zeros(3), self.centre[b])
-            derivatives[b] = _fixed_in_world(weight, np.zeros(3), self.centre[b])
+            wrenches[b] = at_origin(weight, np.zeros(3), self.centre[b])
+            derivatives[b] = fixed_in_world(weight, np.zeros(3), self.centre[b])
             if step is not None:
-                wrench, derivative, velocities[b], momentum[b] = self._inertia(b, state, step, past, before)
+                wrench, derivative, velocities[b], momentum[b] = inertia_wrench(
+                    b, self.mass[b], self.centre[b], self.inertia[b], instant, step
+                )
                 wrenches[b] += wrench
                 derivatives[b] += derivative
         for load in acting.loads:
@@ -242,60 +173,20 @@ class Multibody:
             if load.world:
                 Rt = state.poses[load.body, :3, :3].T
                 force, torque = Rt @ force, Rt @ torque
-                derivatives[load.body] += _fixed_in_world(force, torque, load.point)
-            wrenches[load.body] += _at_origin(force, torque, load.point)
+                derivatives[load.body] += fixed_in_world(force, torque, load.point)
+            wrenches[load.body] += at_origin(force, torque, load.point)
         for b in range(nb):
             own = slice(6 * b, 6 * b + 6)
             residual[own] -= wrenches[b]
             tangent[own, own] -= derivatives[b] + 0.5 * bracket_form(wrenches[b])
         return velocities, momentum
 
-    def _inertia(
-        self, b: int, state: BodyState, step: Differences, past: BodyState, before: BodyState
-    ) -> tuple[Array, Array, Array, Array]:
-        """Minus the rate of momentum as a wrench at the body's origin, its derivative by the body's twist, the body's twist
-        and its momentum. Differences are those of the compiled engine: of the centre of mass and the momenta in world
-        axes; the angular velocity is Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R), x_0 = log(R_{n-1}^T R_n)."""
-        R, R_past = state.poses[b, :3, :3], past.poses[b, :3, :3]
-        Rt, c = R.T, step.slope
-        centre, mass, inertia = self.centre[b], self.mass[b], self.inertia[b]
-        at = [each.poses[b, :3, :3] @ centre + each.poses[b, :3, 3] for each in (state, past, before)]
-        velocity = step.rate(*at)
-        x = spatial.so3_log(R_past.T @ R)
-        spin, turn = step.c0 * x, step.c0 * np.eye(3)
-        if step.c2:
-            last = spatial.so3_log(before.poses[b, :3, :3].T @ R_past)
-            spin = spin - step.c2 * spatial.so3_right_jacobian(x) @ last
-            turn = turn + step.c2 * spatial.so3_right_jacobian_directional(-x, last)  # d/dx Jr(x), Jr(x) = Jr(-x)^T
-        spin = spin / step.h
-        spin_derivative = turn @ spatial.so3_right_jacobian_inverse(x) / step.h
-        momentum = np.concatenate([mass * velocity, R @ inertia @ spin])
-        earlier = (step.c1 * past.momentum[b] + step.c2 * before.momentum[b]) / step.h
-        force = -Rt @ (c * momentum[:3] + earlier[:3])
-        earlier_torque = -Rt @ earlier[3:]
-        wrench = _at_origin(force, earlier_torque - c * inertia @ spin, centre)
-        r = skew(centre)
-        derivative = _fixed_in_world(force, earlier_torque, centre)
-        derivative -= mass * c * c * np.block([[np.eye(3), -r], [r, -r @ r]])
-        derivative[3:, 3:] -= c * inertia @ spin_derivative
-        return wrench, derivative, np.concatenate([Rt @ velocity - np.cross(spin, centre), spin]), momentum
-
-    def _add_joint(
-        self,
-        j: int,
-        state: BodyState,
-        acting: Acting,
-        step: Differences | None,
-        past: BodyState,
-        before: BodyState,
-        residual: Array,
-        tangent: Array,
-        rates: Array,
-    ) -> None:
+    def _add_joint(self, j: int, instant: Instant, residual: Array, tangent: Array, rates: Array) -> None:
         """Constraint c = log(X^-1 X_a^-1 X_b) of a joint with its multipliers, springs, dampers and armatures.
 
-        c' = J A xi_b - P (B xi_a + S dq), J = Jr(c)^-1, P = J Ad(exp(-c)). The second derivatives of lambda^T c are those of
-        a closed joint."""
+        c' = J A xi_b - P (B xi_a + S dq), J = Jr(c)^-1, P = J Ad(exp(-c)). The second derivatives of lambda^T c are
+        those of a closed joint."""
+        state = instant.state
         joint, axes, parent, child = self.joints[j]
         q, multipliers = state.q[axes], state.reactions[j]
         X = joint.displacement(q)
@@ -328,10 +219,10 @@ class Multibody:
         tangent[rows, places] -= P @ S
         tangent[places, rows] -= (P @ S).T
         turned = 0.5 * N.T @ S
-        for own, derivative in ((6 * parent, B), (6 * child, -A)):
-            if own >= 0:
-                tangent[own : own + 6, places] += derivative.T @ turned
-                tangent[places, own : own + 6] += (derivative.T @ turned).T
+        for body, derivative in ((parent, B), (child, -A)):
+            if body >= 0:
+                tangent[6 * body : 6 * body + 6, places] += derivative.T @ turned
+                tangent[places, 6 * body : 6 * body + 6] += (derivative.T @ turned).T
         start = 0
         for size in joint.blocks:
             block = slice(start, start + size)
@@ -340,38 +231,34 @@ class Multibody:
             tangent[np.ix_(places[block], places[later])] += curvature
             tangent[np.ix_(places[later], places[block])] += curvature.T
             at = slice(axes.start + start, axes.start + start + size)
-            torque, slope, rates[at] = _axis_torque(joint, block, at, state, acting, step, past, before)
+            torque, slope, rates[at] = axis_torque(joint, block, at, instant)
             residual[places[block]] += torque
             tangent[np.ix_(places[block], places[block])] += slope
             start += size
 
-    def _add_springs(
-        self,
-        state: BodyState,
-        acting: Acting,
-        step: Differences | None,
-        past: BodyState,
-        before: BodyState,
-        residual: Array,
-        tangent: Array,
-    ) -> Array:
+    def _add_springs(self, instant: Instant, residual: Array, tangent: Array) -> Array:
+        state, step = instant.state, instant.step
         lengths = np.zeros(len(self.springs))
         for i, spring in enumerate(self.springs):
             lengths[i] = spring.coefficients @ state.q[list(spring.axes)]
-            deflection = lengths[i] - acting.targets[spring.name]
+            deflection = lengths[i] - instant.acting.targets[spring.name]
             force, slope = spring.stiffness * deflection, spring.stiffness
             if spring.curve is not None:
-                force, slope = force + spring.curve(deflection), slope + spring.curve.slope(deflection)
+                force += float(spring.curve(deflection))
+                slope += float(spring.curve.slope(deflection))
             if step is not None:
-                force = force + spring.damping * step.rate(lengths[i], past.lengths[i], before.lengths[i])
+                force = force + spring.damping * step.rate(
+                    lengths[i], instant.past.lengths[i], instant.before.lengths[i]
+                )
                 slope = slope + spring.damping * step.slope
             places = self.place[list(spring.axes)]
             residual[places] += spring.coefficients * force
             tangent[np.ix_(places, places)] += slope * np.outer(spring.coefficients, spring.coefficients)
         return lengths
 
-    def _add_rows(self, state: BodyState, acting: Acting, residual: Array, tangent: Array) -> tuple[int, ...]:
+    def _add_rows(self, instant: Instant, residual: Array, tangent: Array) -> tuple[int, ...]:
         """Motors, rigid couplings and limits. Returns which are active."""
+        state, acting = instant.state, instant.acting
         active = []
         for i, row in enumerate(self.rows):
             at, places, mu = self._mu + i, self.place[list(row.axes)], float(state.mu[i])
@@ -403,7 +290,9 @@ class Multibody:
             for size in joint.blocks:
                 at = slice(start, start + size)
                 change = x[self.place[at]]
-                q[at] = spatial.so3_log(spatial.so3_exp(q[at]) @ spatial.so3_exp(change)) if size == 3 else q[at] + change
+                q[at] = (
+                    spatial.so3_log(spatial.so3_exp(q[at]) @ spatial.so3_exp(change)) if size == 3 else q[at] + change
+                )
                 start += size
         reactions = state.reactions + x[self._lambda : self._q].reshape(-1, 6)
         return replace(state, poses=poses, q=q, reactions=reactions, mu=state.mu + x[self._mu :])
@@ -441,63 +330,3 @@ class Multibody:
 
     def gravity_energy(self, state: BodyState, gravity: Array) -> float:
         return -float(self.mass @ (self.centres(state.poses) @ gravity))
-
-
-def bracket_form(wrench: Array) -> Array:
-    """(6, 6) N with x^T N y = wrench^T [x, y] for twists x, y and their Lie bracket."""
-    f, t = skew(wrench[:3]), skew(wrench[3:])
-    return np.block([[np.zeros((3, 3)), -f], [-f, -t]])
-
-
-def _at_origin(force: Array, torque: Array, point: Array) -> Array:
-    """(6,) a wrench at `point` as a wrench at the body's origin."""
-    return np.concatenate([force, torque + np.cross(point, force)])
-
-
-def _fixed_in_world(force: Array, torque: Array, point: Array) -> Array:
-    """(6, 6) derivative by the body's twist of a wrench at `point` with fixed directions in the world, body axes."""
-    result = np.zeros((6, 6))
-    result[:3, 3:] = skew(force)
-    result[3:, 3:] = skew(point) @ skew(force) + skew(torque)
-    return result
-
-
-def _axis_torque(
-    joint: Joint,
-    block: slice,
-    at: slice,
-    state: BodyState,
-    acting: Acting,
-    step: Differences | None,
-    past: BodyState,
-    before: BodyState,
-) -> tuple[Array, Array, Array]:
-    """Torque of spring, damper and armature of one block of a joint's axes, its derivative by the block's increments, and
-    the rates. `block`: the axes in the joint, `at`: in arrays of all axes."""
-    q = state.q[at]
-    deflection = q - acting.rest[at]
-    torque, slope = joint.stiffness[block] * deflection, np.diag(joint.stiffness[block])
-    for i, curve in enumerate(joint.curves[block]):
-        if curve is not None:
-            torque[i] += curve(deflection[i])
-            slope[i, i] += curve.slope(deflection[i])
-    rates, turn = np.zeros(len(q)), np.eye(len(q))
-    is_rotation = len(q) == 3
-    if is_rotation:  # the torque Jr^-T y acts on the increment of R exp(increment)
-        Ji = spatial.so3_right_jacobian_inverse(q)
-        slope = (Ji.T @ slope + spatial.so3_right_jacobian_inverse_directional(q, torque)) @ Ji
-        torque = Ji.T @ torque
-    if step is not None:
-        if is_rotation:
-            Rt = spatial.so3_exp(past.q[at]).T
-            x = spatial.so3_log(Rt @ spatial.so3_exp(q))
-            rates = (step.c0 * x + step.c2 * spatial.so3_log(Rt @ spatial.so3_exp(before.q[at]))) / step.h
-            turn = spatial.so3_right_jacobian_inverse(x)
-        else:
-            rates = step.rate(q, past.q[at], before.q[at])
-        damping, armature = joint.damping[block], joint.armature[block]
-        torque = torque + damping * rates + armature * step.rate(rates, past.rates[at], before.rates[at])
-        slope = slope + (damping * step.slope + armature * step.slope**2)[:, None] * turn
-    if is_rotation:
-        slope = slope - 0.5 * skew(torque)
-    return torque, slope, rates

@@ -1,14 +1,15 @@
 """All nodes of one flexible body: residual and tangent of its finite elements, and the frames of its interfaces.
 
-Positions x of the nodes are absolute. They are seen from the frame (R, c) of the reference interface, which is a function of
-its nodes: y = R^T (x - c). Elements, factors and increments are in these axes, so that factors stay good while the body turns.
+Positions x of the nodes are absolute. They are seen from the frame (R, c) of the reference interface, which is a
+function of its nodes: y = R^T (x - c). Elements, factors and increments are in these axes, so that factors stay good
+while the body turns.
 
     M R^T (x'' - g) + f(y) + d + sum_i J_i^T phi_i = 0,      d = alpha M y' + beta d/dt f(y)
 
-phi_i is the wrench that interface frame i exerts on what is attached to it, J_i the derivative of the frame's twist by the
-nodes. Damping acts on y, so it does the work d . dy, dy = R^T dx - Z xi: with the columns Z of rigid motions, the frame of the
-reference interface gets the wrench Z^T d, and the body as a whole gets neither force nor torque from it. This is the
-equation that a reduced flexible body (core/engine/flexible.hpp) projects onto its modes.
+phi_i is the wrench that interface frame i exerts on what is attached to it, J_i the derivative of the frame's twist by
+the nodes. Damping acts on y, so it does the work d . dy, dy = R^T dx - Z xi: with the columns Z of rigid motions, the
+frame of the reference interface gets the wrench Z^T d, and the body as a whole gets neither force nor torque from it.
+This is the equation that a reduced flexible body (core/engine/flexible.hpp) projects onto its modes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from supple import spatial
 from supple.elastic.frames import polar_rotation
-from supple.engine.full_multibody import Differences, bracket_form
+from supple.engine.full_terms import Differences, bracket_form
 from supple.mechanism import Mechanism
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.record import Array
@@ -54,6 +55,7 @@ class Factors:
 
     With twists xi of the frames, changes of wrenches dphi and the twist xi_r of the reference frame, increments of the
     nodes (in the reference axes) are  dz = a + to_frames (E xi - dphi) + to_damping xi_r,  a = tangent^-1 (-residual).
+    E = diag(anchor) + N(phi)^T / 2, with `bracket_form` N.
     """
 
     lu: Any
@@ -62,12 +64,30 @@ class Factors:
     anchor: Array
     """(6i,) stiffness s of J^T diag(s) (J dz - xi) = 0, which is added to the rows of the nodes: elements alone are
     singular in statics."""
-    damping: Array | None
-    """(3n, 6) derivative of the damping forces by minus the twist of the reference frame; None without damping."""
+    damping: Array
+    """(3n, 6) D Z, derivative of the damping forces by minus the twist of the reference frame; zero columns (3n, 0)
+    without damping."""
+    rigid_damping: Array
+    """(6, 6) Z^T D Z; (0, 0) without damping."""
     to_frames: Array
     """(3n, 6i) tangent^-1 J^T."""
-    to_damping: Array | None
-    """(3n, 6) tangent^-1 `damping`."""
+    to_damping: Array
+    """(3n, 6) tangent^-1 `damping`; (3n, 0) without damping."""
+
+    @cached_property
+    def frame_compliance(self) -> Array:
+        """(6i, 6i) J tangent^-1 J^T."""
+        return np.asarray(self.jacobian @ self.to_frames)
+
+    @cached_property
+    def damping_response(self) -> Array:
+        """(6i, 6) J tangent^-1 D Z."""
+        return np.asarray(self.jacobian @ self.to_damping)
+
+    @cached_property
+    def damping_compliance(self) -> Array:
+        """(6, 6) Z^T D tangent^-1 D Z."""
+        return np.asarray(self.damping.T @ self.to_damping)
 
 
 class NodalPart:
@@ -90,8 +110,8 @@ class NodalPart:
     # --- states -----------------------------------------------------------------------------------------------------
 
     def state_at(self, pose: Array, displacements: Array, velocities: Array) -> PartState:
-        """The state with given displacements (n, 3) in the axes of the part, seen from the reference interface at `pose`
-        (4, 4), and velocities (n, 3) in the world."""
+        """The state with given displacements (n, 3) in the axes of the part, seen from the reference interface at
+        `pose` (4, 4), and velocities (n, 3) in the world."""
         positions = (self.part.nodes - self.origin + displacements) @ pose[:3, :3].T + pose[:3, 3]
         count = len(self.frames)
         empty = np.zeros_like(positions)
@@ -108,7 +128,9 @@ class NodalPart:
         _, forces, inverted = self.part.elements.core.forces(np.ascontiguousarray(self.displacements(offsets)))
         base = spatial.pose(R, centre - R @ self.origin)
         u = self.displacements(offsets)
-        poses = [base @ frame.pose(u[each.nodes].ravel()) for frame, each in zip(self.frames, self.interfaces, strict=True)]
+        poses = [
+            base @ frame.pose(u[each.nodes].ravel()) for frame, each in zip(self.frames, self.interfaces, strict=True)
+        ]
         return replace(state, offsets=offsets, forces=np.asarray(forces), poses=np.array(poses), inverted=int(inverted))
 
     def displacements(self, offsets: Array) -> Array:
@@ -116,8 +138,8 @@ class NodalPart:
         return np.asarray(offsets + self.origin - self.part.nodes)
 
     def moved(self, state: PartState, change: Array, twist: Array, wrenches: Array) -> PartState:
-        """The state after increments `change` (3n,) of the nodes in the reference axes, of which the `twist` (6,) of the
-        reference frame is applied as a finite rigid motion, and changes of the wrenches (interfaces, 6)."""
+        """The state after increments `change` (3n,) of the nodes in the reference axes, of which the `twist` (6,) of
+        the reference frame is applied as a finite rigid motion, and changes of the wrenches (interfaces, 6)."""
         pose = state.poses[0] @ spatial.exp(twist)
         offsets = state.offsets + self.deformation(state, change, twist)
         positions = offsets @ pose[:3, :3].T + pose[:3, 3]
@@ -145,6 +167,8 @@ class NodalPart:
                 damping = damping + self.beta * step.rate(state.forces, past.forces, before.forces)
             if self.alpha:
                 damping = damping + self.alpha * (self.mass @ step.rate(state.offsets, past.offsets, before.offsets))
+        else:
+            state = replace(state, velocities=np.zeros_like(state.positions))
         result = (self.mass @ acceleration) @ R + state.forces + damping
         wrench = np.concatenate([damping.sum(axis=0), np.cross(state.offsets, damping).sum(axis=0)])
         flat = result.ravel()
@@ -157,6 +181,12 @@ class NodalPart:
         u = self.displacements(state.offsets)
         pairs = zip(self.frames, self.interfaces, strict=True)
         return [frame.motion(u[each.nodes].ravel()).jacobian for frame, each in pairs]
+
+    def frame_twists(self, state: PartState) -> Array:
+        """(interfaces, 6) twists of the frames, each in its own axes, m/s and rad/s."""
+        local = (state.velocities @ state.poses[0, :3, :3]).ravel()
+        pairs = zip(self.jacobians(state), self.columns, strict=True)
+        return np.array([jacobian @ local[columns] for jacobian, columns in pairs])
 
     def factorise(self, state: PartState, step: Differences | None, last_change: Array | None) -> Factors:
         """Tangent of the residual, factorised. `last_change` (n, 3): the last Newton step of the nodes relative to the
@@ -185,10 +215,11 @@ class NodalPart:
         lu = splu(sparse, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
         to_frames = lu.solve(np.ascontiguousarray(jacobian.T))
         if not (alpha or beta):
-            return Factors(lu, jacobian, anchor, None, to_frames, None)
+            none = np.zeros((self.size, 0))
+            return Factors(lu, jacobian, anchor, none, np.zeros((0, 0)), to_frames, none)
         Z = np.concatenate([np.tile(np.eye(3), (len(u), 1)), -skew(state.offsets).reshape(-1, 3)], axis=1)
         damping = beta * (K @ Z) + alpha * (self.mass @ Z.reshape(len(u), -1)).reshape(Z.shape)
-        return Factors(lu, jacobian, anchor, damping, to_frames, lu.solve(np.ascontiguousarray(damping)))
+        return Factors(lu, jacobian, anchor, damping, Z.T @ damping, to_frames, lu.solve(np.ascontiguousarray(damping)))
 
     @cached_property
     def _mass_blocks(self) -> Array:
@@ -198,7 +229,7 @@ class NodalPart:
         values = np.asarray(self.mass.tocsr()[of_row, columns]).ravel()
         return np.asarray(values[:, None, None] * np.eye(3))
 
-    def _block(self, columns: Array, values: Array) -> Any:
+    def _block(self, columns: Any, values: Array) -> Any:
         """A sparse matrix with a dense block at the given rows and columns."""
         from scipy.sparse import coo_array
 
@@ -211,8 +242,8 @@ class NodalPart:
     ) -> None:
         """Adds the rows of the frames to the dense system of bodies, joints and wrenches.
 
-        `free` (3n,): a, the nodes' increments with frames at rest. `wrench` (6,): of the damping on the reference frame. `at`:
-        place of the first wrench among the unknowns. With S = J to_frames:
+        `free` (3n,): a, the nodes' increments with frames at rest. `wrench` (6,): of the damping on the reference
+        frame. `at`: place of the first wrench among the unknowns. With S = J to_frames:
             wrenches   J dz - xi = 0
             bodies     - dphi - N(phi) xi / 2 - damping^T (dz - Z xi_r)
         """
@@ -224,7 +255,7 @@ class NodalPart:
             own, N = slice(6 * i, 6 * i + 6), bracket_form(state.wrenches[i])
             E[own, own] += 0.5 * N.T
             matrix[np.ix_(twists[own], twists[own])] -= 0.5 * N
-        S = factors.jacobian @ factors.to_frames
+        S = factors.frame_compliance
         matrix[np.ix_(wrenches, wrenches)] -= S
         matrix[np.ix_(wrenches, twists)] += S @ E - np.eye(6 * count)
         right[wrenches] -= factors.jacobian @ free
@@ -232,23 +263,20 @@ class NodalPart:
         right[twists] += state.wrenches.ravel()
         reference = twists[:6]
         right[reference] += wrench
-        if factors.damping is not None and factors.to_damping is not None:
-            W = factors.damping.T
-            matrix[np.ix_(wrenches, reference)] += factors.jacobian @ factors.to_damping
-            matrix[np.ix_(reference, wrenches)] += W @ factors.to_frames
-            matrix[np.ix_(reference, twists)] -= W @ factors.to_frames @ E
-            matrix[np.ix_(reference, reference)] -= W @ factors.to_damping
-            Z = np.concatenate([np.tile(np.eye(3), (self.size // 3, 1)), -skew(state.offsets).reshape(-1, 3)], axis=1)
-            matrix[np.ix_(reference, reference)] += W @ Z
-            right[reference] += W @ free
+        if factors.damping.size:
+            response = factors.damping_response
+            matrix[np.ix_(wrenches, reference)] += response
+            matrix[np.ix_(reference, wrenches)] += response.T
+            matrix[np.ix_(reference, twists)] -= response.T @ E
+            matrix[np.ix_(reference, reference)] += factors.rigid_damping - factors.damping_compliance
+            right[reference] += factors.damping.T @ free
 
     def increments(self, factors: Factors, state: PartState, free: Array, twists: Array, wrenches: Array) -> Array:
-        """(3n,) increments of the nodes, from those of the frames (interfaces, 6) and of their wrenches (interfaces, 6)."""
+        """(3n,) increments of the nodes, from those of the frames (interfaces, 6) and of their wrenches (interfaces,
+        6)."""
         turned = np.array([0.5 * bracket_form(phi).T @ xi for phi, xi in zip(state.wrenches, twists, strict=True)])
         result = free + factors.to_frames @ (factors.anchor * twists.ravel() + turned.ravel() - wrenches.ravel())
-        if factors.to_damping is not None:
-            result = result + factors.to_damping @ twists[0]
-        return np.asarray(result)
+        return np.asarray(result + factors.to_damping @ twists[0] if factors.damping.size else result)
 
     # --- energies ---------------------------------------------------------------------------------------------------
 

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supple.engine.assembly import Acting, Equations, equations
-from supple.engine.full_multibody import BodyState, Differences, Multibody
+from supple.engine.dynamics import LARGEST_START_GAP
+from supple.engine.full_multibody import Multibody
 from supple.engine.full_part import Factors, NodalPart, PartState
+from supple.engine.full_terms import BodyState, Differences, Instant
+from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
 
 NEWTON_LIMIT = 30
-NEGLIGIBLE = 1e-13
+NEGLIGIBLE = 1e-12
 """Estimated error of the solution at which Newton's method ends, rad, or lengths over the radius."""
 ROUNDING = 1e-8
 """Newton steps below this that no longer shrink are rounding errors (of thin stiff parts)."""
-LARGEST_RATE = 0.1
+LARGEST_RATE = 0.2
 """Contraction rate above which the tangent is factorised again."""
 LARGEST_MOTION = 0.5
 """Largest Newton step, rad or radii."""
@@ -57,8 +60,8 @@ class FullSystem:
         self.factorisations = 0
 
     def state_at(self, q: Array, twists: Array, rates: Array) -> FullState:
-        """The state at coordinates q (axes,) of every joint, modal amplitudes included, with twists (bodies, 6) and rates
-        (axes,)."""
+        """The state at coordinates q (axes,) of every joint, modal amplitudes included, with twists (bodies, 6) and
+        rates (axes,)."""
         mech = self.mechanism
         poses = np.array(kinematics(mech, of_tree(mech, q)).poses.array)
         parts, velocities = [], np.array(twists)
@@ -80,7 +83,8 @@ class FullSystem:
 
     def predicted(self, past: FullState, before: FullState, h: float, trend: float) -> FullState:
         """The state after a time step with extrapolated velocities."""
-        parts, frames = [], {}
+        parts: list[PartState] = []
+        frames: dict[int, Array] = {}
         for part, now, last in zip(self.parts, past.parts, before.parts, strict=True):
             velocities = now.velocities + trend * (now.velocities - last.velocities)
             moved = part.observed(replace(now, positions=now.positions + h * velocities))
@@ -123,12 +127,28 @@ class FullSystem:
     def with_rates(
         self, state: FullState, acting: Acting, step: Differences | None, past: FullState, before: FullState
     ) -> FullState:
-        """The state with velocities, momenta and active limits at the end of a time step."""
+        """The state with velocities, momenta and active limits at the end of a time step. Without `step`: at rest."""
         parts = []
-        for part, own, *earlier in zip(self.parts, state.parts, past.parts, before.parts, strict=True):
-            parts.append(part.residual(own, acting.gravity, step, *earlier)[2])
-        bodies = self.bodies.evaluate(state.bodies, acting, step, past.bodies, before.bodies)[2]
+        bodies = self.bodies.evaluate(Instant(state.bodies, acting, step, past.bodies, before.bodies))[2]
+        for part, own, last, first in zip(self.parts, state.parts, past.parts, before.parts, strict=True):
+            parts.append(part.residual(own, acting.gravity, step, last, first)[2])
+            bodies.velocities[part.bodies] = part.frame_twists(parts[-1])
         return FullState(bodies, tuple(parts))
+
+    def check_start(self, state: FullState, acting: Acting) -> None:
+        """Raises unless motors are at their coordinates, joints are closed and limits satisfied."""
+        residual, _, now = self.bodies.evaluate(Instant(state.bodies, acting, None, state.bodies, state.bodies))
+        remedy = "start the simulation at an equilibrium (start=supple.engine.full_equilibrium(mech)) or with other q"
+        for row, error, active in zip(self.bodies.rows, residual[self.bodies.row_places], now.active, strict=True):
+            if active and abs(error) > LARGEST_START_GAP:
+                raise MechanismError(
+                    f"the motor, coupling or limit '{row.name}' is off by {error:.3g} at the start; {remedy}"
+                )
+        for (joint, *_), gap in zip(self.bodies.joints, residual[self.bodies.joint_places], strict=True):
+            if np.abs(gap).max() > LARGEST_START_GAP:
+                raise MechanismError(
+                    f"joint '{joint.name}' has a gap of {np.abs(gap).max():.2g} at the start; {remedy}"
+                )
 
     def _factorise(self, state: FullState, step: Differences | None, changes: list[Array | None]) -> bool:
         """Factorises the tangents of all parts at a state; False if one is singular."""
@@ -143,12 +163,12 @@ class FullSystem:
     def _newton_step(
         self, state: FullState, acting: Acting, step: Differences | None, past: FullState, before: FullState
     ) -> tuple[tuple[int, ...], FullState, float, list[Array | None]]:
-        """One Newton step: the active rows that it assumes, the new state, the size of the step (rad, or radii), and the
-        increments of the nodes relative to their reference frames.
+        """One Newton step: the active rows that it assumes, the new state, the size of the step (rad, or radii), and
+        the increments of the nodes relative to their reference frames.
 
         The nodes are eliminated; a dense system of bodies, joints and wrenches of the interface frames remains.
         """
-        residual, tangent, now = self.bodies.evaluate(state.bodies, acting, step, past.bodies, before.bodies)
+        residual, tangent, now = self.bodies.evaluate(Instant(state.bodies, acting, step, past.bodies, before.bodies))
         m = self.bodies.size
         matrix, right = np.zeros((self.size, self.size)), np.zeros(self.size)
         matrix[:m, :m], right[:m] = tangent, -residual
@@ -172,7 +192,8 @@ class FullSystem:
         if not np.isfinite(size):
             return now.active, state, np.inf, [None] * len(self.parts)
         scale = min(1.0, LARGEST_MOTION / max(size, 1e-300))
-        parts, frames = [], {}
+        parts: list[PartState] = []
+        frames: dict[int, Array] = {}
         changes: list[Array | None] = []
         for part, own, (change, twist, wrenches) in zip(self.parts, state.parts, moved, strict=True):
             changes.append(part.deformation(own, scale * change, scale * twist))
@@ -203,11 +224,12 @@ def _is_negligible(k: int, size: float, last: float) -> bool:
         return size < NEGLIGIBLE
     rate = size / last
     stalled = k >= 2 and size < ROUNDING and rate > 0.3
-    return stalled or (rate < 0.5 and size * rate < NEGLIGIBLE)
+    return stalled or (rate < 0.5 and size * rate / (1 - rate) < NEGLIGIBLE)
 
 
 def _solved(matrix: Array, right: Array, redundant: bool) -> Array:
-    """Solves the dense system, scaled to entries of similar size. With `redundant` constraints: its smallest solution."""
+    """Solves the dense system, scaled to entries of similar size. With `redundant` constraints: its smallest
+    solution."""
     scales = np.ones(len(right))
     for _ in range(3):
         largest = np.abs(matrix * scales[:, None] * scales).max(axis=1, initial=0.0)
