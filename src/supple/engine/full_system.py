@@ -25,6 +25,8 @@ LARGEST_RATE = 0.2
 """Contraction rate above which the tangent is factorised again."""
 LARGEST_MOTION = 0.5
 """Largest Newton step, rad or radii."""
+HOPELESS = 0.1
+"""Newton's method gives up if its steps are still larger than this after eight iterations, rad or radii."""
 REDUNDANT = 1e-12
 """Relative singular values below this belong to redundant constraints."""
 
@@ -112,7 +114,7 @@ class FullSystem:
                 return Failure("the stiffness of an elastic part is singular")
             assumed, state, size, changes = self._newton_step(state, acting, step, past, before)
             self.iterations += 1
-            if not np.isfinite(size) or (k > 8 and fresh and size > last):
+            if not np.isfinite(size) or (k >= 8 and size > min(last, HOPELESS)):
                 break
             if _is_negligible(k, size, last):
                 reached = self.with_rates(state, acting, step, past, before)

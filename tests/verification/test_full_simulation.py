@@ -1,0 +1,170 @@
+"""Full simulation against beam theory, conservation laws, rigid bodies and reduced flexible bodies."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_bvp
+
+import supple
+from supple import elastic
+from supple.engine import FullSimulation, full_equilibrium
+from supple.mechanism import Builder, Mechanism
+
+LENGTH, DIAMETER, YOUNG = 0.7, 4e-3, 200e9
+BENDING = YOUNG * np.pi * DIAMETER**4 / 64
+QUIET = {"progress": lambda fraction: None}
+
+
+def rod(sections: int = 6, young: float = YOUNG, law: str = "stvk", **damping: float) -> elastic.Part:
+    material = elastic.Material(young, 0.3, 7850.0, law, **damping)
+    return elastic.rod(LENGTH, DIAMETER, material, sections=sections, sides=6)
+
+
+def linear(part: elastic.Part) -> elastic.Part:
+    return part.with_basis(3, method="linear", **QUIET)
+
+
+def clamped(part: elastic.Part) -> Mechanism:
+    b = Builder("cantilever", gravity=(0, 0, 0))
+    b.flexible("rod", part)
+    b.fixed("clamp", "world", "rod.start")
+    return b.build()
+
+
+def on_motor(part: elastic.Part) -> Mechanism:
+    b = Builder("rod on motor", gravity=(0, 0, -9.81))
+    b.flexible("rod", part)
+    b.hinge("foot", "world", "rod.start", (0, 0, 0), "y")
+    b.motor("motor", "foot")
+    b.body("weight", supple.spatial.translation(np.array([0, 0, LENGTH])), 0.1, (0, 0, 0), (1e-5, 1e-5, 8e-6))
+    b.fixed("weld", "rod.end", "weight")
+    return b.build()
+
+
+def swing(t: float) -> float:
+    return 0.3 * np.sin(5 * t) ** 2
+
+
+def elastica_tip(force: float) -> tuple[float, float]:
+    """Tip (across, along) of an inextensible cantilever under a dead transverse force: EI theta'' = -F cos theta."""
+    s = np.linspace(0, LENGTH, 60)
+    ratio = force / BENDING
+    solution = solve_bvp(
+        lambda s, y: np.vstack([y[1], -ratio * np.cos(y[0]), np.sin(y[0]), np.cos(y[0])]),
+        lambda a, b: np.array([a[0], b[1], a[2], a[3]]),
+        s,
+        np.vstack([s / LENGTH, np.ones_like(s), 0.5 * s, 0.8 * s]),
+        tol=1e-8,
+    )
+    return float(solution.y[2, -1]), float(solution.y[3, -1])
+
+
+@pytest.mark.parametrize("law", ["stvk", "neo-hookean"])
+def test_small_deflection_of_a_cantilever(law: str) -> None:
+    eq = full_equilibrium(clamped(linear(rod(law=law))), {"rod.end": [0.01, 0, 0, 0, 0, 0]}, **QUIET)
+    assert eq.poses["rod.end"][0, 3] == pytest.approx(0.01 * LENGTH**3 / (3 * BENDING), rel=0.03)
+    np.testing.assert_allclose(eq.reactions["clamp"][:3], [-0.01, 0, 0], atol=1e-9)
+
+
+def test_elastica() -> None:
+    force = 3.0 * BENDING / LENGTH**2
+    eq = full_equilibrium(clamped(linear(rod(sections=20))), {"rod.end": [force, 0, 0, 0, 0, 0]}, **QUIET)
+    across, along = elastica_tip(force)
+    assert across > 0.55 * LENGTH
+    np.testing.assert_allclose(eq.poses["rod.end"][[0, 2], 3], [across, along], rtol=0.02)
+
+
+def flying() -> tuple[Mechanism, np.ndarray]:
+    """A free rod with a body at its end, and rates of translation, rotation and vibration."""
+    b = Builder("free assembly", gravity=(0, 0, 0))
+    b.flexible("rod", linear(rod(4, young=20e9, beta=1e-4, alpha=0.5)))
+    b.free("free", "world", "rod.start")
+    b.body("weight", supple.spatial.translation(np.array([0.02, 0, LENGTH])), 0.05, (0, 0, 0), (2e-5, 3e-5, 1e-5))
+    b.ball("ball", "rod.end", "weight", (0, 0, LENGTH), stiffness=0.02)
+    mech = b.build()
+    rates = np.zeros(mech.dof)
+    at = {name: i for i, name in enumerate(mech.coordinates)}
+    for name, value in {
+        "free.0": 0.3,
+        "free.1": -0.2,
+        "free.3": 2.0,
+        "free.4": 1.0,
+        "rod.eta0": 0.4,
+        "ball.1": 3,
+    }.items():
+        rates[at[name]] = value
+    return mech, rates
+
+
+def test_momentum_of_a_free_assembly() -> None:
+    mech, rates = flying()
+    lost = []
+    for dt in (2e-3, 1e-3):
+        sim = FullSimulation(mech, dt, rates=rates)
+        start = sim.momentum
+        sim.step(round(0.04 / dt), **QUIET)
+        np.testing.assert_allclose(sim.momentum[:3], start[:3], atol=1e-10)
+        lost.append(np.linalg.norm(sim.momentum[3:] - start[3:]) / np.linalg.norm(start[3:]))
+    assert lost[1] < 5e-3
+    assert lost[1] < 0.7 * lost[0]  # at least first order: the first step is backward Euler
+
+
+def test_energy_of_an_undamped_rod() -> None:
+    mech = clamped(linear(rod(4)))
+    q = np.zeros(mech.dof)
+    q[mech.coordinates.index("rod.eta0")] = 5e-3
+    sim = FullSimulation(mech, 1e-3, q=q)
+    before = sim.energy
+    assert before.kinetic == 0
+    sim.step(40, **QUIET)  # somewhat more than a quarter of the period
+    after = sim.energy
+    assert after.kinetic > 0.5 * before.strain
+    assert after.total == pytest.approx(before.total, rel=3e-3)
+
+
+def test_a_thousand_times_stiffer_rod_is_a_rigid_body() -> None:
+    part = linear(rod(4, young=1000 * YOUNG))
+    mech = on_motor(part)
+    basis = mech.flexible[0].basis
+    b = Builder("rigid", gravity=(0, 0, -9.81))
+    _, inertia = basis.inertia(np.zeros(basis.size))
+    centre = basis.first_moment[0] / basis.mass
+    about_centre = inertia - basis.mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    b.body("rod", np.eye(4), basis.mass, centre, about_centre)
+    b.hinge("foot", "world", "rod", (0, 0, 0), "y")
+    b.motor("motor", "foot")
+    b.body("weight", supple.spatial.translation(np.array([0, 0, LENGTH])), 0.1, (0, 0, 0), (1e-5, 1e-5, 8e-6))
+    b.fixed("weld", "rod", "weight")
+    curve: dict[str, Callable[[float], float]] = {"motor": swing}
+    full, rigid = FullSimulation(mech, 2e-3, motors=curve), supple.Simulation(b.build(), 2e-3, "bdf2", motors=curve)
+    full.step(50, **QUIET)
+    rigid.step(50)
+    np.testing.assert_allclose(full.poses["weight"], rigid.poses["weight"], atol=1e-3 * LENGTH)
+
+
+@pytest.mark.parametrize("damping", [{}, {"beta": 5e-4, "alpha": 1.0}])
+def test_reduced_body_follows_the_full_one(damping: dict[str, float]) -> None:
+    part = rod(4, **damping)
+    mech = on_motor(linear(part))
+    full = FullSimulation(mech, 1e-3, motors={"motor": swing})
+    shapes, path = [], []
+    for _ in range(50):
+        full.step(2, **QUIET)
+        shapes.append(full.displacements("rod"))
+        path.append(full.poses["weight"][:3, 3])
+    reduced_mech = on_motor(part.with_basis(8, snapshots=np.array(shapes), **QUIET))
+    reduced = supple.Simulation(reduced_mech, 1e-3, "bdf2", motors={"motor": swing})
+    error = []
+    for point in path:
+        reduced.step(2)
+        error.append(np.abs(reduced.poses["weight"][:3, 3] - point).max())
+    turn = swing(full.time)
+    deflection = np.linalg.norm(path[-1] - LENGTH * np.array([np.sin(turn), 0, np.cos(turn)]))
+    assert deflection > 0.02
+    assert max(error) < 1e-3 * deflection
+    assert reduced.motor_torques["motor"] == pytest.approx(full.motor_torques["motor"], abs=5e-3)
+    known, other = (
+        solve(m, targets={"motor": 0.2}) for solve, m in ((full_equilibrium, mech), (supple.equilibrium, reduced_mech))
+    )
+    np.testing.assert_allclose(other.poses["weight"][:3, 3], known.poses["weight"][:3, 3], atol=2e-4)
