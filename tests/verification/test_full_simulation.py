@@ -42,6 +42,21 @@ def on_motor(part: elastic.Part) -> Mechanism:
     return b.build()
 
 
+def four_bar(part: elastic.Part) -> Mechanism:
+    """A parallelogram whose coupler is flexible."""
+    b = Builder("flexible four-bar", gravity=(0, 0, -9.81))
+    b.link("crank", (0, 0, 0), (0, 0, 0.2), mass=0.1)
+    turn = supple.spatial.rotation_between(np.array([0.0, 0, 1]), np.array([1.0, 0, 0]))
+    b.flexible("coupler", part, supple.spatial.pose(turn, np.array([0, 0, 0.2])))
+    b.link("rocker", (LENGTH, 0, 0.2), (LENGTH, 0, 0), mass=0.1)
+    ends = [("world", "crank"), ("crank", "coupler.start"), ("coupler.end", "rocker"), ("rocker", "world")]
+    points = [(0, 0, 0), (0, 0, 0.2), (LENGTH, 0, 0.2), (LENGTH, 0, 0)]
+    for k, (pair, point) in enumerate(zip(ends, points, strict=True)):
+        b.hinge(f"joint{k}", *pair, point, "y")
+    b.motor("motor", "joint0")
+    return b.build()
+
+
 def swing(t: float) -> float:
     return 0.3 * np.sin(5 * t) ** 2
 
@@ -100,27 +115,28 @@ def flying() -> tuple[Mechanism, np.ndarray]:
 def test_momentum_of_a_free_assembly() -> None:
     mech, rates = flying()
     lost = []
-    for dt in (2e-3, 1e-3):
+    for dt in (4e-3, 2e-3):
         sim = FullSimulation(mech, dt, rates=rates)
         start = sim.momentum
         sim.step(round(0.04 / dt), **QUIET)
         np.testing.assert_allclose(sim.momentum[:3], start[:3], atol=1e-10)
         lost.append(np.linalg.norm(sim.momentum[3:] - start[3:]) / np.linalg.norm(start[3:]))
-    assert lost[1] < 5e-3
-    assert lost[1] < 0.7 * lost[0]  # at least first order: the first step is backward Euler
+    assert lost[1] < 1e-5
+    assert lost[1] < 0.3 * lost[0]  # second order
 
 
 def test_energy_of_an_undamped_rod() -> None:
     mech = clamped(linear(rod(4)))
     q = np.zeros(mech.dof)
-    q[mech.coordinates.index("rod.eta0")] = 5e-3
+    q[mech.coordinates.index("rod.eta0")] = 1e-4
     sim = FullSimulation(mech, 1e-3, q=q)
+    assert sim.energy.kinetic == 0
+    sim.step(4, **QUIET)  # the mode of linear theory is somewhat stretched: this vibration dies quickly
     before = sim.energy
-    assert before.kinetic == 0
-    sim.step(40, **QUIET)  # somewhat more than a quarter of the period
+    sim.step(30, **QUIET)  # to about a quarter of the period
     after = sim.energy
-    assert after.kinetic > 0.5 * before.strain
-    assert after.total == pytest.approx(before.total, rel=3e-3)
+    assert after.kinetic > 0.9 * before.total
+    assert after.total == pytest.approx(before.total, rel=1e-3)
 
 
 def test_a_thousand_times_stiffer_rod_is_a_rigid_body() -> None:
@@ -138,18 +154,17 @@ def test_a_thousand_times_stiffer_rod_is_a_rigid_body() -> None:
     b.fixed("weld", "rod", "weight")
     curve: dict[str, Callable[[float], float]] = {"motor": swing}
     full, rigid = FullSimulation(mech, 2e-3, motors=curve), supple.Simulation(b.build(), 2e-3, "bdf2", motors=curve)
-    full.step(50, **QUIET)
-    rigid.step(50)
+    full.step(25, **QUIET)
+    rigid.step(25)
     np.testing.assert_allclose(full.poses["weight"], rigid.poses["weight"], atol=1e-3 * LENGTH)
 
 
-@pytest.mark.parametrize("damping", [{}, {"beta": 5e-4, "alpha": 1.0}])
-def test_reduced_body_follows_the_full_one(damping: dict[str, float]) -> None:
-    part = rod(4, **damping)
+def test_reduced_body_follows_the_full_one() -> None:
+    part = rod(4, beta=5e-4, alpha=1.0)
     mech = on_motor(linear(part))
     full = FullSimulation(mech, 1e-3, motors={"motor": swing})
     shapes, path = [], []
-    for _ in range(50):
+    for _ in range(35):
         full.step(2, **QUIET)
         shapes.append(full.displacements("rod"))
         path.append(full.poses["weight"][:3, 3])
@@ -161,10 +176,30 @@ def test_reduced_body_follows_the_full_one(damping: dict[str, float]) -> None:
         error.append(np.abs(reduced.poses["weight"][:3, 3] - point).max())
     turn = swing(full.time)
     deflection = np.linalg.norm(path[-1] - LENGTH * np.array([np.sin(turn), 0, np.cos(turn)]))
-    assert deflection > 0.02
+    assert deflection > 0.01
     assert max(error) < 1e-3 * deflection
     assert reduced.motor_torques["motor"] == pytest.approx(full.motor_torques["motor"], abs=5e-3)
     known, other = (
         solve(m, targets={"motor": 0.2}) for solve, m in ((full_equilibrium, mech), (supple.equilibrium, reduced_mech))
     )
     np.testing.assert_allclose(other.poses["weight"][:3, 3], known.poses["weight"][:3, 3], atol=2e-4)
+
+
+def test_loop_with_a_flexible_coupler() -> None:
+    part = rod(4)
+    mech = four_bar(linear(part))
+    full = FullSimulation(mech, 1e-3, motors={"motor": swing})
+    shapes, poses = [], []
+    for _ in range(15):
+        full.step(2, **QUIET)
+        shapes.append(full.displacements("coupler"))
+        poses.append(full.poses.array)
+    assert np.abs(shapes[-1]).max() > 1e-3
+    reduced_mech = four_bar(part.with_basis(4, snapshots=np.array(shapes), **QUIET))
+    reduced = supple.Simulation(reduced_mech, 1e-3, "bdf2", motors={"motor": swing})
+    for pose in poses:
+        reduced.step(2)
+        np.testing.assert_allclose(reduced.poses.array, pose, atol=1e-5)
+    load = {"coupler.end": [0, 0, -0.1, 0, 0, 0]}
+    known, other = full_equilibrium(mech, load, **QUIET), supple.equilibrium(reduced_mech, load)
+    assert other.motor_torques["motor"] == pytest.approx(known.motor_torques["motor"], abs=1e-6)

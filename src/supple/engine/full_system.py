@@ -100,17 +100,36 @@ class FullSystem:
     ) -> FullState | Failure:
         """The solution near `guess`: the end of a time step, or an equilibrium without `step`.
 
-        Factors of the elements are kept while Newton's steps shrink fast, also from one time step to the next.
+        Factors of the elements are kept while Newton's steps shrink fast, also from one time step to the next. If a
+        time step fails with them, it is tried again with new factors in every iteration.
         """
         slope = None if step is None else step.slope
         if self._factors_slope != slope:
             self._factors = []
         self._factors_slope = slope
-        state, last, slow = guess, np.inf, step is None
+        result: FullState | Failure = Failure("")
+        for keep_factors in (True, False)[step is None or not self.parts :]:
+            result = self._newton(guess, acting, step, past, before, keep_factors)
+            if not isinstance(result, Failure):
+                break
+            self._factors = []
+        return result
+
+    def _newton(
+        self,
+        guess: FullState,
+        acting: Acting,
+        step: Differences | None,
+        past: FullState,
+        before: FullState,
+        keep_factors: bool,
+    ) -> FullState | Failure:
+        """Newton's method from `guess`; with `keep_factors`, factors are renewed only where it is slow."""
+        state, size, last = guess, np.inf, np.inf
         changes: list[Array | None] = [None] * len(self.parts)
+        renew = not keep_factors
         for k in range(NEWTON_LIMIT):
-            fresh = slow or not self._factors
-            if fresh and not self._factorise(state, step, changes):
+            if (renew or not self._factors) and not self._factorise(state, step, changes):
                 return Failure("the stiffness of an elastic part is singular")
             assumed, state, size, changes = self._newton_step(state, acting, step, past, before)
             self.iterations += 1
@@ -121,9 +140,8 @@ class FullSystem:
                 if reached.bodies.active == assumed:
                     inverted = self._inverted(reached)
                     return Failure(inverted) if inverted else reached
-            slow = step is None or (k > 0 and not fresh and size > LARGEST_RATE * last)
+            renew = not keep_factors or size > LARGEST_RATE * last
             last = size
-        self._factors = []
         return Failure(self._inverted(state) or f"Newton's method still moves by {size:.1g} (rad, or radii)")
 
     def with_rates(
