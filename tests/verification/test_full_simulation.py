@@ -203,3 +203,20 @@ def test_loop_with_a_flexible_coupler() -> None:
     load = {"coupler.end": [0, 0, -0.1, 0, 0, 0]}
     known, other = full_equilibrium(mech, load, **QUIET), supple.equilibrium(reduced_mech, load)
     assert other.motor_torques["motor"] == pytest.approx(known.motor_torques["motor"], abs=1e-6)
+
+
+def test_two_rods_with_a_motor_between_them() -> None:
+    """The tip of the reference, a chain of 80 links for each rod, is at (0.310, 0.269) m."""
+    part = linear(elastic.rod(0.3, DIAMETER, elastic.spring_steel(), sections=10, sides=8))
+    b = Builder("two rods", gravity=(0, 0, -9.81))
+    b.flexible("lower", part)
+    b.flexible("upper", part, supple.spatial.translation(np.array([0, 0, 0.3])))
+    b.fixed("clamp", "world", "lower.start")
+    b.body("motor", supple.spatial.translation(np.array([0, 0, 0.3])), 0.12, (0, 0, 0), (6e-5, 6e-5, 6e-5))
+    b.fixed("bracket", "lower.end", "motor")
+    b.hinge("elbow", "motor", "upper.start", (0, 0, 0.3), "y")
+    b.motor("drive", "elbow")
+    b.body("weight", supple.spatial.translation(np.array([0, 0, 0.6])), 0.2, (0, 0, 0), (2e-5, 2e-5, 2e-5))
+    b.fixed("weld", "upper.end", "weight")
+    eq = full_equilibrium(b.build(), targets={"drive": np.pi / 2}, **QUIET)
+    np.testing.assert_allclose(eq.poses["weight"][:3, 3], [0.310, 0, 0.269], atol=1e-3)
