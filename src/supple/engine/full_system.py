@@ -133,7 +133,7 @@ class FullSystem:
                 return Failure("the stiffness of an elastic part is singular")
             assumed, state, size, changes = self._newton_step(state, acting, step, past, before)
             self.iterations += 1
-            if not np.isfinite(size) or (k >= 8 and size > min(last, HOPELESS)):
+            if not np.isfinite(size) or (k >= 8 and size > max(ROUNDING, min(last, HOPELESS))):
                 break
             if _is_negligible(k, size, last):
                 reached = self.with_rates(state, acting, step, past, before)
