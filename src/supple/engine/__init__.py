@@ -2,6 +2,7 @@
 
 from supple.engine import adjoint
 from supple.engine.dynamics import Energy, SavedState, Simulation
+from supple.engine.full import FullEquilibrium, FullSimulation, full_equilibrium
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
 from supple.engine.statics import Equilibrium, equilibrium
@@ -10,6 +11,8 @@ from supple.engine.tape import Tape
 __all__ = [
     "Energy",
     "Equilibrium",
+    "FullEquilibrium",
+    "FullSimulation",
     "LoadPath",
     "Modes",
     "SavedState",
@@ -17,5 +20,6 @@ __all__ = [
     "Tape",
     "adjoint",
     "equilibrium",
+    "full_equilibrium",
     "modes",
 ]
