@@ -62,7 +62,8 @@ def engine(cloud: Cloud, stiffness: float, tip_mass: float, alpha: float = 0.0, 
     core, zeros = _core.Engine(), np.zeros
     core.add_body(0.0, zeros(3), zeros((3, 3)))
     core.add_body(tip_mass, np.array([0.1, 0, 0]), 0.02 * (tip_mass > 0) * np.eye(3))
-    core.add_joint(-1, 0, 0, np.eye(4), np.eye(4), np.eye(6), [1, 1, 1, 3], np.full(6, stiffness), *(zeros(6),) * 3, [-1] * 6)  # fmt: skip
+    springs = np.full(6, stiffness), zeros(6), zeros(6), zeros(6)
+    core.add_joint(-1, 0, 0, np.eye(4), np.eye(4), np.eye(6), [1, 1, 1, 3], *springs, [-1] * 6)
     core.add_joint(0, 1, 1, np.eye(4), np.eye(4), zeros((MODES, 6)), [1] * MODES, *(zeros(MODES),) * 4, [-1] * MODES)
     core.set_interface(cloud.frame.core)
     psi = np.concatenate([cloud.X[:, :, None], cloud.Phi], axis=2)
@@ -123,7 +124,7 @@ def test_steps(cloud, order, alpha, beta):
         def rate(now, past, c=c):
             return (c[0] * now + c[1] * past[0] + c[2] * past[1]) / h
 
-        def balance(move, pose=pose, eta=eta, rate=rate):
+        def balance(move, pose=pose, eta=eta, rate=rate, x=x, v=v, forces=forces, etas=etas):
             moved, amplitudes = pose @ spatial.exp(move[:6]), eta + move[6:]
             a = (rate(rate(cloud.positions(moved, amplitudes), x), v) - gravity) @ moved[:3, :3]
             internal = cloud.force.force(amplitudes)[1]

@@ -122,7 +122,7 @@ def test_a_stiff_rod_moves_as_a_rigid_one():
 
 
 def test_a_spinning_rod_stiffens():
-    """Southwell: omega^2 = omega_0^2 + 1.193 Omega^2 for the first flapping mode of a rod clamped to a hub on the axis."""
+    """Southwell: omega^2 = omega_0^2 + 1.193 Omega^2 for the first flapping mode of a rod clamped to a small hub."""
     build = supple.Builder("rotor", gravity=(0, 0, 0))
     build.flexible("rod", rod())
     build.hinge("shaft", "world", "rod.start", at=(0, 0, 0), axis="x")
