@@ -10,8 +10,8 @@ LENGTH, FREQUENCY = 0.7, 2.083
 
 
 def rod_on_motor(modes: int = 15, sections: int = 40) -> Mechanism:
-    """An upright rod of spring steel, 70 cm long and 4 mm thick, that a motor at its foot turns about y. A brass cylinder
-    of 100 g, 25 mm wide, is centred on its end; it is the body `tip`. Gravity acts; the damping ratio is 0.3 %.
+    """An upright rod of spring steel, 70 cm long and 4 mm thick, that a motor at its foot turns about y. A brass
+    cylinder of 100 g, 25 mm wide, is centred on its end: the body `tip`. Gravity acts. The damping ratio is 0.3 %.
 
     The rod bends in the plane normal to y, in which the motor moves it. `modes` is the number of modes of its basis and
     `sections` the number of lengths of its mesh. Making the basis takes some ten seconds the first time; it is kept in
