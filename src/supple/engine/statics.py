@@ -16,6 +16,7 @@ from supple.engine.path import LoadPath, PathFollower, end_of_path
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
 
@@ -188,7 +189,7 @@ def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(
         mech,
-        Poses(mech, core.poses),
+        Poses(mech, core.poses, amplitudes_in(mech, q)),
         by_joint(mech, q),
         eqs.reactions(reactions),
         eqs.motor_torques(mu),
