@@ -28,6 +28,13 @@ def robots() -> Path:
     return ROBOTS
 
 
+@pytest.fixture(scope="session", autouse=True)
+def basis_cache(tmp_path_factory):
+    """Bases of elastic parts are made once for all tests, in a folder that the processes of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    os.environ["SUPPLE_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "supple-cache")
+
+
 @pytest.fixture(scope="session")
 def warm_python():
     """Runs scripts in processes of their own: warm_python.run(script, "--help", folder=tmp_path, timeout=60)."""

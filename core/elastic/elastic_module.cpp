@@ -106,6 +106,17 @@ void bind_elastic(nb::module_& module) {
                  expect(matrix_rate, 9 * d);
                  new (self) InterfaceFrame(static_cast<int>(d), point.data(), point_rate.data(), matrix.data(), matrix_rate.data());
              })
+        .def("contracted",  // geometric stiffness (d, d) of a wrench (6,) in the frame's own axes
+             [](InterfaceFrame& f, const Doubles& z, const Doubles& wrench) {
+                 const std::size_t d = f.coordinates();
+                 expect(z, d);
+                 expect(wrench, 6);
+                 f.evaluate(z.data());
+                 std::vector<double> result(d * d);
+                 f.add_contracted(Eigen::Map<const Eigen::Vector3d>(wrench.data()),
+                                  Eigen::Map<const Eigen::Vector3d>(wrench.data() + 3), result.data());
+                 return numpy(std::move(result), {d, d});
+             })
         .def("motion", [](InterfaceFrame& f, const Doubles& z) {  // pose (4, 4), jacobian (6, d), hessian (6, d, d)
             const std::size_t d = f.coordinates();
             expect(z, d);

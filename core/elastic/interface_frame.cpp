@@ -46,7 +46,7 @@ Matrix3 best_rotation(const Matrix3& A) {
 InterfaceFrame::InterfaceFrame(int coordinates, const double* point, const double* point_rate, const double* matrix,
                                const double* matrix_rate)
     : point_(Eigen::Map<const Vector3>(point)), matrix_(rows(matrix)), linear_(coordinates), angular_(coordinates),
-      turned_(coordinates) {
+      turned_(coordinates), along_(coordinates), across_(coordinates) {
     for (int j = 0; j < coordinates; ++j) {
         point_rate_.push_back(Eigen::Map<const Vector3>(point_rate + 3 * j));
         matrix_rate_.push_back(rows(matrix_rate + 9 * j));
@@ -103,10 +103,20 @@ InterfaceFrame::Vector3 InterfaceFrame::angular_change(int j, int k) const {
     return inverse_ * (-axial(spun) - spin_of(changed) * theta);
 }
 
-void InterfaceFrame::add_contracted(const Vector3& force, const Vector3& torque, double* result) const {
+// With y = G^-1 torque and dS_k = B_k - [theta_k] S, torque . d(theta_j)/dz_k = (B_j^T y - tr(B_j) y) . theta_k +
+// (dS_k y - tr(dS_k) y) . theta_j: products of vectors that belong to j or to k alone.
+void InterfaceFrame::add_contracted(const Vector3& force, const Vector3& torque, double* result) {
     const int d = coordinates();
+    const Vector3 y = inverse_ * torque;
+    for (int j = 0; j < d; ++j) {
+        const Matrix3& B = turned_[j];
+        const Vector3& theta = angular_[j];
+        along_[j] = B.transpose() * y - B.trace() * y - linear_[j].cross(force);
+        // tr([theta] S) = 0, as S is symmetric
+        across_[j] = B * y - theta.cross(S_ * y) - B.trace() * y;
+    }
     for (int j = 0; j < d; ++j)
-        for (int k = 0; k < d; ++k) result[j * d + k] += linear_change(j, k).dot(force) + angular_change(j, k).dot(torque);
+        for (int k = 0; k < d; ++k) result[j * d + k] += along_[j].dot(angular_[k]) + across_[k].dot(angular_[j]);
 }
 
 }  // namespace supple

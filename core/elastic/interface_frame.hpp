@@ -28,8 +28,9 @@ class InterfaceFrame {
     // Derivatives of linear(j) and angular(j) by z_k at the last evaluated z. Not symmetric in j and k.
     Vector3 linear_change(int j, int k) const { return -angular_[k].cross(linear_[j]); }
     Vector3 angular_change(int j, int k) const;
-    // sum over j of the change with z_k of linear(j) . force + angular(j) . torque: (d, d) by rows (j, k), added to `result`
-    void add_contracted(const Vector3& force, const Vector3& torque, double* result) const;
+    // Adds the derivative by z_k of linear(j) . force + angular(j) . torque at [j, k] of `result`, (d, d) by rows: the geometric
+    // stiffness of a wrench in the frame's own axes that does not change with z in those axes. Allocates nothing.
+    void add_contracted(const Vector3& force, const Vector3& torque, double* result);
 
    private:
     Vector3 point_;
@@ -40,7 +41,8 @@ class InterfaceFrame {
     Matrix3 S_;        // R^T A, symmetric
     Matrix3 inverse_;  // (tr S I - S)^-1
     std::vector<Vector3> linear_, angular_;
-    std::vector<Matrix3> turned_;  // R^T dA/dz_j
+    std::vector<Matrix3> turned_;         // R^T dA/dz_j
+    std::vector<Vector3> along_, across_;  // factors of `add_contracted`
 };
 
 }  // namespace supple

@@ -103,6 +103,7 @@ void bind_engine(nb::module_& module) {
                      nb::rv_policy::automatic)
         .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.synchronised().velocity); },
                      nb::rv_policy::automatic)
+        .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.synchronised().total_momentum()}); }, nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
             e.synchronised();
             return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());

@@ -263,6 +263,19 @@ double FlexibleBody::kinetic_energy(const FlexibleState& state) const {
     return 0.5 * twice;
 }
 
+Vec6 FlexibleBody::momentum(const FlexibleState& state) const {
+    const int n = r_ + 1;
+    Vec3 first = Vec3::Zero(), first_rate = Vec3::Zero();  // int (x - c) dm and its rate
+    Mat3 B = Mat3::Zero();                                 // int (x - c)' (x - c)^T dm
+    for (int k = 0; k < n; ++k) {
+        first += state.Z[k] * s_[k];
+        first_rate += state.Z_rate[k] * s_[k];
+        for (int l = 0; l < n; ++l) B += state.Z_rate[l] * Mat3(G_[l * n + k] * Mat3(state.Z[k].transpose()));
+    }
+    const Vec3 linear = mass_ * state.c_rate + first_rate;
+    return stack(linear, state.c.cross(linear) + first.cross(state.c_rate) + axial(B));
+}
+
 void FlexibleBody::mass_matrix(const double* eta, double* matrix) const {
     FlexibleBody at = *this;
     at.position_moments(eta);

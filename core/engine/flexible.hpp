@@ -82,6 +82,7 @@ class FlexibleBody {
     double strain_energy(const double* eta) const;
     double potential_energy(const Pose& H, const double* eta, const Vec3& gravity) const;
     double kinetic_energy(const FlexibleState& state) const;
+    Vec6 momentum(const FlexibleState& state) const;  // linear, and angular about the world's origin; world axes
     // (6 + r, 6 + r) by rows: mass matrix of twist and amplitudes
     void mass_matrix(const double* eta, double* matrix) const;
 

@@ -222,7 +222,7 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
 }
 
 // -(dS_i/dq_k + dS_k/dq_i) . lambda / 2 for the screws S of an interface: the second derivative of lambda^T c.
-void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) const {
+void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
     const Joint& joint = joints[j];
     const int r = joint.count;
     const Vec6& lambda = state.lambda[j];
@@ -422,6 +422,16 @@ double System::gravity_energy() const {
     double sum = 0;
     for (int b = 0; b < bodies(); ++b) sum -= mass[b] * gravity.dot(state.H[b].act(centre[b]));
     for (const FlexibleBody& each : flexible) sum += each.potential_energy(state.H[each.body], &state.q[each.axis], gravity);
+    return sum;
+}
+
+Vec6 System::total_momentum() const {
+    Vec6 sum = Vec6::Zero();
+    for (int b = 0; b < bodies(); ++b) {
+        const Vec3 linear = momentum[b].head<3>();
+        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(centre[b]).cross(linear));
+    }
+    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].momentum(flexible_state[f]);
     return sum;
 }
 

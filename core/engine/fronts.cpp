@@ -247,8 +247,9 @@ int Fronts::eliminate(Front& front, int first) {
     for (int k = first; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
         int best = k;
-        // the diagonal of a pair's coordinates is good enough unless it is much smaller than the rest
-        const double keep = front.pair ? 100 : 1;
+        // The diagonal of a pair's coordinates is good enough unless it is much smaller than the rest. Amplitudes of a flexible body
+        // couple bending with stretching, which is 1e7 times as stiff; an exchange of rows would spoil the sign of a pivot.
+        const double keep = !front.pair ? 1 : own - first > 6 ? 1e6 : 100;
         for (int i = k + 1; i < own; ++i)
             if (std::abs(pivot_column[i]) > (best == k ? keep : 1) * std::abs(pivot_column[best])) best = i;
         pivots[k] = best;

@@ -200,6 +200,7 @@ class System {
     double strain_energy() const;          // springs
     double gravity_energy() const;
     double kinetic_energy() const;         // of `velocity` and `rate`
+    Vec6 total_momentum() const;           // linear, and angular about the world's origin; without armatures
     const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
     Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
 
@@ -212,7 +213,7 @@ class System {
     void apply_flexible(const Step* step, const History* history, bool tangent);
     void apply_inertia(int b, const Step& step, const History& history, Mat6* derivative);
     void react();
-    void add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) const;
+    void add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope);
     void fill_joint(int j, const Step* step, const History* history, bool tangent);
     void fill_spring(int s, const Step* step, const History* history, bool tangent);
     void fill_row(int r, bool tangent);

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from supple import _core, elastic
+from supple import elastic
 from supple.elastic.cubature import full_force, quartic_force
 from supple.elastic.mesh import EDGES
 
@@ -20,7 +20,9 @@ def shape_gradients(nodes, tets):
     dL = np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)
     corners = np.einsum("qa,tai->tqai", 4 * POINTS - 1, dL)
     p, r = EDGES.T
-    middles = 4 * (np.einsum("qe,tei->tqei", POINTS[:, p], dL[:, r]) + np.einsum("qe,tei->tqei", POINTS[:, r], dL[:, p]))
+    middles = 4 * (
+        np.einsum("qe,tei->tqei", POINTS[:, p], dL[:, r]) + np.einsum("qe,tei->tqei", POINTS[:, r], dL[:, p])
+    )
     return np.concatenate([corners, middles], axis=2), np.linalg.det(edges) / 6
 
 
@@ -119,12 +121,14 @@ def test_interface_frames(part, turn):
     own = part.interface("end")
     noise = 2e-3 * np.random.default_rng(3).standard_normal(own.positions.shape)
     z = (own.positions @ rotation.T + noise - own.positions).ravel()
-    compiled = _core.InterfaceFrame(frame.point, frame.point_rate, frame.matrix, frame.matrix_rate)
-    pose, jacobian, hessian = compiled.motion(z)
+    pose, jacobian, hessian = frame.core.motion(z)
     twin = frame.motion(z, second=True)
     assert pose == pytest.approx(twin.pose, abs=1e-13)
     assert jacobian == pytest.approx(twin.jacobian, abs=1e-11 * np.abs(twin.jacobian).max())
     assert hessian == pytest.approx(twin.hessian, abs=1e-11 * np.abs(twin.hessian).max())
+    wrench = np.array([1.0, -2.0, 3.0, 0.3, 0.2, -0.1])
+    stiffness = np.tensordot(wrench, twin.hessian, 1)
+    assert frame.core.contracted(z, wrench) == pytest.approx(stiffness, abs=1e-11 * np.abs(stiffness).max())
 
 
 def _rotation(axis, angle):

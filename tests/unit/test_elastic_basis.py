@@ -81,7 +81,7 @@ def test_rigid_motion_of_snapshots_is_removed(strip, part):
 @pytest.mark.parametrize("method", ["linear", "modal derivatives", "craig-bampton"])
 def test_other_methods_have_the_first_frequency(strip, method):
     basis = strip.with_basis(8, method=method).basis
-    assert basis.frequencies()[0] == pytest.approx(strip.frequencies(1)[0], rel=5e-3)
+    assert basis.frequencies()[0] == pytest.approx(strip.frequencies(1)[0], rel=0.01)
     assert basis.trained_range == np.inf
 
 
@@ -161,5 +161,5 @@ def test_damaged_files_are_named(part, tmp_path):
 
 def test_a_basis_of_another_mesh_is_refused(part):
     other = elastic.plate(0.1, 0.02, 0.01, divisions=(2, 1, 1))
-    with pytest.raises(MechanismError, match="the basis has .* nodes, the mesh has"):
+    with pytest.raises(MechanismError, match=r"the basis has .* nodes, the mesh has"):
         elastic.Part(other.nodes, other.tets, other.material, other.interfaces, None, part.basis)

@@ -56,12 +56,12 @@ def test_bad_elements_are_named(bar):
     facets = {name: own[:, :3] for name, own in bar.interfaces.items()}
     flipped = corners.copy()
     flipped[5] = flipped[5, [1, 0, 2, 3]]
-    with pytest.raises(MechanismError, match="tetrahedron 5 .* is inverted"):
+    with pytest.raises(MechanismError, match=r"tetrahedron 5 .* is inverted"):
         elastic.Part(used, flipped, bar.material, facets)
     flat = used.copy()
     a, b, c, d = corners[2]
     flat[d] = flat[[a, b, c]].mean(axis=0)
-    with pytest.raises(MechanismError, match="tetrahedron .* is (degenerate|inverted)"):
+    with pytest.raises(MechanismError, match=r"tetrahedron .* is (degenerate|inverted)"):
         elastic.Part(flat, corners, bar.material, facets)
     twice = np.vstack([used, used + [1.0, 0, 0]])
     with pytest.raises(MechanismError, match="2 unconnected pieces"):
@@ -75,7 +75,7 @@ def test_bad_elements_are_named(bar):
 
 
 def test_interfaces_lie_on_the_surface(bar):
-    with pytest.raises(MechanismError, match="interface 'grip'.*no facet of the mesh's surface"):
+    with pytest.raises(MechanismError, match=r"interface 'grip'.*no facet of the mesh's surface"):
         elastic.Part(bar.nodes, bar.tets, bar.material, {"grip": [[0, 1, int(bar.tets[0, 0])]]})
     with pytest.raises(MechanismError, match="no interface 'middle'; it has 'start', 'end'"):
         bar.interface("middle")
@@ -105,7 +105,7 @@ def test_damping_ratio():
 def test_inverted_elements_are_named(bar):
     u = np.zeros_like(bar.nodes)
     u[bar.tets[3, 0]] = 5 * (bar.nodes[bar.tets[3, 1:4]].mean(axis=0) - bar.nodes[bar.tets[3, 0]])
-    with pytest.raises(MechanismError, match="tetrahedron .* is inverted by the deformation"):
+    with pytest.raises(MechanismError, match=r"tetrahedron .* is inverted by the deformation"):
         bar.elements.forces(u)
     assert bar.elements.inverted(u) >= 0
     assert bar.elements.inverted(0 * u) == -1

@@ -75,7 +75,8 @@ def show_comparison(facts: dict[str, Any]) -> None:
 def _flexible_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
     for body in facts["flexible"]:
         frequencies = ", ".join(f"{value:.4g}" for value in body["frequencies"])
-        yield body["name"], ", ".join(body["interfaces"]), str(body["nodes"]), str(body["modes"]), body["method"], frequencies
+        counts = str(body["nodes"]), str(body["modes"])
+        yield body["name"], ", ".join(body["interfaces"]), *counts, body["method"], frequencies
 
 
 def _method_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:

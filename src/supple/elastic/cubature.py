@@ -22,8 +22,8 @@ CANDIDATES = 30000
 def quartic_force(part: Part, modes: Array) -> QuarticForce:
     """The exact reduced energy of St. Venant-Kirchhoff material for modes (n, 3, r).
 
-    Green's strain is E = sum_k e_k L_k + 1/2 sum_kl e_k e_l Q_kl with L_k = sym(G_k), Q_kl = sym(G_k^T G_l), G_k the gradient of
-    mode k. With D the elasticity matrix the energy is 1/2 integral of E D E.
+    Green's strain is E = sum_k e_k L_k + 1/2 sum_kl e_k e_l Q_kl with L_k = sym(G_k), Q_kl = sym(G_k^T G_l), G_k the
+    gradient of mode k. With D the elasticity matrix the energy is 1/2 integral of E D E.
     """
     mu, lam = part.material.law_numbers
     gradients, volumes = part.elements.modal_gradients(modes)
@@ -50,8 +50,8 @@ def quartic_force(part: Part, modes: Array) -> QuarticForce:
 
 
 def _weighted_strain(G: Array, weights: Array, mu: float, lam: float) -> Array:
-    """(7q, s) rows whose scalar products are the energies of symmetric parts of G (q, 3, 3, s): sqrt(2 mu) times the six
-    components (shear ones times sqrt 2) and sqrt(lam) times the trace."""
+    """(7q, s) rows whose scalar products are the energies of symmetric parts of G (q, 3, 3, s): sqrt(2 mu) times the
+    six components (shear ones times sqrt 2) and sqrt(lam) times the trace."""
     rows = [G[:, i, i] for i in range(3)]
     trace = rows[0] + rows[1] + rows[2]
     shear = [np.sqrt(0.5) * (G[:, i, j] + G[:, j, i]) for i, j in ((1, 2), (2, 0), (0, 1))]
@@ -70,11 +70,12 @@ def full_force(part: Part, modes: Array) -> CubatureForce:
 
 
 def cubature_force(part: Part, modes: Array, training: Array, points: int, seed: int) -> CubatureForce:
-    """At most `points` quadrature points whose weighted sum reproduces the internal force at training amplitudes (s, r).
+    """At most `points` quadrature points whose weighted sum reproduces the internal force at training amplitudes (s,
+    r).
 
-    Greedy choice of the point that is most aligned with the residual, then non-negative least squares over all chosen ones (An,
-    Kim and James 2008). Force components are scaled by K^-1/2, so that stiff modes do not drown the soft ones that carry the
-    motion; each training shape has the same weight.
+    Greedy choice of the point that is most aligned with the residual, then non-negative least squares over all chosen
+    ones (An, Kim and James 2008). Force components are scaled by K^-1/2, so that stiff modes do not drown the soft ones
+    that carry the motion; each training shape has the same weight.
     """
     from scipy.optimize import nnls
 

@@ -49,14 +49,13 @@ class Elements:
         self._check(inverted, allow_inverted)
         return np.asarray(forces)
 
-    def tangent(
-        self, u: Array, *, last_step: Array | None = None, allow_inverted: bool = False
-    ) -> tuple[Array, Any]:
+    def tangent(self, u: Array, *, last_step: Array | None = None, allow_inverted: bool = False) -> tuple[Array, Any]:
         """Gradient (n, 3), N, and second derivative (3n, 3n), N/m, of the energy at u (n, 3).
 
-        The second is a SciPy BSR array with blocks of 3 x 3 and always the same pattern; no later call overwrites its data.
-        `last_step` (n, 3) is the last step of Newton's method. The geometric stiffness then uses the stress that the step
-        before predicted, with which Newton's method needs far fewer iterations when slender parts turn (St. Venant-Kirchhoff).
+        The second is a SciPy BSR array with blocks of 3 x 3 and always the same pattern; no later call overwrites its
+        data. `last_step` (n, 3) is the last step of Newton's method. The geometric stiffness then uses the stress that
+        the step before predicted, with which Newton's method needs far fewer iterations when slender parts turn (St.
+        Venant-Kirchhoff).
 
         Raises:
             MechanismError: a tetrahedron is inverted (unless allowed).
@@ -96,6 +95,7 @@ class Elements:
     def _check(self, inverted: int, allowed: bool) -> None:
         if inverted >= 0 and not allowed:
             raise MechanismError(
-                f"tetrahedron {inverted} with corners {self.tets[inverted, :4].tolist()} is inverted by the deformation; take "
+                f"tetrahedron {inverted} with corners {self.tets[inverted, :4].tolist()} is inverted by the "
+                "deformation; take "
                 "smaller steps or loads, a finer mesh, or the law 'neo-hookean'"
             )

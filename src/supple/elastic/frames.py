@@ -1,8 +1,8 @@
 """Frames that follow an interface: its centroid and its mean rotation, with exact first and second derivatives.
 
 Barbic and Zhao (2011); section 4.3 of the retargeting paper. The rotation is the polar factor with determinant +1 of
-A = integral of d D^T over the interface's facets (D: offset from the centroid at rest, d: the deformed offset). The paper
-inverts the integral of D D^T, which is singular for a plane interface; the polar factor does not need it.
+A = integral of d D^T over the interface's facets (D: offset from the centroid at rest, d: the deformed offset). The
+paper inverts the integral of D D^T, which is singular for a plane interface; the polar factor does not need it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class InterfaceFrame:
         """The compiled frame (`supple::InterfaceFrame`)."""
         from supple import _core
 
-        numbers = (self.point, self.point_rate, self.matrix, self.matrix_rate)
-        return _core.InterfaceFrame(*(np.ascontiguousarray(each, dtype=float) for each in numbers))
+        arrays = (self.point, self.point_rate, self.matrix, self.matrix_rate)
+        return _core.InterfaceFrame(*(np.ascontiguousarray(array) for array in arrays))
 
     def pose(self, z: Array) -> Array:
         """(4, 4) from the interface's frame to the body frame at the coordinates z (d,)."""
@@ -71,8 +71,8 @@ class InterfaceFrame:
     def motion(self, z: Array, *, second: bool = False) -> FrameMotion:
         """Pose and derivatives at the coordinates z (d,).
 
-        With S = R^T A (symmetric) and G = tr(S) I - S, the body rotation per unit of z_j is theta_j = G^-1 a_j, where a_j
-        is the axial vector of R^T A_j - A_j^T R. Its derivative by z_k follows from dR = R [theta_k].
+        With S = R^T A (symmetric) and G = tr(S) I - S, the body rotation per unit of z_j is theta_j = G^-1 a_j,
+        where a_j is the axial vector of R^T A_j - A_j^T R. Its derivative by z_k follows from dR = R [theta_k].
         """
         pose = self.pose(z)
         Rt = pose[:3, :3].T

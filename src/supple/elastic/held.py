@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def held_rows(part: Part, interfaces: Sequence[str]) -> Array:
-    """(6i, 3n) rows C of unit length: C u = 0 for ravelled nodal displacements u that leave the interfaces' frames at rest (to
-    first order; exactly for one interface)."""
+    """(6i, 3n) rows C of unit length: C u = 0 for ravelled nodal displacements u that leave the interfaces' frames
+    at rest (to first order; exactly for one interface)."""
     rows = np.zeros((6 * len(interfaces), len(part.nodes), 3))
     for i, name in enumerate(interfaces):
         own = part.interface(name)
@@ -27,8 +27,9 @@ def held_rows(part: Part, interfaces: Sequence[str]) -> Array:
 class HeldStiffness:
     """Factors of the saddle point [[K, C^T], [C, 0]].
 
-    K alone is singular (rigid motions). K + g C^T C is not, and has the same solutions on C u = 0. The rows C touch the nodes of
-    the interfaces only, so the sparse factors hardly grow; multipliers of the few rows then make C u = 0 exact.
+    K alone is singular (rigid motions). K + g C^T C is not, and has the same solutions on C u = 0. The rows C touch
+    the nodes of the interfaces only, so the sparse factors hardly grow; multipliers of the few rows then make C u =
+    0 exact.
     """
 
     def __init__(self, stiffness: Any, rows: Array) -> None:

@@ -62,7 +62,8 @@ class Interface:
         spread = np.linalg.eigvalsh(self.matrix())
         if not spread[1] > 1e-8 * spread[2]:
             raise MechanismError(
-                f"the nodes of interface '{name}' are collinear; its facets must span a surface, so that it has a rotation"
+                f"the nodes of interface '{name}' are collinear; its facets must span a surface, so that it has a "
+                "rotation"
             )
 
     def frame(self) -> InterfaceFrame:
@@ -82,9 +83,9 @@ class Interface:
         return InterfaceFrame(self.centroid - origin, rate, self.matrix(), turn)
 
     def rigid_rows(self) -> Array:
-        """(6, m, 3) rows C with C . u = 0 when displacements u (m, 3) leave the frame at rest: the centroid's displacement, and
-        the integral of D x u. The second three are zero exactly when A is symmetric, i.e. its polar rotation is the
-        identity."""
+        """(6, m, 3) rows C with C . u = 0 when displacements u (m, 3) leave the frame at rest: the centroid's
+        displacement, and the integral of D x u. The second three are zero exactly when A is symmetric, i.e. its
+        polar rotation is the identity."""
         linear = np.einsum("a,ij->iaj", self.weights, np.eye(3))
         angular = skew(self.moments).transpose(1, 0, 2)
         return np.concatenate([linear, angular])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.elastic._checks import Array, Indices, indices
-from supple.errors import MechanismError, listed
+from supple.errors import MechanismError
 
 EDGES = np.array([(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)])
 """Corners of the edge whose middle is local node 4, 5, ... 9."""
@@ -60,7 +60,8 @@ def check(nodes: Array, tets: Indices) -> None:
     gap = np.linalg.norm(nodes[tets[:, 4:]] - ends.mean(axis=2), axis=2) / lengths
     for e in np.flatnonzero(gap.max(axis=1) > CURVED)[:1]:
         raise MechanismError(
-            f"tetrahedron {e} has a curved edge: its node {tets[e, 4 + int(gap[e].argmax())]} is not in the middle of the "
+            f"tetrahedron {e} has a curved edge: its node {tets[e, 4 + int(gap[e].argmax())]} is not in the middle of "
+            "the "
             "edge; long curved elements lock, so only straight edges are taken (give the corners only, shape (t, 4))"
         )
     _check_connected(nodes, tets)
@@ -75,7 +76,8 @@ def _check_connected(nodes: Array, tets: Indices) -> None:
     middles = tets[:, 4:].ravel()
     for wrong in np.flatnonzero(middles != middles[first][of_tet.ravel()])[:1]:
         raise MechanismError(
-            f"tetrahedra {first[of_tet.ravel()[wrong]] // 6} and {wrong // 6} share the edge {pairs[wrong].tolist()} but not "
+            f"tetrahedra {first[of_tet.ravel()[wrong]] // 6} and {wrong // 6} share the edge {pairs[wrong].tolist()} "
+            "but not "
             "its middle node; the mesh is not connected there"
         )
     used = np.zeros(len(nodes), dtype=bool)
@@ -138,9 +140,7 @@ def mass_matrix(nodes: Array, tets: Indices, density: Array) -> Any:
     try:
         import skfem
     except ImportError:
-        raise ImportError(
-            f"the mass of an elastic part needs {listed(['scikit-fem'])}: pip install 'supple[all]'"
-        ) from None
+        raise ImportError("the mass of an elastic part needs scikit-fem: pip install 'supple[all]'") from None
     from scipy.sparse import csr_array
 
     corners, local = np.unique(tets[:, :4], return_inverse=True)

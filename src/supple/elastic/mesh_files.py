@@ -91,7 +91,7 @@ def from_surface(
     points = numbers(vertices, (-1, 3), "vertices of a surface")
     faces = np.asarray(triangles, dtype=np.int32)
     options = {} if edge_length is None else {"edge_length_fac": edge_length}
-    nodes, tets = pytetwild.tetrahedralize(points, faces, **options)[:2]
+    nodes, tets = pytetwild.tetrahedralize(points.copy(), faces.copy(), **options)[:2]
     return _part(np.asarray(nodes, dtype=float), np.asarray(tets), interfaces, material)
 
 
@@ -128,5 +128,7 @@ def _group(read: Any, group: str, where: str) -> Any:
         elif tag is not None and physical is not None:
             rows.append(cells.data[np.asarray(physical) == tag][:, :3])
     if not sum(map(len, rows)):
-        raise MechanismError(f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}")
+        raise MechanismError(
+            f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}"
+        )
     return np.concatenate(rows)

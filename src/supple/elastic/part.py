@@ -21,7 +21,7 @@ from supple.elastic.material import Material
 from supple.errors import MechanismError, listed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Part:
     """An elastic part.
 
@@ -66,8 +66,16 @@ class Part:
             self.interface(name).check(name)
         if self.basis is not None and len(self.basis.modes) != len(nodes):
             raise MechanismError(
-                f"the basis has {len(self.basis.modes)} nodes, the mesh has {len(nodes)}; make it again: part.with_basis()"
+                f"the basis has {len(self.basis.modes)} nodes, the mesh has {len(nodes)}; make it again: "
+                "part.with_basis()"
             )
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.interfaces)
+        modes = f", {self.basis.size} modes" if self.basis else ""
+        return (
+            f"Part({len(self.nodes)} nodes, {len(self.tets)} tetrahedra, {self.mass:.4g} kg, interfaces {names}{modes})"
+        )
 
     # --- constants of the mesh --------------------------------------------------------------------------------------
 
@@ -113,8 +121,8 @@ class Part:
         return cache[name]
 
     def frame_of_nodes(self, name: str) -> InterfaceFrame:
-        """Frame of an interface as a function of the displacements of its own nodes: z = the ravelled (m, 3) displacements of
-        `part.interface(name).nodes`, m, in the part's coordinates."""
+        """Frame of an interface as a function of the displacements of its own nodes: z = the ravelled (m, 3)
+        displacements of `part.interface(name).nodes`, m, in the part's coordinates."""
         return self.interface(name).frame()
 
     def frequencies(self, count: int = 6, reference: str | None = None) -> Array:
@@ -151,21 +159,21 @@ class Part:
         Args:
             modes: number of modes. A static or snapshot basis has fewer if the training shapes span fewer.
             reference: interface that carries the body frame (default: the first).
-            method: "static", "principal components" (of nonlinear static shapes under sampled wrenches on the interfaces and
-                inertial loads of linear modes, mass-weighted), "linear" (natural modes), "modal derivatives" (natural modes and
-                their derivatives at rest) or "craig-bampton" (static shapes of unit interface motions and fixed-interface
-                modes). "static" is principal components in a plane; in space it is linear modes, their derivatives, and
-                principal components of what the static shapes have outside those.
-            snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh. Rigid
-                motion is removed with the frame of the reference interface. They replace the static shapes.
+            method: "static", "principal components" (of nonlinear static shapes under sampled wrenches on the
+                interfaces and inertial loads of linear modes, mass-weighted), "linear" (natural modes), "modal
+                derivatives" (natural modes and their derivatives at rest) or "craig-bampton" (static shapes of unit
+                interface motions and fixed-interface modes). "static" is principal components in a plane; in space it
+                is linear modes, their derivatives, and principal components of what the static shapes have outside
+            those. snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh.
+                Rigid motion is removed with the frame of the reference interface. They replace the static shapes.
             cubature: number of quadrature points for the internal force. Default: the exact quartic energy for "stvk",
                 all points for "neo-hookean".
             shapes: number of static shapes to sample.
             deflection: largest displacement of the static shapes, over the size of the part.
             strain: largest strain of the static shapes, estimated linearly. The smaller limit of the two holds.
-            plane: the axis "x", "y" or "z" (of the part's coordinates) normal to which nothing moves: only loads and modes in that
-                plane are sampled, which describes a plane motion far better with as many modes. The reduced part is rigid in all
-                other directions.
+            plane: the axis "x", "y" or "z" (of the part's coordinates) normal to which nothing moves: only loads and
+                modes in that plane are sampled, which describes a plane motion far better with as many modes. The
+                reduced part is rigid in all other directions.
             seed: of the sampled loads.
             progress: called with the fraction done; default: a progress bar.
 

@@ -27,8 +27,8 @@ class InternalForce:
 class QuarticForce:
     """The exact energy of St. Venant-Kirchhoff material, a polynomial of degree four:
 
-    U = 1/2 K2_kl e_k e_l + 1/6 K3_klm e_k e_l e_m + 1/24 K4_klmn e_k e_l e_m e_n, all tensors symmetric. Pairs k >= l are
-    packed in the order (0, 0), (1, 0), (1, 1), (2, 0) ...: p = r (r + 1) / 2 of them.
+    U = 1/2 K2_kl e_k e_l + 1/6 K3_klm e_k e_l e_m + 1/24 K4_klmn e_k e_l e_m e_n, all tensors symmetric. Pairs k >=
+    l are packed in the order (0, 0), (1, 0), (1, 1), (2, 0) ...: p = r (r + 1) / 2 of them.
     """
 
     quadratic: Array

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from supple.elastic._checks import Array, numbers
 from supple.elastic.basis import Basis
 from supple.elastic.cubature import cubature_force, full_force, quartic_force
+from supple.elastic.held import HeldStiffness, held_rows
 from supple.elastic.modal import craig_bampton_shapes, linear_modes, modal_derivatives
 from supple.elastic.reduced_force import ReducedForce
-from supple.elastic.held import HeldStiffness, held_rows
 from supple.elastic.statics import limited_modes, limited_wrenches, sample_shapes
 from supple.errors import MechanismError
 from supple.progress import progress_callback
@@ -73,7 +73,7 @@ def build_basis(
             columns = companion_modes(part, reference, linear, training, wrenches, modes)
         else:
             columns = _linear_columns(part, reference, method, modes)
-    fields = _scaled(columns.reshape(len(part.nodes), 3, -1))
+    fields = _scaled(_natural(part, columns).reshape(len(part.nodes), 3, -1))
     return _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
 
 
@@ -109,7 +109,8 @@ def principal_modes(part: Part, shapes: Array, count: int) -> tuple[Array, Array
     span = int((values > ROUNDING * values[0]).sum()) if values[0] > 0 else 0
     if count > span:
         raise MechanismError(
-            f"{count} modes were asked for, but the {s} shapes span {span} only (the rest is rounding); ask for at most {span} "
+            f"{count} modes were asked for, but the {s} shapes span {span} only (the rest is rounding); ask for at "
+            f"most {span} "
             "modes or give more shapes"
         )
     return Q @ solve_triangular(factor, left[:, :count]), values[:count]
@@ -118,12 +119,13 @@ def principal_modes(part: Part, shapes: Array, count: int) -> tuple[Array, Array
 def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wrenches: Array, count: int) -> Array:
     """(3n, count) linear modes, the modal derivatives of each pair of them, and remaining shapes.
 
-    A slender part that bends by amplitudes a_k moves by about sum_k a_k A_k + sum_kl a_k a_l B_kl. The companions B_kl shorten the
-    part and turn its sections; a space without them resists bending by stretching (it locks). Bending in space needs many of them.
-    Principal components of static shapes mix linear modes with companions and lock until they have nearly all (measured: a rod in
-    space, 15 modes, errors of 20 to 60 %; with companions 0.1 to 3 %). Bending in a plane needs few, so there principal components
-    do better. Linear responses to wrenches that the space lacks come next (a rod's torsion and stretch), then principal components
-    of the parts of static shapes (s, n, 3) outside the space, both in the norm of the stiffness at rest.
+    A slender part that bends by amplitudes a_k moves by about sum_k a_k A_k + sum_kl a_k a_l B_kl. The companions B_kl
+    shorten the part and turn its sections; a space without them resists bending by stretching (it locks). Bending in
+    space needs many of them. Principal components of static shapes mix linear modes with companions and lock until they
+    have nearly all (measured: a rod in space, 15 modes, errors of 23 to 95 %; with companions below 0.7 %). Bending
+    in a plane needs few, so there principal components do better. Linear responses to wrenches that the space lacks
+    come next (a rod's torsion and stretch), then principal components of the parts of static shapes (s, n, 3)
+    outside the space, both in the norm of the stiffness at rest.
     """
     basis = np.hstack([linear, modal_derivatives(part, reference, linear)])[:, :count]
     more = count - basis.shape[1]
@@ -138,14 +140,16 @@ def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wr
         others, values = _outside(basis, shapes.reshape(len(shapes), -1).T, K)
         span = basis.shape[1] + int((values > ROUNDING * values[0]).sum())
         if count > span:
-            raise MechanismError(f"the static shapes span {span} modes only; ask for at most {span} or sample more shapes")
+            raise MechanismError(
+                f"the static shapes span {span} modes only; ask for at most {span} or sample more shapes"
+            )
         basis = np.hstack([basis, others[:, :more]])
     return basis
 
 
 def _outside(basis: Array, columns: Array, K: Any) -> tuple[Array, Array]:
-    """Principal components (3n, k) in the norm of K of the parts of columns (3n, k) outside the span of a basis (3n, r), and their
-    singular values (k,)."""
+    """Principal components (3n, k) in the norm of K of the parts of columns (3n, k) outside the span of a basis (3n,
+    r), and their singular values (k,)."""
     Q, _ = np.linalg.qr(basis)
     KQ = K @ Q
     Q, R = np.linalg.qr(columns - Q @ np.linalg.solve(Q.T @ KQ, KQ.T @ columns))
@@ -155,11 +159,12 @@ def _outside(basis: Array, columns: Array, K: Any) -> tuple[Array, Array]:
 
 
 def leading_count(part: Part, reference: str, modes: int, plane: str | None) -> int:
-    """The largest m for which m linear modes and their m (m + 1) / 2 companions are at most `modes`. In space it is reduced by one
-    where that would split a pair of equal frequencies: a symmetric part bends alike in all directions."""
+    """The largest m for which m linear modes and their m (m + 1) / 2 companions are at most `modes`. In space it is
+    reduced by one where that would split a pair of equal frequencies: a symmetric part bends alike in all
+    directions."""
     m = max(1, int((np.sqrt(9 + 8 * modes) - 3) / 2))
     if plane is None and m > 1:
-        frequencies = linear_modes(part, reference, m + 1)[0]
+        frequencies = linear_modes(part, reference, m + 1, loaded=True)[0]
         m -= int(frequencies[m] < 1.01 * frequencies[m - 1])
     return m
 
@@ -169,8 +174,22 @@ def _linear_columns(part: Part, reference: str, method: str, count: int) -> Arra
         return craig_bampton_shapes(part, reference, count)
     if method == "linear":
         return linear_modes(part, reference, count)[1]
-    modes = linear_modes(part, reference, leading_count(part, reference, count, None))[1]
+    modes = linear_modes(part, reference, leading_count(part, reference, count, None), loaded=True)[1]
     return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
+
+
+def _natural(part: Part, columns: Array) -> Array:
+    """The natural modes (3n, r) of the part within a space (3n, r), slowest first: mass and stiffness at rest are
+    diagonal. Mixed shapes would couple bending with stretching, 1e7 times as stiff, and spoil the signs of pivots."""
+    from scipy.linalg import eigh
+
+    n = len(part.nodes)
+    _, K = part.elements.tangent(np.zeros((n, 3)))
+    columns = columns / np.linalg.norm(columns, axis=0)
+    mass = columns.T @ (part.mass_matrix() @ columns.reshape(n, -1)).reshape(3 * n, -1)
+    stiffness = columns.T @ (K @ columns)
+    vectors = eigh((stiffness + stiffness.T) / 2, (mass + mass.T) / 2)[1]
+    return np.asarray(columns @ vectors)
 
 
 def _scaled(fields: Array) -> Array:

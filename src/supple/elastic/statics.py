@@ -27,9 +27,9 @@ LARGEST_TURN = 0.6
 def static_path(
     part: Part, reference: str, forces: Array, fractions: Array | None = None, start: Array | None = None
 ) -> Array:
-    """Shapes (s, n, 3) in equilibrium with given fractions (s,) of dead nodal forces (n, 3), N, in the frame of the reference
-    interface: its centroid and mean rotation stay at rest. Newton's method follows the load with steps that shrink when it
-    fails. `start`: (n, 3) first guess at the first fraction, else the path starts at rest.
+    """Shapes (s, n, 3) in equilibrium with given fractions (s,) of dead nodal forces (n, 3), N, in the frame of the
+    reference interface: its centroid and mean rotation stay at rest. Newton's method follows the load with steps that
+    shrink when it fails. `start`: (n, 3) first guess at the first fraction, else the path starts at rest.
 
     Raises:
         ConvergenceError: the path ends (an instability, or inverted elements).
@@ -49,7 +49,8 @@ def static_path(
             step = 0.5 * (goal - done)
             if step < SMALLEST:
                 raise ConvergenceError(
-                    f"no static shape beyond {done:.3g} of the load: the part snaps through or elements invert; use smaller "
+                    f"no static shape beyond {done:.3g} of the load: the part snaps through or elements invert; use "
+                    "smaller "
                     "loads (`deflection`, `strain`)",
                     load_fraction=done,
                 )
@@ -91,8 +92,8 @@ def sample_shapes(
 ) -> Array:
     """(count, n, 3) static shapes under random combinations of loads (3n, k), N, each given at its limit.
 
-    The coefficients of a combination have the norm 1. Each path of loads gives two shapes, at half and at all of its load. A path
-    that ends early (the limits are linear estimates) is repeated with a smaller load.
+    The coefficients of a combination have the norm 1. Each path of loads gives two shapes, at half and at all of its
+    load. A path that ends early (the limits are linear estimates) is repeated with a smaller load.
     """
     rng = np.random.default_rng(seed)
     shapes: list[Array] = []
@@ -115,8 +116,9 @@ def sample_shapes(
 def limited_wrenches(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
     """(3n, 6k) nodal forces of wrenches on the other interfaces at the limits of linear shapes.
 
-    Forces in all directions have the same limit, that of the most compliant direction, and so have torques: otherwise a rod would
-    be stretched by forces that no motion causes. With `plane` only forces in that plane and torques about its normal remain.
+    Forces in all directions have the same limit, that of the most compliant direction, and so have torques: otherwise a
+    rod would be stretched by forces that no motion causes. With `plane` only forces in that plane and torques about its
+    normal remain.
     """
     loads = wrench_loads(part, reference)
     _, K = part.elements.tangent(np.zeros_like(part.nodes))
@@ -133,29 +135,32 @@ def limited_wrenches(part: Part, reference: str, deflection: float, strain: floa
 def limited_modes(
     part: Part, reference: str, count: int, deflection: float, strain: float, plane: str | None
 ) -> tuple[Array, Array]:
-    """Linear modes (3n, count) at the limits of linear shapes and with at most the elastic energy of the first one; and the nodal
-    forces (3n, count) whose linear response they are, i.e. their inertial forces."""
-    from scipy.sparse import eye_array, kron
-
-    frequencies, modes = linear_modes(part, reference, count if plane is None else 3 * count + 3)
+    """Linear modes (3n, count), with loaded interfaces, at the limits of linear shapes and with at most the elastic
+    energy of the first one; and the nodal forces (3n, count) whose linear response they are."""
+    wanted = count if plane is None else 3 * count + 3
+    frequencies, modes = linear_modes(part, reference, wanted, loaded=True)
     if plane is not None:
         frequencies, modes = _modes_in_plane(part, frequencies, modes, "xyz".index(plane), count)
-    omega = 2 * np.pi * frequencies
     limits = limit_factors(part, modes, deflection, strain)
-    modes = modes * np.minimum(limits, limits[0] * omega[0] / omega)
-    return modes, kron(part.mass_matrix(), eye_array(3)) @ (modes * omega**2)
+    modes = modes * np.minimum(limits, limits[0] * frequencies[0] / frequencies)
+    _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    return modes, K @ modes
 
 
 def _modes_in_plane(part: Part, frequencies: Array, modes: Array, normal: int, count: int) -> tuple[Array, Array]:
-    """The combinations of modes that move normal to the plane with less than 1 % of their mass, diagonalised again: modes of
-    equal frequency come in any directions."""
-    fields = modes.reshape(len(part.nodes), 3, -1)[:, normal]
-    shares, directions = np.linalg.eigh(fields.T @ (part.mass_matrix() @ fields))
-    inside = directions[:, shares < 0.01]
+    """The combinations of modes that move normal to the plane with less than 1 % of their mass, diagonalised again:
+    modes of equal frequency come in any directions."""
+    from scipy.linalg import eigh
+
+    fields = modes.reshape(len(part.nodes), 3, -1)
+    grams = [fields[:, i].T @ (part.mass_matrix() @ fields[:, i]) for i in range(3)]
+    shares, directions = eigh(grams[normal], sum(grams))
+    inside = np.linalg.qr(directions[:, shares < 0.01])[0]
     squares, turns = np.linalg.eigh(inside.T @ (frequencies[:, None] ** 2 * inside))
     if len(squares) < count:
         raise MechanismError(
-            f"only {len(squares)} linear modes move in the plane normal to {'xyz'[normal]}; ask for fewer modes or no plane"
+            f"only {len(squares)} linear modes move in the plane normal to {'xyz'[normal]}; ask for fewer modes or no "
+            "plane"
         )
     return np.sqrt(squares[:count]), modes @ (inside @ turns[:, :count])
 

@@ -18,6 +18,7 @@ from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
+from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 
@@ -103,6 +104,7 @@ class Simulation:
         if motors is not None and not isinstance(motors, Mapping):
             raise MechanismError("motors are given as {name: function of time (s)}")
         self._motors = dict(motors or {})
+        self._beyond_range: set[str] = set()
         names = [motor.name for motor in mech.motors]
         for name in self._motors:
             if name not in names:
@@ -233,6 +235,8 @@ class Simulation:
             ahead = targets[first : first + STEPS_AT_ONCE]
             done = self._core.step(driven, ahead, len(ahead))
             self.reached(ahead, done)
+            if self.mechanism.flexible:
+                warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
@@ -323,6 +327,13 @@ class Simulation:
     def gap(self) -> float:
         """Largest gap of a joint that closes a loop, m or rad. The joints of the spanning tree have no gap."""
         return float(np.abs(self._core.gaps).max(initial=0.0))
+
+    @property
+    def momentum(self) -> Array:
+        """(6,) linear momentum, kg m/s, and angular momentum about the world's origin, kg m^2/s; world axes. Armatures
+        have none."""
+        momentum: Array = self._core.momentum[0]
+        return momentum
 
     @property
     def energy(self) -> Energy:

@@ -16,6 +16,7 @@ from supple.engine.path import LoadPath, PathFollower, end_of_path
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
+from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
@@ -123,6 +124,8 @@ def equilibrium(
     if error is not None:
         error.state = result
         raise error
+    if mech.flexible:
+        warn_beyond_range(mech.flexible, result.coordinates, set())
     return result
 
 

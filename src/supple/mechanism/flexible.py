@@ -7,14 +7,15 @@ that a joint X(eta) connects to the reference; X(eta) is the frame of the interf
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from supple import spatial
 from supple.elastic import Basis, InterfaceFrame, Part
-from supple.errors import MechanismError, listed
+from supple.errors import MechanismError, RangeWarning, listed
 from supple.mechanism.body import Body
 from supple.mechanism.coupling import Coupling
 from supple.mechanism.joint import Joint
@@ -121,6 +122,25 @@ def damping_matrix(flexible: FlexibleBody, eta: Array) -> Array:
     basis = flexible.basis
     damping: Array = basis.alpha * basis.mass_matrix + basis.beta * basis.force.evaluate(eta).tangent
     return damping
+
+
+def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array], warned: set[str]) -> None:
+    """Warns once of each body that is deformed more than the shapes that its basis was made of. `coordinates` has the
+    amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
+    for each in flexible:
+        basis = each.basis
+        eta = coordinates[each.frame(each.moving[0])]
+        size = float(np.sqrt(eta @ basis.mass_matrix @ eta / basis.mass))
+        if each.name in warned or size <= basis.trained_range:
+            continue
+        warned.add(each.name)
+        warnings.warn(
+            RangeWarning(
+                f"flexible body '{each.name}' is deformed by {size:.3g} m (root mean square), its basis was made of "
+                f"shapes up to {basis.trained_range:.3g} m; make one of larger shapes: part.with_basis(deflection=...)"
+            ),
+            stacklevel=3,
+        )
 
 
 def refuse_flexible(flexible: Iterable[FlexibleBody], what: str, remedy: str) -> None:

@@ -176,7 +176,7 @@ class Joint(Record):
                 raise MechanismError(f"limits of '{name}' are upside down: lower {lower:g} above upper {upper:g}")
         if self.interface is not None:
             if self.interface.size != k or set(self.blocks) - {1}:
-                raise MechanismError(f"{what} has {k} axes, the frame of its interface {self.interface.size} coordinates")
+                raise MechanismError(f"{what} has {k} axes, its interface has {self.interface.size} coordinates")
             return
         start = 0
         for size in self.blocks:

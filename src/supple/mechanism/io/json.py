@@ -44,7 +44,7 @@ def load(path: str | PathLike[str]) -> Mechanism:
 
 
 def save(mech: Mechanism, path: str | PathLike[str]) -> None:
-    """Writes a mechanism, complete, to a `.json` file, and the part of each flexible body to an `.npz` file beside it."""
+    """Writes a mechanism, complete, to a `.json` file; the part of each flexible body to an `.npz` file beside it."""
     path = Path(path)
     content = {"format": FORMAT, "version": VERSION, **encode_mechanism(mech)}
     parts = replace_parts(content, mech, path.stem)

@@ -33,7 +33,7 @@ def insert_parts(data: dict[str, Any], where: str, folder: Path) -> None:
             continue  # the decoder says what is missing
         place, file = f"{where}: flexible[{i}].part", entry.get("part")
         if not isinstance(file, str) or not file or file != Path(file).name or file in (".", ".."):
-            raise MechanismError(f"{place}: must be the name of an .npz file in the same folder, got {str(file)[:40]!r}")
+            raise MechanismError(f"{place}: must name an .npz file in the same folder, got {str(file)[:40]!r}")
         try:
             entry["part"] = parts[entry["name"]] = elastic.load(folder / file)
         except MechanismError as error:
@@ -46,7 +46,7 @@ def insert_parts(data: dict[str, Any], where: str, folder: Path) -> None:
         if not (isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)):
             raise MechanismError(f"{place}: must be the names of a flexible body and of its interface")
         if value[0] not in parts:
-            raise MechanismError(f"{place}: there is no flexible body '{value[0][:40]}'; there are {listed(list(parts))}")
+            raise MechanismError(f"{place}: there is no flexible body '{value[0][:40]}', only {listed(list(parts))}")
         basis = parts[value[0]].basis
         if basis is None or value[1] not in basis.frames:
             raise MechanismError(f"{place}: the part of '{value[0]}' has no moving interface '{value[1][:40]}'")

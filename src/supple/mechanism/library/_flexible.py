@@ -19,8 +19,8 @@ DAMPING_RATIO = 0.003
 
 
 def damped_rod(length: float, frequency: float, modes: int, sections: int) -> Part:
-    """A rod of spring steel along z that bends in the plane normal to y. Its damping is proportional to its stiffness and
-    gives `DAMPING_RATIO` at a frequency in Hz: beta = 2 zeta / omega."""
+    """A rod of spring steel along z that bends in the plane normal to y. Its damping is proportional to its stiffness
+    and gives `DAMPING_RATIO` at a frequency in Hz: beta = 2 zeta / omega."""
     material = replace(spring_steel(), beta=2 * DAMPING_RATIO / (2 * np.pi * frequency))
     part = rod(length, DIAMETER, material, sections=sections)
     return with_cached_basis(part, modes=modes, plane="y")

@@ -14,9 +14,9 @@ GROUND, CRANK, COUPLER, ROCKER = 0.4, 0.1, 0.4, 0.25
 
 
 def flexible_four_bar(modes: int = 15, sections: int = 40) -> Mechanism:
-    """A crank of 10 cm that a motor turns about y, a rocker of 25 cm at a distance of 40 cm, and between them a coupler:
-    a rod of spring steel, 40 cm long and 4 mm thick. The rocker's upper end is the site `tip`, with a weight of 200 g. Gravity
-    acts. The crank stands upright at the reference pose.
+    """A crank of 10 cm that a motor turns about y, a rocker at a distance of 40 cm, and between them a coupler: a rod of
+    spring steel, 40 cm long and 4 mm thick, hinged to the rocker 25 cm above its foot. The rocker's upper end is the
+    site `tip`, with a weight of 200 g. Gravity acts. The crank stands upright at the reference pose.
 
     `modes` and `sections` are those of `rod_on_motor`.
     """
