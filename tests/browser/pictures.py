@@ -44,6 +44,17 @@ def hand(running, path):
         _shot(visit, path)
 
 
+def rod(running, path):
+    with viewing(supple.library.rod_on_motor(), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, 900, 620)
+        start = session.frame.pulls["tip"].point
+        session.pull("tip", start + [0.5, 0.0, -0.1])
+        until(lambda: session.frame.poses["tip"][0, 3] > start[0] + 0.2, "the rod to bend")
+        session.paused = True
+        _shot(visit, path)
+
+
 def _shot(visit, path):
     visit.until(lambda: visit.painted() > 0.001, "the mechanism to be drawn")
     close = visit.page.locator(".mantine-Notification-closeButton")
@@ -68,7 +79,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     warnings.simplefilter("ignore", supple.RangeWarning)
     with browser() as running:
-        for name, make in (("ladder", ladder), ("chain", chain), ("hand", hand)):
+        for name, make in (("ladder", ladder), ("chain", chain), ("hand", hand), ("rod", rod)):
             if len(sys.argv) < 3 or name in sys.argv[2:]:
                 make(running, folder / f"viewer_{name}.png")
                 print(f"viewer_{name}.png")

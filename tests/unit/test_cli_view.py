@@ -56,7 +56,7 @@ def test_a_port_in_use_is_one_line(run):
     [
         (("view", "nope.xml"), "'nope.xml' does not exist"),
         (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
-        (("view", "nosuch"), "robot_arm, y), nor a scene ("),
+        (("view", "nosuch"), "two_rods, y), nor a scene ("),
         (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),
         (("view", "ladder", "--method", "magic"), "no method named 'magic'"),
         (("view", "ladder", "--port", "99999"), "a port is a number from 1 to 65535"),

@@ -254,7 +254,7 @@ def test_the_ghost_is_the_engine(session):
     session.pull("tip", session.frame.pulls["tip"].point + [0, 0.3, 0])
     session.step(200)
     frame = session.frame
-    assert 0 < np.abs(frame.ghost - frame.poses).max() < 0.1
+    assert 0 < np.abs(frame.ghost.array - frame.poses.array).max() < 0.1
     session.method = "engine"
     assert not session.ghost
     assert session.frame.ghost is None

@@ -281,7 +281,7 @@ def compare(
         found = compare_methods(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"
         title = f"{mech.name}: {shape} solid, exact pale"
-        draw(mech, found.shapes[shape].array, path=picture, ghost=found.exact.poses.array, title=title)
+        draw(mech, found.shapes[shape], path=picture, ghost=found.exact.poses, title=title)
         if as_json:
             _print_json(found.facts | {"picture": str(picture)})
         else:
@@ -416,4 +416,4 @@ def _draw(task: solve.Task, result: solve.RunResult, path: Path) -> None:
     if "time" in result.facts:
         what = f"at {result.facts['time']:g} s"
     labels, title = list(task.wrenches)[:6] or None, f"{mech.name} {what}"
-    draw(mech, result.poses.array, path=path, ghost=mech.poses.array, labels=labels, title=title)
+    draw(mech, result.poses, path=path, ghost=mech.poses, labels=labels, title=title)

@@ -40,7 +40,7 @@ def run_demo(picture: Path) -> None:
         f"{engine.step / blended.step:.0f} times faster, with an error of {1e3 * blended.error:.2f} mm."
     )
     title, seen = f"{mech.name}, {FORCE:g} N", (10.0, -25.0)
-    draw(mech, found.shapes["linear"].array, path=picture, ghost=found.exact.poses.array, title=title, view=seen)
+    draw(mech, found.shapes["linear"], path=picture, ghost=found.exact.poses, title=title, view=seen)
     typer.echo(f"\nIn {picture}: the linear model's shape solid, the engine's pale. Next:")
     for line in (
         "supple view ladder                              simulate it in the browser and pull it",

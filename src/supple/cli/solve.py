@@ -100,13 +100,13 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
         try:
             for first in range(0, steps, chunk):
                 if recorder is not None:
-                    recorder.take(sim.time, sim.poses.array)
+                    recorder.take(sim.time, sim.poses)
                 sim.step(min(chunk, steps - first))
                 bar.set_fraction((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure
     if recorder is not None:
-        recorder.take(sim.time, sim.poses.array, last=True)
+        recorder.take(sim.time, sim.poses, last=True)
     energy = sim.energy
     facts = {
         **_inputs(task),

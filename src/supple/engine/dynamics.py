@@ -19,6 +19,7 @@ from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 
 METHODS = {"euler": 1, "bdf2": 2}
@@ -299,7 +300,7 @@ class Simulation:
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self._core.poses)
+        return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
 
     @property
     def velocities(self) -> Array:

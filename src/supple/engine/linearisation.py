@@ -14,6 +14,7 @@ from supple.engine.assembly import Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
 
@@ -45,7 +46,7 @@ class Linearisation:
     @cached_property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self.core.poses)
+        return Poses(self.mechanism, self.core.poses, amplitudes_in(self.mechanism, self.core.q))
 
     @cached_property
     def q(self) -> Array:

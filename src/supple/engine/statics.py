@@ -17,6 +17,7 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
 
@@ -191,7 +192,7 @@ def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(
         mech,
-        Poses(mech, core.poses),
+        Poses(mech, core.poses, amplitudes_in(mech, q)),
         by_joint(mech, q),
         eqs.reactions(reactions),
         eqs.motor_torques(mu),

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.mechanism import Mechanism, check_mechanism
-from supple.mechanism.poses import Poses
+from supple.mechanism.poses import Poses, amplitudes_in
 from supple.mechanism.record import Array, array
 
 FURTHEST = 1e9
@@ -67,7 +68,16 @@ def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
     for b in topology.order:
         p, transform = topology.parent[b], transforms[topology.joint[b]]
         poses[b] = transform if p < 0 else poses[p] @ transform
-    return Kinematics(mech, q, Poses(mech, poses))
+    amplitudes = amplitudes_in(mech, _with_loops(mech, q)) if mech.flexible else None
+    return Kinematics(mech, q, Poses(mech, poses, amplitudes))
+
+
+def _with_loops(mech: Mechanism, q: Array) -> Array:
+    """(axes,) coordinates of all joints: q (dof,) of the spanning tree, and the reference of those that close loops."""
+    result, slices = per_axis(mech, "reference"), axis_slices(mech)
+    for j in mech.topology.tree:
+        result[slices[j]] = q[mech.topology.columns[j]]
+    return result
 
 
 def _joint_transforms(mech: Mechanism, coordinates: Sequence[Array]) -> dict[int, Array]:

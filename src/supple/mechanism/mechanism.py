@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
-from supple.mechanism.axes import axis_names
+from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Joint
-from supple.mechanism.poses import Poses, find
+from supple.mechanism.poses import Poses, amplitudes_in, find
 from supple.mechanism.record import Array, Record, array, checked_name
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
@@ -162,7 +162,8 @@ class Mechanism(Record):
     @cached_property
     def poses(self) -> Poses:
         """World poses of every body at the reference pose."""
-        return Poses(self, np.array([body.pose for body in self.bodies]).reshape(-1, 4, 4))
+        poses = np.array([body.pose for body in self.bodies]).reshape(-1, 4, 4)
+        return Poses(self, poses, amplitudes_in(self, per_axis(self, "reference")))
 
     @property
     def mass(self) -> float:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple.errors import MechanismError
+from supple.mechanism.axes import by_joint
 from supple.mechanism.body import WORLD
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, array
 
 if TYPE_CHECKING:
     from supple.mechanism.mechanism import Mechanism
@@ -21,10 +23,21 @@ class Poses(Sequence[Array]):
     Names of sites and "world" are accepted too.
     """
 
-    def __init__(self, mechanism: Mechanism, array: Array) -> None:
+    def __init__(
+        self, mechanism: Mechanism, poses: Array, amplitudes: Mapping[str, ArrayLike] | None = None
+    ) -> None:
         self.mechanism = mechanism
-        self.array = np.array(array)
+        self.array = np.array(poses)
         self.array.flags.writeable = False
+        given = amplitudes or {}
+        self.amplitudes = {
+            flexible.name: array(given[flexible.name], (flexible.basis.size,), f"the amplitudes of '{flexible.name}'")
+            if flexible.name in given
+            else np.zeros(flexible.basis.size)
+            for flexible in mechanism.flexible
+        }
+        """(r,) modal amplitudes of each flexible body, by its name, m: its shape in the frame of its reference
+        interface. Zero (undeformed) where the poses came without amplitudes."""
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -52,6 +65,16 @@ class Poses(Sequence[Array]):
 
     def __repr__(self) -> str:
         return f"Poses of {len(self)} bodies of '{self.mechanism.name}'"
+
+
+def amplitudes_in(mech: Mechanism, q: Array) -> dict[str, Array]:
+    """(r,) modal amplitudes of each flexible body, by its name, m. `q` (axes,) are the coordinates of all joints, in
+    the order of `mech.joints`."""
+    if not mech.flexible:
+        return {}
+    coordinates = by_joint(mech, q)
+    # the joint of the first moving interface has the amplitudes as coordinates; further joints have copies
+    return {flexible.name: coordinates[flexible.frame(flexible.moving[0])] for flexible in mech.flexible}
 
 
 def find(names: Sequence[str], name: object, what: str) -> int:

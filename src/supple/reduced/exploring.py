@@ -342,13 +342,14 @@ def _equilibria_along(ray: _Ray) -> list[Point]:
 
 def _equilibrium_with_mechanism(found: Equilibrium, mech: Mechanism) -> Equilibrium:
     """The same equilibrium with another, equal mechanism object."""
-    return replace(found, mechanism=mech, poses=Poses(mech, found.poses.array))
+    return replace(found, mechanism=mech, poses=Poses(mech, found.poses.array, found.poses.amplitudes))
 
 
 def _model_with_mechanism(model: ReducedModel, mech: Mechanism) -> ReducedModel:
     """The same model with another, equal mechanism object."""
     at = None if model.at is None else _equilibrium_with_mechanism(model.at, mech)
-    return replace(model, mechanism=mech, rest_poses=Poses(mech, model.rest_poses.array), at=at)
+    rest = model.rest_poses
+    return replace(model, mechanism=mech, rest_poses=Poses(mech, rest.array, rest.amplitudes), at=at)
 
 
 def _without_limits(mech: Mechanism) -> Mechanism:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from os import PathLike, fspath
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,13 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
 from supple.mechanism.io import json as mechanism_json
 from supple.mechanism.io.writing import writing
+from supple.mechanism.poses import amplitudes_in
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.model import ReducedModel
 
 FORMAT, COLLECTION, VERSION = "supple-reduced-model", "supple-blended-model", 1
+PART = ".npz"
+"""How the names of arrays end that hold the file of a flexible body's part."""
 LARGEST = 2**31
 """Largest size of a file's unpacked arrays, bytes."""
 ARRAYS = (
@@ -75,8 +80,12 @@ def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
-    texts = {"header": json.dumps(header), "mechanism": mechanism_json.dumps(mech)}
-    packed: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+    with TemporaryDirectory() as folder:
+        mechanism_json.save(mech, Path(folder, "mechanism.json"))
+        contents = {path.name: path.read_bytes() for path in Path(folder).iterdir()}  # with the flexible bodies' parts
+    contents["mechanism"] = contents.pop("mechanism.json")
+    contents["header"] = json.dumps(header).encode()
+    packed: dict[str, Any] = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
     with writing(path, binary=True) as file:
         np.savez_compressed(file, **packed, **arrays)
 
@@ -118,7 +127,12 @@ def opened(
     if version > VERSION:
         raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
     try:
-        yield mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where), header, arrays
+        with TemporaryDirectory() as folder:
+            for name in arrays:
+                if name.endswith(PART) and name == Path(name).name:
+                    Path(folder, name).write_bytes(arrays[name].tobytes())
+            mech = mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where, Path(folder))
+        yield mech, header, arrays
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise MechanismError(f"{where} is damaged ({error}); make it again with {maker}") from None
 
@@ -141,7 +155,7 @@ def _read(where: str, what: str) -> dict[str, Any]:
 def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:
     for name in (*ARRAYS, "poses"):
         check_array(arrays, name)
-    poses = Poses(mech, arrays["poses"])
+    poses = Poses(mech, arrays["poses"], amplitudes_in(mech, arrays["q"]))
     at = equilibrium_in(mech, header, arrays, poses) if "at_q" in arrays else None
     texts = {name: header[name] for name in ("rank", "modes", "method", "mass_kind", "free_base")}
     model = ReducedModel(

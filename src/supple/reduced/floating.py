@@ -72,7 +72,7 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
         cobasis=cobasis,
         rank=model.rank + 6,
         modes=k,
-        rest_poses=Poses(mech, model.rest_poses.array),
+        rest_poses=Poses(mech, model.rest_poses.array, model.rest_poses.amplitudes),
         wrenches=np.concatenate([model.wrenches, np.zeros(6)]),
         q=q,
         method=model.method,

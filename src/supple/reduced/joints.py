@@ -28,7 +28,8 @@ def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Sepa
     """Separation of every joint at poses (bodies, 4, 4) of the bodies.
 
     The part that a joint's own axes allow does not count. Its search starts from the coordinates `near` (axes,), by
-    default the reference.
+    default the reference. The coordinates of a flexible body's interface are not searched: its frame is the one at the
+    amplitudes in `near`.
     """
     index = [[mech.body_index(j.parent), mech.body_index(j.child)] for j in mech.joints]
     world = np.concatenate([poses, np.eye(4)[None]])  # index -1 is the world
@@ -41,6 +42,10 @@ def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Sepa
     curved: dict[int, list[int]] = {}  # indices of joints by their number of axes
     for i, joint in enumerate(mech.joints):
         slides = joint.twists[:, :3]
+        if joint.interface is not None:
+            across = spatial.inverse(on_parent[i]) @ on_child[i]
+            apart[i] = across[:3, 3] - joint.displacement(starts[i])[:3, 3]
+            continue
         if not slides.any():
             continue
         if _moves_on_curve(joint) and max(joint.blocks) == 1:

@@ -16,6 +16,7 @@ from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import by_joint
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
@@ -231,9 +232,11 @@ class ReducedSimulation:
 
     @property
     def poses(self) -> Poses:
-        """World poses (4, 4) of every body. Each access computes all of them."""
+        """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
+        those of `coordinates`."""
         self._motion.core.update()
-        poses = Poses(self.mechanism, self._motion.core.poses)
+        amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
+        poses = Poses(self.mechanism, self._motion.core.poses, amplitudes)
         self._warn_out_of_range(poses)
         return poses
 

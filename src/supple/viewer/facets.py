@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,7 +101,7 @@ def _mesh(mesh: Mesh) -> Array:
     return triangles(vertices, faces)
 
 
-def triangles(vertices: Array, faces: NDArray[np.int32]) -> Array:
+def triangles(vertices: Array, faces: NDArray[np.integer[Any]]) -> Array:
     """Triangles (n, 3) of vertex indices as polygons (n, 4, 3)."""
     corners: Array = vertices[faces[:, [0, 1, 2, 2]]]
     return corners

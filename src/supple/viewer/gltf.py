@@ -1,4 +1,5 @@
-"""A recording as binary glTF 2.0, for Blender and web pages: a node for each body, its motion as an animation."""
+"""A recording as binary glTF 2.0, for Blender and web pages: a node for each body, its motion as an animation,
+the shapes of flexible bodies as morph targets."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.viewer.recording import Recording
+from supple.viewer.skins import COLOUR, Skin, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces
 
 FLOAT, UINT = 5126, 5125
@@ -22,7 +24,9 @@ UPRIGHT = [-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]
 
 def glb(recording: Recording) -> bytes:
     """The content of a `.glb` file. Each body is a node of its name, with its surfaces and joints as children. Nodes
-    have the poses of the first frame. Lengths are in metres; time starts at zero."""
+    have the poses of the first frame. The skin of a flexible body is a node of the body's name, a child of the body of
+    its reference interface; its modes are morph targets, its modal amplitudes their weights. Lengths are in metres;
+    time starts at zero."""
     return _Writer(recording).content()
 
 
@@ -34,6 +38,8 @@ class _Writer:
         self.accessors: list[dict[str, Any]] = []
         self.meshes: list[dict[str, Any]] = []
         self.materials: dict[tuple[int, ...], int] = {}
+        self.skin_nodes: dict[str, int] = {}
+        """Index of the node of each flexible body's skin, by the body's name."""
         bodies = recording.mechanism.bodies
         self.nodes: list[dict[str, Any]] = [{"name": recording.mechanism.name, "rotation": UPRIGHT, "children": []}]
         for i, body in enumerate(bodies):
@@ -50,6 +56,8 @@ class _Writer:
     def content(self) -> bytes:
         for surface in mechanism_surfaces(self.recording.mechanism):
             self._add_surface(surface)
+        for skin in mechanism_skins(self.recording.mechanism):
+            self._add_skin(skin)
         for node in self.nodes:
             if not node.get("children", True):
                 del node["children"]
@@ -95,20 +103,42 @@ class _Writer:
             self.nodes[int(body) + 1].setdefault("children", []).append(len(self.nodes))
             self.nodes.append(node)
 
+    def _add_skin(self, skin: Skin) -> None:
+        """Adds a mesh with a morph target for each mode, and its node."""
+        modes = np.moveaxis(skin.modes, 2, 0).astype(np.float32)
+        positions, *targets = (
+            {"POSITION": self._accessor(np.ascontiguousarray(values), "VEC3", VERTICES, bounds=True)}
+            for values in (skin.undeformed.astype(np.float32), *modes)
+        )
+        primitive = {
+            "attributes": positions,
+            "indices": self._accessor(skin.faces.reshape(-1), "SCALAR", INDICES),
+            "material": self.materials.setdefault(COLOUR, len(self.materials)),
+            "targets": targets,
+        }
+        weights = self.recording.amplitudes_of(skin.name)[0].tolist()
+        names = {"targetNames": list(skin.coordinates)}  # not in the standard, but Blender and three.js read it
+        self.nodes[skin.body + 1].setdefault("children", []).append(len(self.nodes))
+        self.skin_nodes[skin.name] = len(self.nodes)
+        self.nodes.append({"name": skin.name, "mesh": len(self.meshes)})
+        self.meshes.append({"primitives": [primitive], "weights": weights, "extras": names})
+
     def _animation(self) -> dict[str, Any]:
         recording = self.recording
         times = self._accessor((recording.times - recording.times[0]).astype(np.float32), "SCALAR", bounds=True)
         samplers: list[dict[str, Any]] = []
         channels: list[dict[str, Any]] = []
+
+        def add_channel(node: int, path: str, values: NDArray[Any], kind: str) -> None:
+            output = self._accessor(np.ascontiguousarray(values, dtype=np.float32), kind)
+            channels.append({"sampler": len(samplers), "target": {"node": node, "path": path}})
+            samplers.append({"input": times, "output": output, "interpolation": "LINEAR"})
+
         for i in range(len(recording.mechanism.bodies)):
-            paths = {
-                "translation": (recording.positions[:, i], "VEC3"),
-                "rotation": (_xyzw(recording.quats_wxyz[:, i]), "VEC4"),
-            }
-            for path, (values, kind) in paths.items():
-                output = self._accessor(np.ascontiguousarray(values, dtype=np.float32), kind)
-                channels.append({"sampler": len(samplers), "target": {"node": i + 1, "path": path}})
-                samplers.append({"input": times, "output": output, "interpolation": "LINEAR"})
+            add_channel(i + 1, "translation", recording.positions[:, i], "VEC3")
+            add_channel(i + 1, "rotation", _xyzw(recording.quats_wxyz[:, i]), "VEC4")
+        for name, node in self.skin_nodes.items():
+            add_channel(node, "weights", recording.amplitudes_of(name).reshape(-1), "SCALAR")
         return {"name": recording.method, "samplers": samplers, "channels": channels}
 
     def _accessor(self, values: NDArray[Any], kind: str, target: int | None = None, bounds: bool = False) -> int:

@@ -15,6 +15,7 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.record import Array
 from supple.viewer.gltf import glb
 from supple.viewer.measures import Frame
+from supple.viewer.methods import METHODS
 from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
 from supple.viewer.recording import Recording
@@ -74,7 +75,7 @@ class LivePage:
             buttons.on_click(lambda event: self._attempt(self._time_buttons[buttons.value]))
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
             self._bind(self._speed, "speed", float)
-        with gui.add_folder("Better models", visible=not session.is_scene):
+        with gui.add_folder("Better models", visible="blended" in session.methods):
             gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
                 lambda event: self._attempt(session.linearise_here)
             )
@@ -249,7 +250,11 @@ def _assign(handle: Any, name: str, value: object) -> None:
 
 
 def _hint(session: Session) -> str:
-    return "; ".join(f"{name}: {text}" for name, text in session.methods.items())
+    lines = [f"{name}: {text}" for name, text in session.methods.items()]
+    if session.mechanism.flexible and not session.is_scene:
+        others = [name for name in METHODS if name not in session.methods]
+        lines.append(f"not offered: {', '.join(others)}, which cannot simulate flexible bodies")
+    return "; ".join(lines)
 
 
 def _escaped(text: str) -> str:

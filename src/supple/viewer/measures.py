@@ -15,6 +15,7 @@ from supple.engine.assembly import Equations, equations
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.record import Array
+from supple.reduced import ReducedModel
 from supple.reduced.joints import separation
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.clock import WALL_CLOCK, Clock
@@ -44,10 +45,10 @@ class Frame:
     time: float
     """s."""
     method: str
-    poses: Array
-    """(bodies, 4, 4) world poses."""
-    ghost: Array | None
-    """(bodies, 4, 4) world poses that the engine gives for the same handles; None if it is not compared."""
+    poses: Poses
+    """World poses (4, 4) of every body."""
+    ghost: Poses | None
+    """World poses that the engine gives for the same handles; None if it is not compared."""
     pulls: dict[str, Pull]
     """By end effector."""
     joint_separations: Array
@@ -109,16 +110,16 @@ class Meter:
         if isinstance(sim, SceneMotion):
             separations = sim.joint_separations()
             return separations, float(separations.sum() / (sim.robot.mechanism.radius or 1.0))
-        poses = sim.poses.array
+        state = sim.poses.array, np.concatenate([*sim.coordinates.values()]) if self.mechanism.flexible else None
         if at_once or self._seconds < MAX_SECONDS:
-            self._measure(poses)
+            self._measure(*state)
         elif self._measurement is None or self._measurement.done():
-            self._measurement = self._pool.submit(self._measure, poses)
+            self._measurement = self._pool.submit(self._measure, *state)
         return self._separations
 
-    def _measure(self, poses: Array) -> None:
+    def _measure(self, poses: Array, coordinates: Array | None) -> None:
         start = self._clock()
-        result = separation(self.mechanism, poses)
+        result = separation(self.mechanism, poses, coordinates)
         self._separations = np.array(list(result.joints.values())), result.total
         self._seconds = self._clock() - start
 
@@ -128,7 +129,8 @@ class Meter:
 
     def energy(self, sim: AnySimulation) -> tuple[float, float]:
         """Kinetic energy, and energy of springs and gravity, J. For a reduced model these are the full mechanism's at
-        the joint coordinates and link velocities of the model. Zero for adaptive linkages and scenes."""
+        the joint coordinates and link velocities of the model; with flexible bodies, the kinetic energy is the model's
+        own. Zero for adaptive linkages and scenes."""
         if isinstance(sim, AdaptiveMotion | SceneMotion):
             return 0.0, 0.0
         if isinstance(sim, Simulation):
@@ -139,4 +141,8 @@ class Meter:
         q = np.concatenate([np.zeros(0), *sim.coordinates.values()])
         core.set_state(q, *self._equations.zero_state()[1:])
         core.evaluate(False)
-        return float(0.5 * np.einsum("bi,bij,bj->", v, self._inertia, v)), float(sum(core.energies[1:]))
+        kinetic = 0.5 * np.einsum("bi,bij,bj->", v, self._inertia, v)
+        if self.mechanism.flexible and isinstance(sim.model, ReducedModel):
+            rates = sim.model.basis @ sim._motion.state[1]
+            kinetic = 0.5 * rates @ sim.model.mass @ rates
+        return float(kinetic), float(sum(core.energies[1:]))

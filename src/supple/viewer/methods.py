@@ -27,13 +27,18 @@ class Models:
         self.mechanism, self.end_effectors = mech, checked_end_effectors(mech, end_effectors)
         self.blended: BlendedModel | None = None
         """The blended model that the user or an exploration has added linear models to."""
-        self.descriptions = {name: method.text for name, method in METHODS.items()}
-        """A line for each method, by name."""
+        self.descriptions = {n: method.text for n, method in METHODS.items() if method.flexible or not mech.flexible}
+        """A line for each method that can simulate the mechanism, by name."""
 
     def begin(self, method: str, dt: float) -> AnySimulation:
         """A simulation at its start by the method of that name, with time step `dt`, s, or one that the method
         chooses."""
         find(list(METHODS), method, "method")
+        if method not in self.descriptions:
+            raise MechanismError(
+                f"'{method}' does not simulate flexible bodies such as '{self.mechanism.flexible[0].name}'; choose "
+                f"{' or '.join(self.descriptions)}"
+            )
         return METHODS[method].begin(self, dt)
 
     @cached_property
@@ -63,6 +68,8 @@ class Method:
     """Makes a simulation at its start, given the time step, s."""
     in_time: bool = True
     """Whether it simulates dynamics; False for quasi-statics."""
+    flexible: bool = False
+    """Whether it simulates flexible bodies."""
 
 
 def _engine(models: Models, dt: float) -> AnySimulation:
@@ -88,8 +95,8 @@ def _adaptive(models: Models, dt: float) -> AnySimulation:
 
 
 METHODS = {
-    "engine": Method("every body and joint, exact", _engine),
-    "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear),
+    "engine": Method("every body and joint, exact", _engine, flexible=True),
+    "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear, flexible=True),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
     "condensed": Method("end effectors in motion, all other links in exact static equilibrium", _condensed),
     "adaptive": Method("quasi-statics of trees; computes only the highlighted joints", _adaptive, False),
@@ -103,7 +110,10 @@ def loose_bodies(mech: Mechanism) -> list[str]:
 
 
 def likely_method(mech: Mechanism) -> str:
-    """The method to start with: the fastest that fits the mechanism."""
+    """The method to start with: the fastest that fits the mechanism. Flexible bodies are made for large motion, so the
+    engine."""
+    if mech.flexible:
+        return "engine"
     if not mech.unheld:
         return "linear"
     is_plain_tree = not (mech.topology.loops or mech.motors or mech.couplings)

@@ -17,6 +17,7 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.viewer import facets
+from supple.viewer.skins import interface_bodies, mechanism_skins
 from supple.viewer.visuals import (
     BASE,
     COLOURS,
@@ -35,6 +36,8 @@ LINK, PALE, GRID, INK = "#8fa3b5", "#dfe5ea", "#d5d8dc", "#2b2f36"
 FORMATS = (".png", ".pdf", ".svg")
 INCHES, DPI = 5.6, 110
 """Longer side of the drawing in inches, and pixels per inch."""
+OUTLINE, SKIN_OUTLINE = 0.25, 1.0
+"""Widths of the lines around polygons, points. Those of skins keep a thin rod visible."""
 
 
 def draw(
@@ -49,20 +52,21 @@ def draw(
 ) -> None:
     """Writes a picture of a mechanism at `poses` (bodies, 4, 4), by default the reference pose, to a PNG, PDF or SVG.
 
-    Hinges are drawn as pins along their axes, slides as bars, other joints as balls, coloured by kind. `ghost`
-    (bodies, 4, 4) are the poses of a second shape, drawn pale. `labels` are names of bodies or sites to label, by
+    Hinges are drawn as pins along their axes, slides as bars, other joints as balls, coloured by kind. Flexible bodies
+    are deformed by the amplitudes of `poses`, if these are `Poses`; an array of poses has none. `ghost` (bodies, 4, 4)
+    are the poses of a second shape, drawn pale. `labels` are names of bodies or sites to label, by
     default those called tip. `view` is the elevation and azimuth of the camera in degrees; z is up. The grid on the
     floor gives the scale.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
     check_mechanism(mech)
-    shape = _poses(mech, poses)
+    shape = as_poses(mech, poses)
     scene = Scene(view)
     if ghost is not None:
         # drawn as if a little farther away, so that it does not show through a shape that has hardly moved
-        _add_bodies(scene, mech, _poses(mech, ghost), PALE, nearer=-0.15 * mech.radius)
-    _add_bodies(scene, mech, shape, LINK)
+        add_bodies(scene, mech, as_poses(mech, ghost), PALE, nearer=-0.15 * mech.radius)
+    add_bodies(scene, mech, shape, LINK)
     for ground_shape in mech.shapes:
         scene.add(facets.shape_polygons(ground_shape, {m.name: m for m in mech.meshes}), PALE)
     for field in mech.height_fields:
@@ -93,29 +97,31 @@ class Scene:
         eye = np.cos(elevation) * level + np.array([0, 0, np.sin(elevation)])
         self.axes = np.stack([right, np.cross(eye, right), eye])
         """(3, 3) rows: right, up and towards the camera."""
-        self._parts: list[tuple[Array, str, float]] = []
+        self._parts: list[tuple[Array, str, float, float]] = []
 
-    def add(self, polygons: Array, colour: str, nearer: float = 0.0) -> None:
-        """Adds polygons (n, 4, 3) in world coordinates, sorted as if `nearer` metres closer to the camera."""
-        self._parts.append((polygons, colour, nearer))
+    def add(self, polygons: Array, colour: str, nearer: float = 0.0, outline: float = OUTLINE) -> None:
+        """Adds polygons (n, 4, 3) in world coordinates, sorted as if `nearer` metres closer to the camera. `outline` is
+        the width of the lines around them, points."""
+        self._parts.append((polygons, colour, nearer, outline))
 
     @property
     def points(self) -> Array:
         """(n, 3) corners of all polygons, world coordinates."""
-        return np.concatenate([polygons.reshape(-1, 3) for polygons, _, _ in self._parts])
+        return np.concatenate([polygons.reshape(-1, 3) for polygons, *_ in self._parts])
 
     def project(self, points: ArrayLike) -> Array:
         """(..., 2) positions in the picture plane, m."""
         flat: Array = np.asarray(points, dtype=float) @ self.axes[:2].T
         return flat
 
-    def painted(self) -> tuple[Array, Array]:
-        """Corners (n, 4, 2) and shaded colours (n, 3) in the order to paint them, lit from above the camera."""
+    def painted(self) -> tuple[Array, Array, Array]:
+        """Corners (n, 4, 2), shaded colours (n, 3) and outlines (n,) in the order to paint them, lit from above the
+        camera."""
         from matplotlib.colors import to_rgb
 
         light = np.array([-0.35, 0.6, 0.72]) @ self.axes
-        corners, colours, depths = [], [], []
-        for polygons, colour, nearer in self._parts:
+        corners, colours, outlines, depths = [], [], [], []
+        for polygons, colour, nearer, outline in self._parts:
             normal = np.cross(polygons[:, 2] - polygons[:, 0], polygons[:, 3] - polygons[:, 1])
             triangle = np.cross(polygons[:, 1] - polygons[:, 0], polygons[:, 2] - polygons[:, 0])
             normal = np.where(np.abs(normal).max(axis=1, keepdims=True) > 0, normal, triangle)
@@ -124,27 +130,37 @@ class Scene:
             shade = 0.55 + 0.5 * np.clip(normal @ light, 0, 1)
             corners.append(self.project(polygons))
             colours.append(np.clip(shade[:, None] * np.array(to_rgb(colour)), 0, 1))
+            outlines.append(np.full(len(polygons), outline))
             depths.append(polygons.mean(axis=1) @ self.axes[2] + nearer)
         order = np.argsort(np.concatenate(depths), kind="stable")
-        return np.concatenate(corners)[order], np.concatenate(colours)[order]
+        return np.concatenate(corners)[order], np.concatenate(colours)[order], np.concatenate(outlines)[order]
 
 
 # contents of the picture
 
 
-def _poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
-    return mech.poses if poses is None else Poses(mech, array(poses, (len(mech.bodies), 4, 4), "poses"))
+def as_poses(mech: Mechanism, poses: ArrayLike | None) -> Poses:
+    """The argument `poses` of a picture: `Poses`, an array (bodies, 4, 4) of them, or None for the reference pose."""
+    if poses is None:
+        return mech.poses
+    amplitudes = poses.amplitudes if isinstance(poses, Poses) else None
+    return Poses(mech, array(poses, (len(mech.bodies), 4, 4), "poses"), amplitudes)
 
 
-def _add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer: float = 0.0) -> None:
-    meshes = {mesh.name: mesh for mesh in mech.meshes}
+def add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer: float = 0.0) -> None:
+    """Adds the shapes of all bodies and the skins of flexible ones, in one colour."""
+    meshes, with_skin = {mesh.name: mesh for mesh in mech.meshes}, interface_bodies(mech)
     for body, pose in zip(mech.bodies, poses, strict=True):
         seen = seen_shapes(body)
         for shape in seen:
             scene.add(facets.moved(facets.shape_polygons(shape, meshes), pose), colour, nearer)
-        if not seen:
+        if not seen and body.name not in with_skin:
             for polygons in skeleton(mech, body):
                 scene.add(facets.moved(polygons, pose), colour, nearer)
+    for skin in mechanism_skins(mech):
+        polygons = facets.moved(facets.triangles(skin.vertices(poses), skin.faces), poses[skin.body])
+        normals = np.cross(polygons[:, 1] - polygons[:, 0], polygons[:, 2] - polygons[:, 0])
+        scene.add(polygons[normals @ scene.axes[2] > 0], colour, nearer, SKIN_OUTLINE)  # the rest is hidden
 
 
 def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:
@@ -194,8 +210,8 @@ def _render(
     for line in scene.project(grid):
         axes.plot(*line.T, color=GRID, linewidth=0.8, zorder=1, solid_capstyle="round")
     _triad(axes, scene, corner, 0.45 * spacing)
-    corners, colours = scene.painted()
-    collection = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25, zorder=2)
+    corners, colours, outlines = scene.painted()
+    collection = poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=outlines, zorder=2)
     axes.add_collection(collection)
     line = {"arrowstyle": "-", "color": INK, "lw": 0.8, "shrinkB": 0}
     style = {"ha": "center", "va": "center", "color": INK, "fontsize": 10, "zorder": 4, "parse_math": False}

@@ -54,7 +54,9 @@ class SceneMotion:
     @property
     def poses(self) -> Poses:
         objects = [self.world.pose(name) for name in self.world.objects]
-        return Poses(self.mechanism, np.concatenate([self.robot.poses.array, np.reshape(objects, (-1, 4, 4))]))
+        robot = self.robot.poses
+        poses = np.concatenate([robot.array, np.reshape(objects, (-1, 4, 4))])
+        return Poses(self.mechanism, poses, robot.amplitudes)
 
     def stiffness(self, name: str) -> float:
         """N/m of a handle: gives the mass of the object, or of the robot, a frequency of two hertz."""

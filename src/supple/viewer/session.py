@@ -29,6 +29,8 @@ from supple.viewer.scenery import SceneModels, SceneMotion
 
 FRAME_RATE = 60
 """Frames per second, at most."""
+SKIN_RATE = 30
+"""Frames per second, at most, of mechanisms with flexible bodies: every frame sends the vertices of their skins."""
 SAMPLE_RATE = 20
 """Points per second of the time series."""
 MAX_SAMPLES = 600
@@ -76,7 +78,8 @@ class Session:
         self._recorder: Recorder | None = None
         self._exploration: Exploration | None = None
         self._ghost: Runner | None = None
-        self._ghost_poses = np.zeros((0, 4, 4))
+        self._ghost_poses = self.mechanism.poses
+        self._frame_rate = SKIN_RATE if self.mechanism.flexible else FRAME_RATE
         self._out_of_range = self._failed = False
         self._last_sample = self._last_frame = -np.inf
         if isinstance(subject, Mechanism):
@@ -273,6 +276,9 @@ class Session:
     def linearise_here(self) -> bool:
         """Adds a linear model at the present pose; returns whether that was possible."""
         models = self._mechanism_models()
+        if "blended" not in self.methods:
+            self.notify("no model was added: blended models do not take flexible bodies yet", warning=True)
+            return False
         if self._method not in ("linear", "blended"):
             self.notify(f"the {self._method} is exact here already; `Linearise here` is for linear and blended models")
             return False
@@ -301,6 +307,8 @@ class Session:
     def explore(self, max_error: float = 0.05, reach: float = 0.5, budget: int = 100) -> Thread:
         """Finds models automatically in the background (`supple.explore`), then switches to the blended model."""
         models = self._mechanism_models()
+        if "blended" not in self.methods:
+            raise MechanismError("blended models do not take flexible bodies yet, so there is nothing to explore")
         if self._exploration is not None:
             raise MechanismError("an exploration is running already; cancel it first")
 
@@ -360,7 +368,7 @@ class Session:
         except (MechanismError, ConvergenceError) as error:
             self.notify(f"the engine: {error}", warning=True)
             return
-        self._ghost_poses = sim.poses.array
+        self._ghost_poses = sim.poses
         ghost = Runner(sim, self._apply_targets, self._update_ghost_poses, self._on_failed_ghost_step, self.clock)
         ghost.speed, ghost.paused = self.speed, self.paused
         self._ghost = ghost
@@ -371,7 +379,7 @@ class Session:
         ghost = self._ghost
         if ghost is not None:
             with ghost.lock:
-                self._ghost_poses = ghost.sim.poses.array
+                self._ghost_poses = ghost.sim.poses
 
     @property
     def _runners(self) -> list[Runner]:
@@ -407,7 +415,7 @@ class Session:
         return Frame(
             time=sim.time + self._time_offset,
             method=self._method,
-            poses=poses.array,
+            poses=poses,
             ghost=None if self._ghost is None else self._ghost_poses,
             pulls=pulls,
             joint_separations=separations,
@@ -423,7 +431,7 @@ class Session:
     def _publish(self, at_once: bool = False) -> None:
         """Replaces `frame`; without `at_once`, only if the last frame is old enough."""
         now = self.clock()
-        if not at_once and now < self._last_frame + 1 / FRAME_RATE:
+        if not at_once and now < self._last_frame + 1 / self._frame_rate:
             return
         self._last_frame = now
         with self._runner.lock:

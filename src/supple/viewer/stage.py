@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import spatial
-from supple.mechanism import Mechanism
+from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.viewer.measures import Pull
+from supple.viewer.skins import COLOUR, Skin, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
 
 if TYPE_CHECKING:
@@ -29,17 +30,20 @@ FULL_SCALE = 0.01
 
 
 class Stage:
-    """A mechanism drawn on a page. All copies of a surface are one node, so that a frame needs few messages."""
+    """A mechanism drawn on a page. All copies of a surface are one node, so that a frame needs few messages. The skin
+    of a flexible body is a node of its own; its vertices are sent again when the body's amplitudes have changed."""
 
-    def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Array) -> None:
+    def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Poses) -> None:
         self.server, self.mechanism = server, mech
         self._surfaces = mechanism_surfaces(mech)
         self._nodes = [self._add(f"/mechanism/{i}", surface, poses) for i, surface in enumerate(self._surfaces)]
+        self._skins = [(skin, self._add_skin(f"/skins/{skin.name}", skin, poses)) for skin in mechanism_skins(mech)]
         self._ghosts: list[Any] = []
+        self._ghost_skins: list[Any] = []
         self._colours: dict[str, NDArray[np.uint8] | None] = {"joints": None, "bodies": None}
         self._floor(poses)
 
-    def _add(self, name: str, surface: Surface, poses: Array, ghost: bool = False) -> Any:
+    def _add(self, name: str, surface: Surface, poses: Poses, ghost: bool = False) -> Any:
         positions, quats = _copy_transforms(surface, poses)
         return self.server.scene.add_batched_meshes_simple(
             name,
@@ -54,12 +58,26 @@ class Stage:
             cast_shadow=not ghost,
         )
 
-    def _floor(self, poses: Array) -> None:
+    def _add_skin(self, name: str, skin: Skin, poses: Poses, ghost: bool = False) -> Any:
+        node = self.server.scene.add_mesh_simple(
+            name,
+            skin.vertices(poses).astype(np.float32),
+            skin.faces,
+            color=GHOST if ghost else COLOUR,
+            opacity=0.3 if ghost else None,
+            cast_shadow=not ghost,
+        )
+        _move_skin(skin, node, poses)
+        return node
+
+    def _floor(self, poses: Poses) -> None:
         """Adds a grid below the mechanism and points the camera at it."""
         mech, scene = self.mechanism, self.server.scene
         centre, radius = mech.bounding_sphere
         radius = radius or 1.0
-        lowest = min((_lowest_point(surface, poses) for surface in self._surfaces), default=0.0)
+        heights = [_lowest_point(surface, poses) for surface in self._surfaces]
+        heights += [_lowest_vertex(skin, poses) for skin, _ in self._skins]
+        lowest = min(heights, default=0.0)
         z = 0.0 if 0 <= lowest < 0.6 * radius else lowest
         cell = 10.0 ** np.floor(np.log10(radius))
         scene.set_up_direction("+z")
@@ -82,15 +100,17 @@ class Stage:
 
     def show(
         self,
-        poses: Array,
-        ghost: Array | None = None,
+        poses: Poses,
+        ghost: Poses | None = None,
         joints: NDArray[np.uint8] | None = None,
         bodies: NDArray[np.uint8] | None = None,
     ) -> None:
-        """Moves the bodies to poses (bodies, 4, 4). `ghost` (bodies, 4, 4) are poses of a second, translucent shape.
+        """Moves the bodies to their poses. `ghost` are the poses of a second, translucent shape.
         `joints` (joints, 3) and `bodies` (bodies, 3) are colours; by default those of their kind and shapes."""
         for surface, node in zip(self._surfaces, self._nodes, strict=True):
             node.batched_positions, node.batched_wxyzs = _copy_transforms(surface, poses)
+        for skin, node in self._skins:
+            _move_skin(skin, node, poses)
         self._colour({"joints": joints, "bodies": bodies})
         self._show_ghost(ghost)
 
@@ -111,17 +131,23 @@ class Stage:
                     shown[mask] = given[index[mask]]
             node.batched_colors = shown
 
-    def _show_ghost(self, poses: Array | None) -> None:
-        if poses is not None and not self._ghosts:
+    def _show_ghost(self, poses: Poses | None) -> None:
+        if poses is not None and not (self._ghosts or self._ghost_skins):
             bodies = [s for s in self._surfaces if (s.joints < 0).all() and (s.bodies >= 0).all()]
             self._ghosts = [
                 (surface, self._add(f"/ghost/{i}", surface, poses, ghost=True)) for i, surface in enumerate(bodies)
             ]
-        for surface, node in self._ghosts:
+            self._ghost_skins = [
+                (skin, self._add_skin(f"/ghost_skins/{skin.name}", skin, poses, ghost=True)) for skin, _ in self._skins
+            ]
+        for _, node in (*self._ghosts, *self._ghost_skins):
             if node.visible != (poses is not None):
                 node.visible = poses is not None
-            if poses is not None:
+        if poses is not None:
+            for surface, node in self._ghosts:
                 node.batched_positions, node.batched_wxyzs = _copy_transforms(surface, poses)
+            for skin, node in self._ghost_skins:
+                _move_skin(skin, node, poses)
 
 
 class Handle:
@@ -179,19 +205,31 @@ def _arrow(pull: Pull) -> Any:
     return np.array([[pull.point, end]], dtype=np.float32)
 
 
-def _copy_transforms(surface: Surface, poses: Array) -> tuple[Any, Any]:
+def _move_skin(skin: Skin, node: Any, poses: Poses) -> None:
+    node.vertices = skin.vertices(poses).astype(np.float32)  # not sent if they are the same as before
+    node.position = poses[skin.body][:3, 3]
+    node.wxyz = spatial.quat_wxyz_from_matrix(poses[skin.body][:3, :3])
+
+
+def _copy_transforms(surface: Surface, poses: Poses) -> tuple[Any, Any]:
     """World positions (n, 3) and quaternions (n, 4), w first, of the copies of a surface."""
-    at = surface.world_poses(poses)
+    at = surface.world_poses(poses.array)
     return at[:, :3, 3].astype(np.float32), spatial.quat_wxyz_from_matrix(at[:, :3, :3]).astype(np.float32)
 
 
-def _lowest_point(surface: Surface, poses: Array) -> float:
+def _lowest_point(surface: Surface, poses: Poses) -> float:
     """z, m, of the lowest corner of the copies' bounding boxes."""
-    at = surface.world_poses(poses)
+    at = surface.world_poses(poses.array)
     low, high = surface.vertices.min(axis=0), surface.vertices.max(axis=0)
     middle, half = (low + high) / 2, (high - low) / 2
     up = at[:, 2, :3] @ middle + at[:, 2, 3] - np.abs(at[:, 2, :3]) @ half
     return float(up.min())
+
+
+def _lowest_vertex(skin: Skin, poses: Poses) -> float:
+    """z, m, of the lowest vertex of a skin."""
+    pose = poses[skin.body]
+    return float((skin.vertices(poses) @ pose[2, :3]).min() + pose[2, 3])
 
 
 def separation_colours(separations: Array) -> NDArray[np.uint8]:

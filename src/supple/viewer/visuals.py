@@ -1,4 +1,5 @@
-"""The surfaces that pictures, the viewer and glTF files draw: triangles fixed to bodies."""
+"""The surfaces that pictures, the viewer and glTF files draw: triangles fixed to bodies. `skins` has the
+surfaces of flexible bodies."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from supple import spatial
 from supple.mechanism import WORLD, Body, Joint, Mechanism, Shape
 from supple.mechanism.record import Array
 from supple.viewer import facets
+from supple.viewer.skins import interface_bodies
 
 COLOURS = {
     "hinge": "#d1495b",
@@ -67,8 +69,8 @@ class _Copy:
 
 
 def mechanism_surfaces(mech: Mechanism) -> list[Surface]:
-    """The surfaces of a mechanism: bodies, ground, joint markers, base plates. Equal surfaces are merged into one with
-    a copy for each body, so that a chain of 400 links is a single surface."""
+    """The surfaces of a mechanism: rigid bodies, ground, joint markers, base plates. Equal surfaces are merged into one
+    with a copy for each body, so that a chain of 400 links is a single surface."""
     groups: dict[tuple[bytes, bytes, bool], list[_Copy]] = {}
     for copy in _copies(mech):
         key = (np.round(copy.vertices, 9).tobytes(), copy.faces.tobytes(), copy.smooth)
@@ -90,10 +92,11 @@ def mechanism_surfaces(mech: Mechanism) -> list[Surface]:
 def _copies(mech: Mechanism) -> Iterable[_Copy]:
     meshes = {mesh.name: mesh for mesh in mech.meshes}
     carried: list[tuple[int, Shape]] = [(-1, shape) for shape in mech.shapes if shape.kind != "plane"]
+    with_skin = interface_bodies(mech)
     for i, body in enumerate(mech.bodies):
         seen = seen_shapes(body)
         carried += [(i, shape) for shape in seen]
-        if not seen:
+        if not seen and body.name not in with_skin:
             for polygons in skeleton(mech, body):
                 yield _Copy(*_welded(polygons), True, i, np.eye(4), (143, 163, 181))
     for i, shape in carried:

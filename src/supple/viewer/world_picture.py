@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from supple.errors import MechanismError
-from supple.mechanism import Body, Mechanism, Poses, Shape
+from supple.mechanism import Body, Mechanism, Shape
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField
 from supple.viewer import facets
-from supple.viewer.picture import FORMATS, INK, LINK, PALE, Scene, _add_bodies, _matplotlib
+from supple.viewer.picture import FORMATS, INK, LINK, PALE, Scene, _matplotlib, add_bodies, as_poses
 
 OBJECT, PALE_OBJECT, GROUND, FORCE = "#d1495b", "#eec5cb", "#e6e2d6", "#2257a8"
 INCHES = 7.5
@@ -46,7 +46,8 @@ def draw_world(
     for k, poses in enumerate(moments):
         last = k == len(moments) - 1
         # earlier poses are drawn as if a little farther away, so that they do not show through the last
-        _add_bodies(scene, mech, Poses(mech, poses), LINK if last else PALE, nearer=0.0 if last else -0.2 * mech.radius)
+        nearer = 0.0 if last else -0.2 * mech.radius
+        add_bodies(scene, mech, as_poses(mech, poses), LINK if last else PALE, nearer)
         for body, object_poses in objects:
             for shape in body.shapes:
                 polygons = facets.moved(facets.shape_polygons(shape, {}), object_poses[k])
@@ -92,8 +93,8 @@ def _render(scene: Scene, title: str, forces: Sequence[tuple[Array, Array]], pat
     axes = figure.add_axes((0, 0, 1, size[1] / (size[1] + 0.5)), frameon=False, xticks=[], yticks=[], aspect="equal")
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
-    corners, colours = scene.painted()
-    axes.add_collection(poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=0.25))
+    corners, colours, outlines = scene.painted()
+    axes.add_collection(poly_collection(corners, facecolors=colours, edgecolors=colours, linewidths=outlines))
     largest = max((float(np.linalg.norm(force)) for _, force in forces), default=1.0) or 1.0
     for point, force in forces:
         start, end = scene.project(point), scene.project(point + 1.1 * inch / largest * force)

@@ -1,0 +1,72 @@
+"""The skins of flexible bodies: triangles whose vertices follow the modal amplitudes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.mechanism import Mechanism, Poses
+from supple.mechanism.flexible import FlexibleBody
+from supple.mechanism.record import Array
+
+MAX_FACETS = 5000
+"""A skin with more facets is drawn by their corners only, otherwise by corners and edge middles."""
+COLOUR = (143, 163, 181)
+"""Red, green and blue, 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Skin:
+    """The outer surface of a flexible body, in the frame of the body of its reference interface."""
+
+    name: str
+    """Of the flexible body."""
+    body: int
+    """Index of the body of the reference interface."""
+    undeformed: Array
+    """(v, 3) vertices at amplitudes of zero, m."""
+    modes: Array
+    """(v, 3, r) displacements of the vertices per unit of each amplitude, m/m."""
+    faces: NDArray[np.uint32]
+    """(f, 3), counter-clockwise seen from outside."""
+    coordinates: tuple[str, ...]
+    """(r,) names of the amplitudes."""
+
+    def vertices(self, poses: Poses) -> Array:
+        """(v, 3) m, in the frame of the body, with the amplitudes of `poses`."""
+        deformed: Array = self.undeformed + self.modes @ poses.amplitudes[self.name]
+        return deformed
+
+
+def mechanism_skins(mech: Mechanism) -> list[Skin]:
+    """The skins of all flexible bodies of a mechanism."""
+    return [_skin(mech, flexible) for flexible in mech.flexible]
+
+
+def interface_bodies(mech: Mechanism) -> set[str]:
+    """Names of the bodies of interfaces, which the skins show."""
+    return {flexible.frame(name) for flexible in mech.flexible for name in flexible.part.interfaces}
+
+
+def _skin(mech: Mechanism, flexible: FlexibleBody) -> Skin:
+    part, basis = flexible.part, flexible.basis
+    facets = part.skin
+    triangles = facets[:, :3] if len(facets) > MAX_FACETS else _four_triangles(facets)
+    nodes, index = np.unique(triangles, return_inverse=True)
+    return Skin(
+        flexible.name,
+        mech.body_index(flexible.reference),
+        part.nodes[nodes] - basis.origin,
+        basis.modes[nodes],
+        index.reshape(-1, 3).astype(np.uint32),
+        tuple(flexible.coordinates),
+    )
+
+
+def _four_triangles(facets: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(4f, 3) triangles between the corners and edge middles of facets (f, 6). The middles are those of the edges 01,
+    12 and 02."""
+    corners = ([0, 3, 5], [3, 1, 4], [5, 4, 2], [3, 4, 5])
+    return np.concatenate([facets[:, triangle] for triangle in corners])
