@@ -10,8 +10,10 @@ import supple
 from supple.viewer import draw
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+coarse = {"modes": 6, "sections": 10}  # flexible bodies with a coarse mesh are made in seconds
 for name in supple.library.__all__:
-    mech = getattr(supple.library, name)()
+    flexible = name in ("flexible_four_bar", "rod_on_motor", "two_rods")
+    mech = getattr(supple.library, name)(**(coarse if flexible else {}))
     if not isinstance(mech, supple.Mechanism):
         continue  # millipede and molecule are trees of plain arrays, with thousands of joints: examples 31 and 32
     print(f"{mech}: mobility {mech.mobility}, {mech.mass:g} kg, radius {mech.radius:.3f} m")

@@ -16,6 +16,11 @@ KINDS = ("hinge", "slide", "screw", "cylindrical", "universal", "ball", "planar"
 Rng = np.random.Generator
 
 
+FLEXIBLE = ("flexible_four_bar", "rod_on_motor", "two_rods")
+RIGID_LIBRARY = [name for name in supple.library.__all__ if name not in FLEXIBLE]
+"""Mechanisms of the library without flexible bodies. The others take long to make and have tests of their own."""
+
+
 def random_mechanism(
     rng: Rng,
     bodies: int = 6,

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import supple
+from mechanisms import RIGID_LIBRARY
 from supple import library
 
-MADE = {name: getattr(library, name)() for name in library.__all__}
+MADE = {name: getattr(library, name)() for name in RIGID_LIBRARY}
 MECHANISMS = {name: made for name, made in MADE.items() if isinstance(made, supple.Mechanism)}  # others are bare trees
 
 

@@ -42,7 +42,7 @@ ALL = [everything(), mechanisms.four_bar(), mechanisms.stewart(limits=(-0.1, np.
 ALL += [
     mechanisms.random_mechanism(np.random.default_rng(i), 4, loops=i % 3, shapes=i % 2 == 0) for i in range(6)
 ]
-MADE = [getattr(supple.library, name)() for name in supple.library.__all__]
+MADE = [getattr(supple.library, name)() for name in mechanisms.RIGID_LIBRARY]
 ALL += [made for made in MADE if isinstance(made, supple.Mechanism)]  # millipede and molecule are bare trees
 
 
@@ -78,6 +78,7 @@ def test_schema_names_every_field():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["properties"]["version"] == {"const": json.VERSION}
     places = {"Mechanism": SCHEMA, "ImportNote": SCHEMA["$defs"]["note"]}
+    places["FlexibleBody"] = SCHEMA["$defs"]["flexible"]
     for cls, codecs in FIELDS.items():
         schema = places.get(cls.__name__) or SCHEMA["$defs"][cls.__name__.lower()]
         assert (

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import supple
+from mechanisms import RIGID_LIBRARY
 from supple import library, spatial
 from supple.cli.source import SMALL
 from supple.mechanism import Mesh, Shape
 from supple.viewer import draw, facets
 
 
-@pytest.mark.parametrize("name", [name for name in library.__all__ if name not in SMALL])
+@pytest.mark.parametrize("name", [name for name in RIGID_LIBRARY if name not in SMALL])
 def test_every_library_mechanism_fills_its_picture(name, tmp_path):
     from matplotlib.image import imread
 

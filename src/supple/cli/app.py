@@ -14,6 +14,7 @@ import typer
 
 import supple
 from supple.cli import facts, solve, tables
+from supple.cli.basis import remade_part
 from supple.cli.grouped_options import GroupedCommand, error_in_one_line, split_groups
 from supple.cli.options import (
     PICTURES,
@@ -251,6 +252,44 @@ def explore(
                 f"only {found['within']:.0%} of the points are within {max_error:g}; raise --budget or --max-error, "
                 "or lower --reach"
             )
+
+
+@app.command()
+def basis(
+    source: Source,
+    part: Annotated[
+        str | None, typer.Option("--part", metavar="NAME", help="Flexible body (default: the only one)")
+    ] = None,
+    modes: Annotated[int, typer.Option("--modes", help="Number of modes")] = 15,
+    plane: Annotated[
+        str | None, typer.Option("--plane", metavar="AXIS", help="Bend only in the plane normal to x, y or z of the part")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="MOTION", help="CSV file (time, motors): snapshots of its full simulation"),
+    ] = None,
+    out: ModelFile = Path("supple-part.npz"),
+    as_json: AsJson = False,
+) -> None:
+    """Make another basis for a flexible body, and save the part to a file.
+
+    For example: supple basis rod_on_motor --modes 10 --plane y -o rod.npz
+    """
+    with _errors_in_one_line():
+        check_file(out, (".npz",), "a part")
+        mech = open_mechanism(source)
+        with Bar("basis") as bar:
+            options = {"modes": modes} | ({} if run is not None else {"plane": plane})
+            made = remade_part(mech, part, run, bar.set_fraction, **options)
+        made.save(out)
+        assert made.basis is not None
+        frequencies = made.basis.frequencies()[:3].tolist()
+        if as_json:
+            _print_json({"file": str(out), "modes": made.basis.size, "frequencies": frequencies})
+        else:
+            shown = ", ".join(f"{value:.4g}" for value in frequencies)
+            typer.echo(f"{made.basis.size} modes; the first frequencies of the clamped part are {shown} Hz.")
+            typer.echo(f"The part is in {out}: supple.elastic.load('{out}') reads it.")
 
 
 @app.command(cls=GroupedCommand)
