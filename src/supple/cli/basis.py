@@ -55,7 +55,7 @@ def _snapshots(mech: Mechanism, name: str, run: Path, progress: Callable[[float]
 
 
 def read_motors(path: Path, names: list[str]) -> tuple[Array, dict[str, Array]]:
-    """Times (n,), s, and positions (n,) of motors, rad or m, from a CSV file with the columns time and motors' names."""
+    """Times (n,), s, and positions (n,) of motors, rad or m, from a CSV file: time, then the motors."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
