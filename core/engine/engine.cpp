@@ -30,6 +30,7 @@ void bind_engine(nb::module_& module) {
         .def("add_curve", &Engine::add_curve)
         .def("add_joint", &Engine::add_joint)
         .def("set_interface", &Engine::set_interface)
+        .def("follow_statics", &Engine::follow_statics)
         .def("add_flexible", &Engine::add_flexible)
         .def("add_spring", &Engine::add_spring)
         .def("add_row", &Engine::add_row)

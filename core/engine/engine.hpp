@@ -215,6 +215,45 @@ class Engine {
         system.retract(base, x.data(), alpha);
     }
 
+    // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).
+    // Poses (k, bodies, 4, 4) and coordinates (k, axes) of the first k that converge to a stable state.
+    std::tuple<int, Array, Array> follow_statics(const std::vector<int>& driven, const Doubles& targets, int n) {
+        expect(targets, driven.size() * n);
+        std::vector<double> all_poses, all_q;
+        std::size_t k = 0;
+        {
+            nb::gil_scoped_release release;
+            sync();
+            std::vector<double> x(system.unknowns());
+            for (; k < static_cast<std::size_t>(n); ++k) {
+                for (std::size_t i = 0; i < driven.size(); ++i)
+                    system.rows[driven[i]].lower = system.rows[driven[i]].upper = targets.data()[k * driven.size() + i];
+                bool converged = false;
+                for (int iteration = 0; iteration < 20 && !converged; ++iteration) {
+                    system.evaluate(true);
+                    system.factorise();
+                    system.solve(system.residual().data(), x.data(), false, true);
+                    const double size = system.motion_size(x.data());
+                    if (!(size < 1) || system.fronts().negative()) break;
+                    const State base = system.state;
+                    system.retract(base, x.data(), 1.0);
+                    converged = size < 1e-9;
+                }
+                if (!converged) break;
+                system.evaluate(false);
+                all_q.insert(all_q.end(), system.state.q.begin(), system.state.q.end());
+                const std::size_t first = all_poses.size();
+                all_poses.resize(first + 16 * system.state.H.size(), 0.0);
+                for (std::size_t b = 0; b < system.state.H.size(); ++b) {
+                    write(system.state.H[b], &all_poses[first + 16 * b]);
+                    all_poses[first + 16 * b + 15] = 1;
+                }
+            }
+        }
+        const std::size_t bodies = system.state.H.size(), axes = system.axes();
+        return {static_cast<int>(k), numpy(std::move(all_poses), {k, bodies, 4, 4}), numpy(std::move(all_q), {k, axes})};
+    }
+
     std::vector<int> axis_rows() const {
         std::vector<int> result;
         for (int axis = 0; axis < system.axes(); ++axis) result.push_back(system.axis_row(axis));

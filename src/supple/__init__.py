@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from supple import elastic as elastic
     from supple import engine as engine
     from supple import mechanism as mechanism
+    from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
     from supple.engine import Simulation as Simulation
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from supple.reduced import condense as condense
     from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
+    from supple.retargeting import retarget as retarget
     from supple.world import World as World
     from supple.world import scenes as scenes
 
@@ -64,6 +66,8 @@ _HOME = {
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
     "reduce": "supple.reduced",
+    "retarget": "supple.retargeting",
+    "retargeting": "supple.retargeting",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
     "viewer": "supple.viewer",

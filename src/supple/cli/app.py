@@ -262,7 +262,7 @@ def basis(
     ] = None,
     modes: Annotated[int, typer.Option("--modes", help="Number of modes")] = 15,
     plane: Annotated[
-        str | None, typer.Option("--plane", metavar="AXIS", help="Bend only in the plane normal to this axis of the part")
+        str | None, typer.Option("--plane", metavar="AXIS", help="Bend only in the plane normal to an axis of the part")
     ] = None,
     run: Annotated[
         Path | None,

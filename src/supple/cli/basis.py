@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from supple.errors import MechanismError, listed
 from supple.mechanism import Mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array
+from supple.retargeting import Motion
 
 FULL_STEP = 1e-3
 """s, of the full simulation that gives snapshots."""
@@ -41,10 +41,12 @@ def remade_part(
 
 def _snapshots(mech: Mechanism, name: str, run: Path, progress: Callable[[float], None]) -> Array:
     """(s, n, 3) displacements of a flexible body's nodes in a full simulation."""
-    times, curves = read_motors(run, [motor.name for motor in mech.motors])
-    motors = {motor: lambda t, curve=curve: float(np.interp(t, times, curve)) for motor, curve in curves.items()}
+    motion = Motion.load(run)
+    for motor in motion.motors:
+        find([each.name for each in mech.motors], motor, f"motor (column of {run})")
+    motors = {motor: lambda t, i=i: float(motion(t)[i]) for i, motor in enumerate(motion.motors)}
     sim = FullSimulation(mech, FULL_STEP, motors=motors)
-    steps = max(1, round((times[-1] - times[0]) / FULL_STEP))
+    steps = max(1, round(motion.duration / FULL_STEP))
     every = max(1, steps // SNAPSHOTS)
     shapes = []
     for k in range(0, steps, every):
@@ -53,23 +55,3 @@ def _snapshots(mech: Mechanism, name: str, run: Path, progress: Callable[[float]
         progress((k + every) / steps)
     return np.array(shapes)
 
-
-def read_motors(path: Path, names: list[str]) -> tuple[Array, dict[str, Array]]:
-    """Times (n,), s, and positions (n,) of motors, rad or m, from a CSV file: time, then the motors."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MechanismError(f"{path}: cannot read the motion: {error}") from None
-    columns = list(rows[0]) if rows else []
-    if len(rows) < 2 or not columns or columns[0] != "time":
-        raise MechanismError(f"{path}: a motion has a first line time,MOTOR,... and two rows of numbers or more")
-    for column in columns[1:]:
-        find(names, column, f"motor (column of {path})")
-    try:
-        table = np.array([[float(row[column]) for column in columns] for row in rows])
-    except (TypeError, ValueError):
-        raise MechanismError(f"{path}: every row needs {len(columns)} numbers") from None
-    if not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
-        raise MechanismError(f"{path}: numbers must be finite and times must rise")
-    return table[:, 0], dict(zip(columns[1:], table[:, 1:].T, strict=True))

@@ -1,0 +1,231 @@
+"""`supple.retarget`: optimises motor curves so that tracked bodies follow the quasi-static motion of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism import Mechanism
+from supple.mechanism.record import Array
+from supple.progress import progress_callback
+from supple.retargeting.altered import with_stiffness
+from supple.retargeting.motion import FIXED, Motion
+from supple.retargeting.problem import Problem, Run, Weights, check_inputs
+
+METHODS = ("gauss-newton", "bfgs")
+TOLERANCE = 1e-4
+"""Smallest relative decrease of the cost in an iteration."""
+
+
+@dataclass(frozen=True)
+class Retargeted:
+    """The result of `supple.retarget`."""
+
+    motion: Motion
+    """The optimised motor curves."""
+    history: tuple[float, ...]
+    """Cost after each iteration, the input first; with the last time step."""
+    status: str
+    """"converged", "iteration limit", or "no improvement" (the input is as good already)."""
+    deviation_before: dict[str, float]
+    """Root mean square deviation of each tracked body from the quasi-static motion with the input curves, m."""
+    deviation_after: dict[str, float]
+    """The same with the optimised curves."""
+    times: Array
+    """(t,) s, of `deviations`."""
+    deviations: dict[str, tuple[Array, Array]]
+    """(t, 3) by tracked body, m: with the input curves, and with the optimised ones."""
+
+
+def retarget(
+    mech: Mechanism,
+    motion: Motion,
+    track: Mapping[str, float],
+    *,
+    orientation: Mapping[str, float] | None = None,
+    closeness: float = 1e-4,
+    acceleration: float = 1e-3,
+    speed_limit: float = np.inf,
+    acceleration_limit: float = np.inf,
+    method: str = "gauss-newton",
+    dt: float | Sequence[float] = (2e-3, 5e-4),
+    max_iterations: int = 100,
+    robust: Mapping[str, float] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Retargeted:
+    """Optimises motor curves so that a robot with flexible parts keeps the intent of a motion and does not shake.
+
+    The target is the quasi-static motion of the input: the poses that the mechanism would have under gravity if the
+    motors moved slowly.
+
+    Args:
+        mech: the mechanism, with motors.
+        motion: the input.
+        track: weight of each tracked body or site, by name.
+        orientation: weights of the orientations of bodies.
+        closeness: weight of the difference from the input curves; a multiple of the squared radius per squared radian.
+        acceleration: weight of the motors' accelerations; a multiple of (radius / omega_1^2)^2, with the lowest natural
+            frequency omega_1.
+        speed_limit: rad/s or m/s, of every motor; a smooth penalty beyond it.
+        acceleration_limit: rad/s^2 or m/s^2, of every motor; a smooth penalty beyond it.
+        method: "gauss-newton" or "bfgs".
+        dt: time step of the simulation, s; several are used one after the other, coarse to fine.
+        max_iterations: at each time step.
+        robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
+            and higher.
+        progress: called with the cost after each iteration; default: a progress bar.
+
+    Raises:
+        MechanismError: a motor or body is missing, a weight is wrong, or the mechanism has no motors.
+        ConvergenceError: the input itself cannot be simulated, or its static states end.
+    """
+    weights = Weights(dict(track), dict(orientation or {}), closeness, acceleration, speed_limit, acceleration_limit)
+    check_inputs(mech, motion, weights)
+    if method not in METHODS:
+        raise MechanismError(f"there is no method '{method}'; choose one of {', '.join(METHODS)}")
+    steps = [float(dt)] if isinstance(dt, (int, float)) else [float(each) for each in dt]
+    if not steps or any(not (np.isfinite(each) and each > 0) for each in steps):
+        raise MechanismError(f"time steps must be positive, got {dt}")
+    control, history, status = motion.control, [np.inf], "no improvement"
+    with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
+        for i, h in enumerate(steps):
+            problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
+
+            def told(cost: float, i: int = i) -> None:
+                report((i + 0.5) / len(steps))
+                if progress is not None:
+                    progress(cost)
+
+            optimise = _gauss_newton if method == "gauss-newton" else _bfgs
+            control, history, status = optimise(problems, control, max_iterations, told)
+            report((i + 1) / len(steps))
+    nominal = problems[0]
+    before, after = nominal.simulate(motion.control), nominal.simulate(control)
+    return Retargeted(
+        motion.with_control(control),
+        tuple(history),
+        status,
+        {name: rms(values) for name, values in before.deviation.items()},
+        {name: rms(values) for name, values in after.deviation.items()},
+        nominal.times,
+        {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
+    )
+
+
+def rms(deviation: Array) -> float:
+    """Root mean square over time of the length of deviations (t, 3)."""
+    return float(np.sqrt((deviation**2).sum(axis=1).mean()))
+
+
+def _models(mech: Mechanism, robust: Mapping[str, float] | None) -> list[Mechanism]:
+    models = [mech]
+    for name, share in (robust or {}).items():
+        if name != "stiffness" or not 0 < share < 1:
+            raise MechanismError(f"`robust` is {{'stiffness': share}} with 0 < share < 1, got {{{name!r}: {share}}}")
+        models += [with_stiffness(mech, 1 - share), with_stiffness(mech, 1 + share)]
+    return models
+
+
+def _simulate(problems: list[Problem], control: Array) -> list[Run] | None:
+    """The run of each model, or None if one cannot be simulated."""
+    try:
+        if len(problems) == 1:
+            return [problems[0].simulate(control)]
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(lambda problem: problem.simulate(control), problems))
+    except ConvergenceError:
+        return None
+
+
+def _mean_cost(runs: list[Run]) -> float:
+    return float(np.mean([run.cost for run in runs]))
+
+
+def _start(problems: list[Problem], control: Array) -> list[Run]:
+    runs = _simulate(problems, control)
+    if runs is None:
+        return [problem.simulate(control) for problem in problems]  # raises and says where
+    return runs
+
+
+def _gauss_newton(
+    problems: list[Problem], control: Array, limit: int, progress: Callable[[float], None]
+) -> tuple[Array, list[float], str]:
+    runs = _start(problems, control)
+    history = [_mean_cost(runs)]
+    progress(history[0])
+    shape = control[FIXED:].T.shape
+    for _ in range(limit):
+        parts = [problem.normal_equations(run) for problem, run in zip(problems, runs, strict=True)]
+        matrix, gradient = (np.mean([part[k] for part in parts], axis=0) for k in range(2))
+        step = -np.linalg.lstsq(matrix, gradient, rcond=1e-14)[0]
+        length, found = 1.0, None
+        while length > 1e-3:
+            trial = control.copy()
+            trial[FIXED:] += length * step.reshape(shape).T
+            tried = _simulate(problems, trial)
+            if tried is not None and _mean_cost(tried) < history[-1]:
+                found = trial, tried
+                break
+            length /= 3
+        if found is None:
+            return control, history, "no improvement" if len(history) == 1 else "converged"
+        control, runs = found
+        history.append(_mean_cost(runs))
+        progress(history[-1])
+        if history[-2] - history[-1] < TOLERANCE * history[-2]:
+            return control, history, "converged"
+    return control, history, "iteration limit"
+
+
+def _bfgs(
+    problems: list[Problem], control: Array, limit: int, progress: Callable[[float], None]
+) -> tuple[Array, list[float], str]:
+    """BFGS in coordinates that make the terms of closeness and acceleration unit."""
+    from scipy.optimize import minimize
+
+    runs = _start(problems, control)
+    history = [_mean_cost(runs)]
+    progress(history[0])
+    shape = control[FIXED:].shape
+    nominal = problems[0]
+    S = nominal.quadrature[:, None]
+    parts = ((nominal.closeness, nominal.design), (nominal.acceleration, nominal.design_acceleration))
+    metric = sum(2 * weight * (design[:, FIXED:] * S).T @ design[:, FIXED:] for weight, design in parts)
+    track = 2 * sum(nominal.weights.track.values()) * nominal.radius**2
+    metric = np.asarray(metric) + track * (nominal.design[:, FIXED:] * S).T @ nominal.design[:, FIXED:]
+    scale = np.linalg.inv(np.linalg.cholesky(metric)).T
+
+    def place(x: Array) -> Array:
+        moved = control.copy()
+        moved[FIXED:] += scale @ x.reshape(shape)
+        return moved
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        tried = _simulate(problems, place(x))
+        if tried is None:
+            return 1e3 * history[0], np.zeros(x.size)
+        gradients = [problem.gradient(run)[FIXED:] for problem, run in zip(problems, tried, strict=True)]
+        return _mean_cost(tried), (scale.T @ np.mean(gradients, axis=0)).ravel()
+
+    last = [history[0]]
+
+    def callback(intermediate_result: object) -> None:
+        cost = float(intermediate_result.fun)  # type: ignore[attr-defined]
+        history.append(cost)
+        progress(cost)
+        small = last[0] - cost < TOLERANCE * last[0]
+        last[0] = cost
+        if small:
+            raise StopIteration
+
+    found = minimize(evaluate, np.zeros(control[FIXED:].size), jac=True, method="BFGS", callback=callback,
+                     options={"maxiter": limit})  # fmt: skip
+    if not found.fun < history[0]:
+        return control, history[:1], "no improvement"
+    status = "iteration limit" if found.nit >= limit else "converged"
+    return place(found.x), history, status
