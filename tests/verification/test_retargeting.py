@@ -109,3 +109,19 @@ def test_robust_curves_serve_a_softer_rod(rod):
     softer = Problem(with_stiffness(rod, 0.9), ramp(), Weights({"tip": 1.0}, {}, 1e-4, 1e-3, np.inf, np.inf), 5e-3)
     costs = [softer.simulate(result.motion.control).cost for result in (nominal, robust)]
     assert costs[1] < 0.8 * costs[0]
+
+
+def test_command_line(run, tmp_path):
+    rod = supple.library.rod_on_motor(modes=8, sections=12)
+    rod.save(tmp_path / "rod.json")
+    ramp().save(tmp_path / "turn.csv")
+    options = ["--track", "tip=2", "--dt", "0.005", "--picture", "p.png", "-o", "out.csv"]
+    done = run("retarget", "rod.json", "turn.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert "tip" in done.stdout
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+    again = Motion.load(tmp_path / "out.csv")
+    assert again.duration == pytest.approx(1.2)
+    wrong = run("retarget", "rod.json", "turn.csv", "--track", "tip=x")
+    assert wrong.exit_code == 1
+    assert "'x' is no number" in wrong.output

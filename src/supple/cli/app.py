@@ -292,6 +292,67 @@ def basis(
             typer.echo(f"The part is in {out}: supple.elastic.load('{out}') reads it.")
 
 
+@app.command()
+def retarget(
+    source: Source,
+    motion: Annotated[Path, typer.Argument(help="Motor positions over time: CSV (time, motors), JSON or NPZ")],
+    track: Annotated[
+        list[str], typer.Option("--track", metavar="BODY[=WEIGHT]", help="Body that must not shake; may be repeated")
+    ],
+    method: Annotated[str, typer.Option("--method", help="gauss-newton or bfgs")] = "gauss-newton",
+    dt: Annotated[
+        list[float] | None,
+        typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
+    ] = None,
+    rate: Annotated[float, typer.Option("--rate", metavar="HZ", help="Samples a second in the file")] = 100.0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="File for a picture of the result")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path("supple.csv"),
+    as_json: AsJson = False,
+) -> None:
+    """Change motor curves so that a robot with flexible parts does not shake, and save them to a file.
+
+    For example: supple retarget rod_on_motor turn.csv --track tip -o smooth.csv
+    """
+    with _errors_in_one_line():
+        check_file(out, (".csv", ".json", ".npz"), "a motion")
+        if picture is not None:
+            check_file(picture, PICTURES, "a picture")
+        given = supple.retargeting.Motion.load(motion)
+        mech = open_mechanism(source)
+        result = supple.retarget(mech, given, _weights(track), method=method, dt=dt or (2e-3, 5e-4))
+        result.motion.save(out, rate)
+        if picture is not None:
+            result.plot(picture)
+        found = {
+            "file": str(out),
+            "status": result.status,
+            "iterations": len(result.history) - 1,
+            "cost": [result.history[0], result.history[-1]],
+            "rms_before": result.deviation_before,
+            "rms_after": result.deviation_after,
+        }
+        if as_json:
+            _print_json(found)
+            return
+        typer.echo(f"{result.status} after {len(result.history) - 1} iterations")
+        for name, before in result.deviation_before.items():
+            after = result.deviation_after[name]
+            typer.echo(f"{name}: {1e3 * before:.3g} mm rms from the slow motion before, {1e3 * after:.3g} mm after")
+        typer.echo(f"The curves are in {out}.")
+
+
+def _weights(track: list[str]) -> dict[str, float]:
+    """Weights of tracked bodies from texts BODY or BODY=WEIGHT."""
+    weights = {}
+    for text in track:
+        name, _, weight = text.partition("=")
+        try:
+            weights[name] = float(weight or 1.0)
+        except ValueError:
+            raise supple.MechanismError(f"--track {text}: '{weight}' is no number") from None
+    return weights
+
+
 @app.command(cls=GroupedCommand)
 def compare(
     source: Source,

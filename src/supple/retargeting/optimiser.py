@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 
@@ -39,6 +40,14 @@ class Retargeted:
     """(t,) s, of `deviations`."""
     deviations: dict[str, tuple[Array, Array]]
     """(t, 3) by tracked body, m: with the input curves, and with the optimised ones."""
+    input: Motion
+    """The motion that was retargeted."""
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draws deviations and motor curves, before and after, to a PNG, PDF or SVG file."""
+        from supple.retargeting.report import plot
+
+        plot(self, self.input, path)
 
 
 def retarget(
@@ -113,6 +122,7 @@ def retarget(
         {name: rms(values) for name, values in after.deviation.items()},
         nominal.times,
         {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
+        motion,
     )
 
 
