@@ -10,10 +10,10 @@ import supple
 from supple.viewer import draw
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-coarse = {"modes": 6, "sections": 10}  # flexible bodies with a coarse mesh are made in seconds
+coarse = {"modes": 10, "sections": 20}  # meshes of flexible bodies; by default twice as many sections
+options = {"flexible_four_bar": {"modes": 8, "sections": 12}, "rod_on_motor": coarse, "two_rods": coarse}
 for name in supple.library.__all__:
-    flexible = name in ("flexible_four_bar", "rod_on_motor", "two_rods")
-    mech = getattr(supple.library, name)(**(coarse if flexible else {}))
+    mech = getattr(supple.library, name)(**options.get(name, {}))
     if not isinstance(mech, supple.Mechanism):
         continue  # millipede and molecule are trees of plain arrays, with thousands of joints: examples 31 and 32
     print(f"{mech}: mobility {mech.mobility}, {mech.mass:g} kg, radius {mech.radius:.3f} m")

@@ -148,7 +148,7 @@ def test_a_spinning_rod_stiffens():
 
 @pytest.fixture(scope="module")
 def four_bar() -> supple.Mechanism:
-    return supple.library.flexible_four_bar(modes=8, sections=10)
+    return supple.library.flexible_four_bar(modes=8, sections=12)
 
 
 @pytest.mark.parametrize("name", ["cantilever", "four-bar"])
