@@ -105,7 +105,7 @@ def cubature_force(part: Part, modes: Array, training: Array, points: int, seed:
     norms[norms == 0] = np.inf
     batch = max(1, points // 20)
     chosen: list[int] = []
-    weights = np.zeros(0)
+    weights, last = np.zeros(0), np.inf
     while len(chosen) < points:
         residual = b - A[:, chosen] @ weights
         score = (A.T @ residual) / norms
@@ -120,8 +120,10 @@ def cubature_force(part: Part, modes: Array, training: Array, points: int, seed:
         if kept.all() or len(chosen) < points:
             continue
         chosen, weights = [c for c, keep in zip(chosen, kept, strict=True) if keep], weights[kept]
-        if points - len(chosen) < batch:
-            break
+        left = float(np.linalg.norm(b - A[:, chosen] @ weights))
+        if points - len(chosen) < batch or left > 0.999 * last or left < 1e-12 * np.linalg.norm(b):
+            break  # more points would only be dropped again
+        last = left
     kept = weights > 0
     rows = candidates[np.array(chosen)[kept]]
     error = float(np.linalg.norm(b - A[:, np.array(chosen)[kept]] @ weights[kept]) / np.linalg.norm(b))
