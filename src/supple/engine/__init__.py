@@ -1,12 +1,18 @@
 """The full equations of a mechanism: statics, dynamics and natural vibrations."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from supple.engine import adjoint
 from supple.engine.dynamics import Energy, SavedState, Simulation
-from supple.engine.full import FullEquilibrium, FullSimulation, full_equilibrium
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
 from supple.engine.statics import Equilibrium, equilibrium
 from supple.engine.tape import Tape
+
+if TYPE_CHECKING:
+    from supple.engine.full import FullEquilibrium, FullSimulation, full_equilibrium
 
 __all__ = [
     "Energy",
@@ -23,3 +29,12 @@ __all__ = [
     "full_equilibrium",
     "modes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the full simulation of finite elements when it is first used."""
+    if name not in ("FullEquilibrium", "FullSimulation", "full_equilibrium"):
+        raise AttributeError(f"supple.engine has no attribute {name!r}")
+    from supple.engine import full
+
+    return getattr(full, name)

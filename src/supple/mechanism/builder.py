@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.elastic import Part
 from supple.errors import MechanismError
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, Motor
@@ -19,6 +18,9 @@ from supple.mechanism.mechanism import STANDARD_GRAVITY, Mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_pose
 from supple.mechanism.shapes import Mesh, Shape
+
+if TYPE_CHECKING:
+    from supple.elastic import Part
 
 AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from supple import spatial
-from supple.elastic import Basis, InterfaceFrame, Part
 from supple.errors import MechanismError, RangeWarning, listed
 from supple.mechanism.body import Body
 from supple.mechanism.coupling import Coupling
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array, Record, checked_name
+
+if TYPE_CHECKING:
+    from supple.elastic import Basis, InterfaceFrame, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,8 @@ class FlexibleBody(Record):
     """With a basis: `part.with_basis(modes=15)`."""
 
     def __post_init__(self) -> None:
+        from supple.elastic import Part
+
         checked_name(self.name, "a flexible body")
         if not isinstance(self.part, Part):
             raise MechanismError(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.elastic.frames import InterfaceFrame
 from supple.errors import MechanismError
 from supple.mechanism.record import Array, Record, array, checked_name, checked_pose
+
+if TYPE_CHECKING:
+    from supple.elastic import InterfaceFrame
 
 
 @dataclass(frozen=True, eq=False)
