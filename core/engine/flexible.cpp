@@ -17,6 +17,16 @@ SUPPLE_INLINE double inner(const Mat3& a, const Mat3& b) {
     return sum;
 }
 
+// sum_i a_i b_i with four sums side by side
+SUPPLE_INLINE double dot(const double* a, const double* b, int n) {
+    double sum[4] = {0, 0, 0, 0};
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; ++k) sum[k] += a[i + k] * b[i + k];
+    for (; i < n; ++i) sum[0] += a[i] * b[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 SUPPLE_INLINE void add(Mat3& to, double factor, const Mat3& from) {
     for (int i = 0; i < 9; ++i) to.data()[i] += factor * from.data()[i];
 }
@@ -38,6 +48,16 @@ FlexibleBody::FlexibleBody(int body_, int axis_, double mass, std::vector<Vec3> 
     M_.resize(r_ * r_);
     for (int p = 0; p < r_; ++p)
         for (int q = 0; q < r_; ++q) M_[p * r_ + q] = G_[(p + 1) * (r_ + 1) + q + 1].trace();
+    const int n = r_ + 1;
+    columns_.resize(9 * n * n);
+    stacked_.resize(9 * n * n);
+    rows_.resize(9 * n);
+    for (int k = 0; k < n; ++k)
+        for (int l = 0; l < n; ++l) {
+            std::copy_n(G_[k * n + l].data(), 9, &columns_[9 * (l * n + k)]);
+            for (int j = 0; j < 3; ++j)
+                for (int m = 0; m < 3; ++m) stacked_[(3 * l + j) * 3 * n + 3 * k + m] = G_[k * n + l](m, j);
+        }
 }
 
 // e, int y dm, H_k = int psi_k y^T dm, int y y^T dm
@@ -47,9 +67,13 @@ void FlexibleBody::position_moments(const double* eta) {
     std::copy_n(eta, r_, e_.begin() + 1);
     s_now_ = Vec3::Zero();
     Y_ = Mat3::Zero();
+    double* H = H_[0].data();
+    std::copy_n(columns_.begin(), 9 * n, H);
+    for (int l = 1; l < n; ++l) {
+        const double *column = &columns_[9 * n * l], factor = e_[l];
+        for (int i = 0; i < 9 * n; ++i) H[i] += factor * column[i];
+    }
     for (int k = 0; k < n; ++k) {
-        H_[k] = Mat3::Zero();
-        for (int l = 0; l < n; ++l) add(H_[k], e_[l], G_[k * n + l]);
         s_now_ += e_[k] * s_[k];
         add(Y_, e_[k], H_[k]);
     }
@@ -75,9 +99,7 @@ void FlexibleBody::add_forces(const Vec3& alpha, const Mat3* A, Vec6& wrench, do
     wrench += stack(on_origin, axial(B));
     for (int p = 0; p < r_; ++p) {
         const Mat3* row = &G_[(p + 1) * n];  // int Phi_p psi_k^T dm
-        double sum = s_[p + 1].dot(alpha);
-        for (int k = 0; A && k < n; ++k) sum += inner(A[k], row[k]);
-        force[p] += sum;
+        force[p] += s_[p + 1].dot(alpha) + (A ? dot(A[0].data(), row[0].data(), 9 * n) : 0.0);
     }
 }
 
@@ -125,10 +147,14 @@ void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravit
     const Mat3 J = Y_.trace() * Mat3::Identity() - Y_;
     const Mat3 turned = B - B.trace() * Mat3::Identity();
     by_twist_ = blocks(k2 * mass_ * Mat3::Identity(), skew(on_origin) - k2 * skew(s_now_), k2 * skew(s_now_), k2 * J + turned);
+    for (int k = 0; step && k < n; ++k)
+        for (int i = 0; i < 3; ++i)
+            for (int m = 0; m < 3; ++m) rows_[i * 3 * n + 3 * k + m] = A_[k](i, m);
     for (int p = 0; p < r_; ++p) {
-        Mat3 Q = outer(alpha, s_[p + 1]);  // int alpha Phi_p^T dm
-        if (step)
-            for (int k = 0; k < n; ++k) Q += A_[k] * G_[k * n + p + 1];
+        Mat3 Q = outer(alpha, s_[p + 1]);  // int alpha Phi_p^T dm = alpha s_p^T + sum_k A_k G_kp; its diagonal is not needed
+        for (int i = 0; step && i < 3; ++i)
+            for (int j = 0; j < 3; ++j)
+                if (i != j) Q(i, j) += dot(&rows_[i * 3 * n], &stacked_[(3 * (p + 1) + j) * 3 * n], 3 * n);
         mixed_[p] = stack(k2 * s_[p + 1], k2 * axial(H_[p + 1]) + axial(Q));
     }
     const double of_stiffness = 1 + beta_ * kappa, of_mass = k2 + alpha_ * kappa;

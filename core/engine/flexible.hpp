@@ -120,6 +120,9 @@ class FlexibleBody {
     std::vector<Vec6> mixed_;
     std::vector<double> force_, slope_;
     std::vector<double> e_, internal_force_, stiffness_;
+    // The same integrals in the order in which loops read them: G_kl for all k (a column of blocks for each l), and for each mode p
+    // the columns of all G_kp below one another; and the rows of all A_k beside one another.
+    std::vector<double> columns_, stacked_, rows_;
     std::vector<Mat3> H_, A_;      // int psi_k y^T dm, and R^T Z_k''
     Vec3 s_now_;
     Mat3 Y_;                       // int y y^T dm
