@@ -64,7 +64,7 @@ void InterfaceFrame::evaluate(const double* z) {
         A += z[j] * matrix_rate_[j];
     }
     // R maximises tr(R^T A): R^T A is symmetric and tr(S) I - S is positive definite there
-    Matrix3 R = pose_.R;
+    Matrix3 R = Matrix3::Identity();  // the same guess for the same result, to the last bit
     bool restarted = false;
     for (int iteration = 0; iteration < 40; ++iteration) {
         S_ = R.transpose() * A;

@@ -18,8 +18,7 @@ class InterfaceFrame {
 
     int coordinates() const { return static_cast<int>(point_rate_.size()); }
 
-    // Evaluates the pose and the first derivatives at z (d,). The rotation of the last evaluation is the first guess: Newton's
-    // method on rotations takes two or three iterations then.
+    // Evaluates the pose and the first derivatives at z (d,). Newton's method on rotations takes three to five iterations.
     void evaluate(const double* z);
 
     const Pose& pose() const { return pose_; }                                  // from the interface to the body frame
