@@ -295,6 +295,7 @@ def speed(report: Report, quick: bool) -> None:
     rod, two = supple.library.rod_on_motor(), supple.library.two_rods()
     steps, repeat = (1000, 3) if quick else (4000, 10)
     links = {f"{n} links, ball joints": reduced_runner(linked_rod_on_motor(n, ball=True), steps) for n in (10, 20)}
+    links["20 links, hinges"] = reduced_runner(linked_rod_on_motor(20), steps)
     groups = {
         "rod on motor": {"reduced": reduced_runner(rod, steps), "full": full_runner(rod, quick)}
         | links
