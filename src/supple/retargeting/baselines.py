@@ -23,7 +23,7 @@ from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.retargeting.motion import Motion
 
-REFINEMENT = 4
+REFINEMENT = 2
 """Control points of a shaped motion per control point of the input; shaped curves have more corners."""
 ORDER = 2
 """Of the Butterworth filter, which is applied forward and backward."""
