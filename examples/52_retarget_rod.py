@@ -30,7 +30,7 @@ figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 5), sharex=True)
 for part, colour, label in zip(result.deviations["tip"], ("#d1495b", "#2e86ab"), ("input", "optimised"), strict=True):
     top.plot(result.times, 1e3 * np.linalg.norm(part, axis=1), color=colour, label=label)
 top.set(ylabel="deviation of the tip, mm")
-top.legend(loc="upper right")
+top.legend(loc="upper left")
 curves = (motion, "#d1495b", "input"), (shaped, "#8fa3b5", "ZV shaper"), (result.motion, "#2e86ab", "optimised")
 for curve, colour, label in curves:
     bottom.plot(result.times, np.degrees(curve(result.times)[:, 0]), color=colour, label=label)

@@ -28,7 +28,7 @@ for axis, name in zip(axes, ("tip", "motor"), strict=False):
     print(f"rms deviation of the {name}: {before:.1f} mm before, {after:.2f} mm after ({result.status})")
     for part, colour, label in zip(result.deviations[name], colours, ("input", "optimised"), strict=True):
         axis.plot(result.times, 1e3 * np.linalg.norm(part, axis=1), color=colour, label=label)
-    axis.set(ylabel=f"deviation of the {name}, mm")
+    axis.set(ylabel=f"{name}: deviation, mm")
     axis.legend(loc="upper left")
 for curve, colour, label in ((motion, colours[0], "input"), (result.motion, colours[1], "optimised")):
     axes[2].plot(result.times, np.degrees(curve(result.times)[:, 0]), color=colour, label=label)
