@@ -124,5 +124,7 @@ def _sample_times(motion: Motion) -> Array:
 
 
 def _fitted(motion: Motion, times: Array, values: Array) -> Motion:
+    """The motion through values (t, motors), from the start of the input."""
+    values[0] = motion(0.0)
     positions = {name: values[:, i] for i, name in enumerate(motion.motors)}
     return Motion.from_samples(times, positions, REFINEMENT / motion.interval)
