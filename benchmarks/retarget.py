@@ -1,10 +1,14 @@
 """Retargeting: one rod and two rods beside input shapers, with errors of derivatives, wrong models and times.
 
 Deviations are root mean squares over time from the quasi-static motion of the input, mm: over the whole motion and
-"after", in pauses and at the end from 0.1 s on. The frequency of every shaper and the cutoff of the low-pass are tuned
-for least deviation of the tip. A wrong model has 10 % more or less stiffness or tip mass; curves are made without
-knowing of it, except for `robust`, which knows of the stiffness. `--out` writes a picture of the wrong models.
-`--quick` takes a coarse basis and one time step of 4 ms, and leaves out full finite elements and other ramps.
+"after", in pauses and at the end from 0.1 s on. Errors of derivatives are relative to central differences of fourth
+order along random directions, with three increments of the control points, rad. The simulation's tolerance makes single
+differences noisy, so the smallest of the three errors counts; all are printed. The frequency of every shaper (from 0.8
+to 3.5 times the first one) and the cutoff of the low-pass are tuned for least deviation of the tip over the whole
+motion. A wrong model has 10 % more or less stiffness or tip mass; curves are made without knowing of it, except for
+`robust`, which knows of the stiffness. `--out` writes a picture of the wrong models. `--quick` takes a coarse basis,
+one time step of 4 ms and three directions instead of ten. It leaves out full finite elements, other ramps and bfgs on
+two rods.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from supple.retargeting import Motion, Retargeted, baselines
 from supple.retargeting.altered import with_stiffness
 from supple.retargeting.problem import Problem, Weights
 
+INCREMENTS = (1e-6, 1e-5, 1e-4)
+"""Of control points in differences, rad."""
 RISE = 0.1
 """Time after a ramp that does not count as pause, s."""
 PARTS = ("one rod", "two rods", "loop")
@@ -84,7 +90,7 @@ def examples(quick: bool) -> list[Example]:
             {"tip": 1.0, "motor": 1.0},
             {"tip": (10.0, 10.0), "motor": (4.0, 8.0)},
             2.5,
-            {"gauss-newton": 30.0, "bfgs": 90.0},
+            {"gauss-newton": 30.0} if quick else {"gauss-newton": 30.0, "bfgs": 90.0},
         ),
     ]
 
@@ -99,16 +105,16 @@ def main() -> None:
         size = {"modes": 8, "sections": 12} if args.quick else {}
         corners = ((0, 0), (0.1, 0), (0.4, 1.0), (0.6, 1.0))
         loop = Example("loop", supple.library.flexible_four_bar(**size), corners, {"weight": 1.0}, {}, 0.0, {})
-        derivatives(report, loop, loop.problem(loop.mechanism, 4e-3))
+        derivatives(report, loop, loop.problem(loop.mechanism, 4e-3), 3 if args.quick else 10)
     report.finish()
 
 
 def measure(report: Report, example: Example, args: argparse.Namespace) -> None:
     steps: tuple[float, ...] = (4e-3,) if args.quick else (2e-3, 5e-4)
     mech, motion = example.mechanism, example.motion
-    derivatives(report, example, example.problem(mech, steps[0]))
+    derivatives(report, example, example.problem(mech, steps[0]), 3 if args.quick else 10)
     optimised = optimise(report, example, steps, args.quick)
-    shaped = tuned(mech, example.problem(mech, steps[0]), motion)
+    shaped = tuned(mech, example.problem(mech, steps[0]), motion, 5 if args.quick else 12)
     robust = supple.retarget(mech, motion, example.track, dt=steps, robust={"stiffness": 0.1}).motion
     curves = {"unmodified": motion, "optimised": optimised.motion, "robust": robust, **shaped}
     compare(report, example, example.problem(mech, steps[-1]), curves)
@@ -156,7 +162,7 @@ def tip_rms(problem: Problem, motion: Motion) -> float:
         return np.inf
 
 
-def tuned(mech: Mechanism, problem: Problem, motion: Motion) -> dict[str, Motion]:
+def tuned(mech: Mechanism, problem: Problem, motion: Motion, refinements: int) -> dict[str, Motion]:
     """Shapers, causal and advanced, and the low-pass, each with the frequency of least deviation of the tip."""
     natural = baselines.first_frequency(mech)
     makers: dict[str, Callable[[float], Motion]] = {}
@@ -166,12 +172,15 @@ def tuned(mech: Mechanism, problem: Problem, motion: Motion) -> dict[str, Motion
     makers["low-pass"] = lambda f: baselines.low_pass(motion, f)
     result = {}
     for name, make in makers.items():
-        grid = natural * np.linspace(0.3 if name == "low-pass" else 0.8, 1.7, 8)
+        grid = natural * np.geomspace(0.4 if name == "low-pass" else 0.8, 3.5, 10)
         costs = [tip_rms(problem, make(f)) for f in grid]
         k = int(np.argmin(costs))
         bounds = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
         found = minimize_scalar(
-            lambda f, make=make: tip_rms(problem, make(f)), bounds=bounds, method="bounded", options={"maxiter": 8}
+            lambda f, make=make: tip_rms(problem, make(f)),
+            bounds=bounds,
+            method="bounded",
+            options={"maxiter": refinements},
         )
         frequency = float(found.x if found.fun < costs[k] else grid[k])
         result[f"{name}, {frequency:.2f} Hz"] = make(frequency)
@@ -213,8 +222,9 @@ def optimise(report: Report, example: Example, steps: tuple[float, ...], quick: 
         )  # fmt: skip
         if not quick:
             report.target(f"{example.name}: seconds, {method}", taken, at_most=bound)
-    costs = [results[method].history[-1] for method in ("gauss-newton", "bfgs")]
-    report.target(f"{example.name}: cost of bfgs / gauss-newton - 1", abs(costs[1] / costs[0] - 1), at_most=0.01)
+    if "bfgs" in results:
+        costs = [results[method].history[-1] for method in ("gauss-newton", "bfgs")]
+        report.target(f"{example.name}: cost of bfgs / gauss-newton - 1", abs(costs[1] / costs[0] - 1), at_most=0.01)
     return results["gauss-newton"]
 
 
@@ -241,31 +251,27 @@ def demands(report: Report, example: Example, problem: Problem, motion: Motion) 
 # derivatives
 
 
-def derivatives(report: Report, example: Example, problem: Problem) -> None:
-    """Gradient and tangent-linear columns against central differences of fourth order, along ten directions."""
-    control = problem.input.control
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(10, *control.shape))
+def derivatives(report: Report, example: Example, problem: Problem, count: int) -> None:
+    """Gradient and tangent-linear columns against differences along `count` directions, and the time of a gradient."""
+    control, motor = problem.input.control, problem.input.motors[0]
+    directions = np.random.default_rng(0).normal(size=(count, *control.shape))
     directions[:, :3] = 0
     run = problem.simulate(control)
-    gradient = problem.gradient(run)
     body = next(iter(example.track))
-    slopes, columns, h = [], [], 1e-5
-    for direction in directions:
-        trials = [problem.simulate(control + k * h * direction) for k in (-2, -1, 1, 2)]
-        weights = np.array([1, -8, 8, -1]) / (12 * h)
-        slopes.append(weights @ [trial.cost for trial in trials])
-        columns.append(np.tensordot(weights, np.stack([trial.deviation[body] for trial in trials]), 1))
-    exact = (gradient * directions).sum(axis=(1, 2))
-    gradient_error = float(np.linalg.norm(exact - slopes) / np.linalg.norm(exact))
+    slopes = (problem.gradient(run) * directions).sum(axis=(1, 2))
     # the tangent of a pose is the body's velocity in its own axes
-    curves = np.ascontiguousarray((problem.design @ directions)[..., 0])
     index = problem.bodies[body]
-    twists = adjoint.tangent(run.tape, motors={problem.input.motors[0]: curves}, want=("poses",)).poses[:, :, index]
+    curves = np.ascontiguousarray((problem.design @ directions)[..., 0])
+    twists = adjoint.tangent(run.tape, motors={motor: curves}, want=("poses",)).poses[:, :, index]
     local = twists[..., :3] + np.cross(twists[..., 3:], problem.mechanism.bodies[index].centre)
-    moved = np.einsum("tij,ktj->kti", run.tape.poses[:, index, :3, :3], local)
-    tangent_error = float(np.linalg.norm(moved - columns) / np.linalg.norm(moved))
-
+    columns = np.einsum("tij,ktj->kti", run.tape.poses[:, index, :3, :3], local)
+    errors = np.zeros((2, len(INCREMENTS)))
+    for i, h in enumerate(INCREMENTS):
+        trials = [[problem.simulate(control + k * h * d) for k in (-2, -1, 1, 2)] for d in directions]
+        weights = np.array([1, -8, 8, -1]) / (12 * h)
+        costs = np.array([[trial.cost for trial in line] for line in trials]) @ weights
+        moved = [np.tensordot(weights, np.stack([trial.deviation[body] for trial in line]), 1) for line in trials]
+        errors[:, i] = _relative(costs, slopes), _relative(np.array(moved), columns)
     motors = driven(problem.input)
 
     def forward() -> None:
@@ -274,10 +280,15 @@ def derivatives(report: Report, example: Example, problem: Problem) -> None:
 
     times = [best(forward, 3), best(lambda: problem.gradient(problem.simulate(control)), 3)]
     ratio = times[1] / times[0]
-    report.row(example=example.name, gradient_error=gradient_error, tangent_error=tangent_error, ratio=round(ratio, 2))
-    report.target(f"{example.name}: error of the gradient", gradient_error, at_most=1e-6)
-    report.target(f"{example.name}: error of the tangent-linear columns", tangent_error, at_most=1e-6)
+    for what, own in zip(("gradient", "tangent-linear columns"), errors, strict=True):
+        by_increment = {f"error, {h:.0e}": float(f"{e:.1e}") for h, e in zip(INCREMENTS, own, strict=True)}
+        report.row(example=example.name, derivative=what, **by_increment)
+        report.target(f"{example.name}: error of the {what}", own.min(), at_most=1e-6)
     report.target(f"{example.name}: forward and adjoint / forward", ratio, at_most=3.0)
+
+
+def _relative(found: Array, exact: Array) -> float:
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
 # other models and motions
@@ -298,8 +309,7 @@ def wrong_models(report: Report, example: Example, curves: dict[str, Motion], dt
         for what, change in (("stiffness", with_stiffness), ("tip mass", with_tip_mass))
         for factor in (0.9, 1.1)
     }
-    zv = next(name for name in curves if name.startswith("ZV advanced"))
-    chosen = {"unmodified": "unmodified", "optimised": "optimised", "robust": "robust", "ZV advanced": zv}
+    chosen = {name.split(",")[0]: name for name in curves if "causal" not in name and "low-pass" not in name}
     table = {}
     for model, mech in models.items():
         problem = example.problem(mech, dt)
@@ -309,6 +319,8 @@ def wrong_models(report: Report, example: Example, curves: dict[str, Motion], dt
     report.target(f"{example.name}: wrong model, optimised / unmodified, worst", worst, at_most=0.2)
     lead = min(row["ZV advanced"] / row["robust"] for row in table.values())
     report.target(f"{example.name}: wrong model, ZV advanced / robust, worst", lead, at_least=1.0)
+    lead = min(min(v for k, v in row.items() if "advanced" in k) / row["robust"] for row in table.values())
+    report.target(f"{example.name}: wrong model, best advanced shaper / robust, worst", lead, at_least=1.0)
     if out is not None:
         draw(table, out / f"retarget_{example.name.replace(' ', '_')}_wrong_models.png")
 
@@ -317,12 +329,13 @@ def draw(table: dict[str, dict[str, float]], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 3.5))
-    colours = "#d1495b", "#2e86ab", "#3a7d44", "#8fa3b5"
+    colours = "#d1495b", "#2e86ab", "#3a7d44", "#66788a", "#8fa3b5", "#c0ccd6"
     for i, (name, colour) in enumerate(zip(next(iter(table.values())), colours, strict=True)):
-        axes.bar(np.arange(len(table)) + 0.2 * (i - 1.5), [row[name] for row in table.values()], 0.18, color=colour,
-                 label=name)  # fmt: skip
+        places = np.arange(len(table)) + 0.14 * (i - 2.5)
+        axes.bar(places, [row[name] for row in table.values()], 0.13, color=colour, label=name)
     axes.set(xticks=range(len(table)), xticklabels=list(table), ylabel="rms deviation of the tip, mm", yscale="log")
-    axes.legend(fontsize="small", ncols=4)
+    axes.set(ylim=(1, 200), yticks=[1, 10, 100], yticklabels=["1", "10", "100"])
+    axes.legend(fontsize="small", ncols=6, loc="upper center")
     figure.tight_layout()
     figure.savefig(file, dpi=90)
 
