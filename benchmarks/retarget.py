@@ -334,8 +334,8 @@ def draw(table: dict[str, dict[str, float]], file: Path) -> None:
         places = np.arange(len(table)) + 0.14 * (i - 2.5)
         axes.bar(places, [row[name] for row in table.values()], 0.13, color=colour, label=name)
     axes.set(xticks=range(len(table)), xticklabels=list(table), ylabel="rms deviation of the tip, mm", yscale="log")
-    axes.set(ylim=(1, 200), yticks=[1, 10, 100], yticklabels=["1", "10", "100"])
-    axes.legend(fontsize="small", ncols=6, loc="upper center")
+    axes.set(ylim=(1, 400), yticks=[1, 10, 100], yticklabels=["1", "10", "100"])
+    axes.legend(fontsize="small", ncols=3, loc="upper center")
     figure.tight_layout()
     figure.savefig(file, dpi=90)
 
