@@ -119,7 +119,7 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
-        (("info", "laddr"), 1, "neither a file nor a mechanism of the library (bicycle_chain, helix, ladder"),
+        (("info", "laddr"), 1, "neither a file nor a mechanism of the library (bicycle_chain, flexible_four_bar"),
         (("info", "missing.xml"), 1, "missing.xml"),
         (("info", "bad.json"), 1, "bad.json"),
         (("info", "ladder", "--keyframe", "home"), 1, "keyframe"),
