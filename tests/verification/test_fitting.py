@@ -14,7 +14,9 @@ from supple.mechanism.flexible import FlexibleBody
 from supple.retargeting import MeasuredMotion, Motion, fit_material
 from supple.retargeting.altered import stiffened
 
-TURN = Motion.from_samples([0, 0.2, 0.6, 1.4, 1.8, 4.0], {"motor": np.radians([0, 0, 30, 30, 0, 0])})
+pytestmark = pytest.mark.filterwarnings("ignore::supple.RangeWarning")  # measurements are made with the same basis
+TURN = Motion.from_samples([0, 0.2, 0.5, 1.4, 1.7, 3.4], {"motor": np.radians([0, 0, 30, 30, 0, 0])})
+"""A turn that lasts a whole period (0.42 s for the rod) would hardly excite vibrations."""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,7 @@ def test_a_rod_with_noise(rod, tmp_path):
     assert fitted.beta == pytest.approx(8e-4, rel=0.1)
     assert fitted.kept == ("alpha",)  # one vibration does not tell alpha from beta
     assert 0 < fitted.standard_errors["young"] < 1e-3 * fitted.young
+    assert fitted.standard_errors["beta"] < 0.04 * fitted.beta
     assert abs(fitted.beta - 8e-4) < 4 * fitted.standard_errors["beta"]
     assert fitted.material == fitted.part.material == fitted.mechanism.flexible[0].part.material
     size = np.linalg.norm(measured.positions - measured.positions[0], axis=1).max()
@@ -63,7 +66,7 @@ def test_a_rod_with_noise(rod, tmp_path):
 
 def test_both_damping_numbers_from_an_exact_measurement(rod):
     measured = measure(with_material(rod, 1.02, 0.4, 4e-4), 0.0, 4e-3, 125)
-    short = MeasuredMotion(measured.times[:251], measured.positions[:251])
+    short = MeasuredMotion(measured.times[:201], measured.positions[:201])
     fitted = fit_material(rod, TURN, short, "tip", dt=4e-3)
     assert fitted.kept == ()
     assert [fitted.young, fitted.alpha, fitted.beta] == pytest.approx([204e9, 0.4, 4e-4], rel=1e-3)
@@ -82,3 +85,4 @@ def test_a_printed_plate_with_noise():
     fitted = fit_material(mech, TURN, measure(with_material(mech, 1.3, 0.0, 1.6e-3), 0.01), "tip", dt=3e-3)
     assert fitted.young == pytest.approx(1.3 * 2.5e9, rel=0.01)
     assert fitted.beta == pytest.approx(1.6e-3, rel=0.1)
+    assert fitted.standard_errors["beta"] < 0.04 * fitted.beta

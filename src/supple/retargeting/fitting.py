@@ -255,6 +255,7 @@ class _Problem:
         for name in motion.motors:
             find([each.name for each in mech.motors], name, f"motor of '{mech.name}'")
         self._cache: dict[tuple[bytes, int], Array] = {}
+        self._stiffened: dict[float, Part] = {}
         self._units = np.ones(3)
         material, basis = flexible.part.material, flexible.basis
         self._young = material.young
@@ -307,7 +308,9 @@ class _Problem:
     def altered(self, unknowns: Array) -> Mechanism:
         """The mechanism with another material of the flexible body."""
         young, alpha, beta = self.numbers(unknowns)
-        part = stiffened(self.flexible.part, young / self._young)
+        if young not in self._stiffened:  # derivatives by alpha and beta use the same modulus
+            self._stiffened = {young: stiffened(self.flexible.part, young / self._young)}
+        part = self._stiffened[young]
         assert part.basis is not None
         material = replace(part.material, alpha=alpha, beta=beta)
         part = replace(part, material=material, basis=replace(part.basis, alpha=alpha, beta=beta))
