@@ -118,7 +118,7 @@ class FittedMaterial:
             lower.plot(times, 1e3 * (measured - self.simulated)[:, i], color=colour, lw=0.6)
         upper.set_ylabel("displacement, mm")
         upper.legend(title="dots: measured", fontsize=8, title_fontsize=8)
-        lower.set_ylabel("measured - simulated, mm")
+        lower.set_ylabel("residual, mm")
         lower.set_xlabel("time, s")
         upper.set_title(
             f"{self.body}: Young's modulus {self.young / 1e9:.4g} GPa, damping ratio {100 * self.damping_ratio:.3g} % "
