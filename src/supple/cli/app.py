@@ -15,6 +15,7 @@ import typer
 import supple
 from supple.cli import facts, solve, tables
 from supple.cli.basis import remade_part
+from supple.cli.fit import describe_fit, fit_lines
 from supple.cli.grouped_options import GroupedCommand, error_in_one_line, split_groups
 from supple.cli.options import (
     PICTURES,
@@ -351,6 +352,51 @@ def _weights(track: list[str]) -> dict[str, float]:
         except ValueError:
             raise supple.MechanismError(f"--track {text}: '{weight}' is no number") from None
     return weights
+
+
+@app.command()
+def fit(
+    source: Source,
+    motion: Annotated[Path, typer.Argument(metavar="MOTION", help="Motor positions (CSV: time,MOTOR,...; JSON, NPZ)")],
+    measured: Annotated[Path, typer.Argument(metavar="MEASURED", help="Measured positions (CSV: time,x,y,z; s and m)")],
+    body: Annotated[str, typer.Option("--body", metavar="NAME", help="The measured body or site")],
+    part: Annotated[
+        str | None, typer.Option("--part", metavar="NAME", help="Flexible body (default: the only one)")
+    ] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option("--fit", metavar="NUMBER", help="young, alpha or beta; may be repeated (default: all)"),
+    ] = None,
+    dt: Annotated[float, typer.Option("--dt", metavar="SECONDS", help="Time step of the simulation")] = 1e-3,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw measured and simulated positions to this file")
+    ] = None,
+    out: ModelFile = Path("supple-part.npz"),
+    as_json: AsJson = False,
+) -> None:
+    """Fit the material of a flexible body to a measured motion, and save the part to a file.
+
+    For example: supple fit rod_on_motor turn.csv tip.csv --body tip -o rod.npz
+    """
+    from supple.retargeting import Motion, fit_material
+
+    with _errors_in_one_line():
+        check_file(out, (".npz",), "a part")
+        if picture is not None:
+            check_file(picture, PICTURES, "a picture")
+        mech = open_mechanism(source)
+        with Bar("fitting") as bar:
+            fitted = fit_material(
+                mech, Motion.load(motion), measured, body, part=part, fit=numbers, dt=dt, progress=bar.set_fraction
+            )
+        fitted.part.save(out)
+        if picture is not None:
+            fitted.plot(picture)
+        if as_json:
+            _print_json(describe_fit(fitted) | {"file": str(out)})
+        else:
+            typer.echo("\n".join(fit_lines(fitted)))
+            typer.echo(f"\nThe part is in {out}: supple.elastic.load('{out}') reads it.")
 
 
 @app.command(cls=GroupedCommand)
