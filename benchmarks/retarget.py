@@ -340,7 +340,7 @@ def draw(table: dict[str, dict[str, float]], file: Path) -> None:
     figure.savefig(file, dpi=90)
 
 
-def full_elements(report: Report, example: Example, optimised: Motion, dt: float = 2e-3) -> None:
+def full_elements(report: Report, example: Example, optimised: Motion, dt: float = 4e-3) -> None:
     """The optimised curve on full finite elements, relative to their own static states."""
     mech, motion = example.mechanism, example.motion
     motor = motion.motors[0]
