@@ -111,6 +111,34 @@ def test_robust_curves_serve_a_softer_rod(rod):
     assert costs[1] < 0.8 * costs[0]
 
 
+def test_torques_and_a_run_that_is_continued(rod, tmp_path):
+    motion, file = ramp(), tmp_path / "best.npz"
+
+    class Interrupted(Exception):
+        pass
+
+    def stop(cost: float) -> None:
+        costs.append(cost)
+        if len(costs) == 2:
+            raise Interrupted
+
+    costs: list[float] = []
+    with pytest.raises(Interrupted):
+        supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3, checkpoint=file, progress=stop)
+    again = supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3, checkpoint=file)
+    assert again.history[0] == pytest.approx(costs[1])
+    at_once = supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3)
+    assert again.history[-1] == pytest.approx(at_once.history[-1], rel=1e-3)
+    before, after = again.torques["motor"]
+    assert len(before) == len(again.times)
+    assert np.abs(after).max() < 2
+    with pytest.raises(supple.MechanismError, match="another motion"):
+        supple.retarget(rod, ramp(0.1), {"tip": 1.0}, checkpoint=file)
+    file.write_bytes(b"damaged")
+    with pytest.raises(supple.MechanismError, match="not a checkpoint"):
+        supple.retarget(rod, motion, {"tip": 1.0}, checkpoint=file)
+
+
 def test_command_line(run, tmp_path):
     rod = supple.library.rod_on_motor(modes=8, sections=12)
     rod.save(tmp_path / "rod.json")

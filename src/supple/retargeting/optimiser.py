@@ -14,6 +14,7 @@ from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.progress import progress_callback
 from supple.retargeting.altered import with_stiffness
+from supple.retargeting.checkpoints import resumed, save_checkpoint
 from supple.retargeting.motion import FIXED, Motion
 from supple.retargeting.problem import Problem, Run, Weights, check_inputs
 
@@ -40,6 +41,8 @@ class Retargeted:
     """(t,) s, of `deviations`."""
     deviations: dict[str, tuple[Array, Array]]
     """(t, 3) by tracked body, m: with the input curves, and with the optimised ones."""
+    torques: dict[str, tuple[Array, Array]]
+    """(t,) by motor, N m or N: with the input curves, and with the optimised ones."""
     input: Motion
     """The motion that was retargeted."""
 
@@ -64,6 +67,7 @@ def retarget(
     dt: float | Sequence[float] = (2e-3, 5e-4),
     max_iterations: int = 100,
     robust: Mapping[str, float] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Retargeted:
     """Optimises motor curves so that a robot with flexible parts keeps the intent of a motion and does not shake.
@@ -86,6 +90,8 @@ def retarget(
         max_iterations: at each time step.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
             and higher.
+        checkpoint: an `.npz` file for the best curves so far, written after each iteration. If it exists, the run
+            starts from it: the same call continues an interrupted run.
         progress: called with the cost after each iteration; default: a progress bar.
 
     Raises:
@@ -99,13 +105,15 @@ def retarget(
     steps = [float(dt)] if isinstance(dt, (int, float)) else [float(each) for each in dt]
     if not steps or any(not (np.isfinite(each) and each > 0) for each in steps):
         raise MechanismError(f"time steps must be positive, got {dt}")
-    control, history, status = motion.control, [np.inf], "no improvement"
+    control, history, status = resumed(checkpoint, motion), [np.inf], "no improvement"
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
 
-            def told(cost: float, i: int = i) -> None:
+            def told(cost: float, control: Array, i: int = i) -> None:
                 report((i + 0.5) / len(steps))
+                if checkpoint is not None:
+                    save_checkpoint(checkpoint, motion, control)
                 if progress is not None:
                     progress(cost)
 
@@ -122,8 +130,13 @@ def retarget(
         {name: rms(values) for name, values in after.deviation.items()},
         nominal.times,
         {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
+        _paired(nominal.torques(motion.control), nominal.torques(control)),
         motion,
     )
+
+
+def _paired(before: dict[str, Array], after: dict[str, Array]) -> dict[str, tuple[Array, Array]]:
+    return {name: (before[name], after[name]) for name in before}
 
 
 def rms(deviation: Array) -> float:
@@ -163,11 +176,11 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 
 
 def _gauss_newton(
-    problems: list[Problem], control: Array, limit: int, progress: Callable[[float], None]
+    problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
-    progress(history[0])
+    progress(history[0], control)
     shape = control[FIXED:].T.shape
     for _ in range(limit):
         parts = [problem.normal_equations(run) for problem, run in zip(problems, runs, strict=True)]
@@ -186,21 +199,21 @@ def _gauss_newton(
             return control, history, "no improvement" if len(history) == 1 else "converged"
         control, runs = found
         history.append(_mean_cost(runs))
-        progress(history[-1])
+        progress(history[-1], control)
         if history[-2] - history[-1] < TOLERANCE * history[-2]:
             return control, history, "converged"
     return control, history, "iteration limit"
 
 
 def _bfgs(
-    problems: list[Problem], control: Array, limit: int, progress: Callable[[float], None]
+    problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
     """BFGS in coordinates that make the terms of closeness and acceleration unit."""
     from scipy.optimize import minimize
 
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
-    progress(history[0])
+    progress(history[0], control)
     shape = control[FIXED:].shape
     nominal = problems[0]
     S = nominal.quadrature[:, None]
@@ -227,7 +240,7 @@ def _bfgs(
     def callback(intermediate_result: object) -> None:
         cost = float(intermediate_result.fun)  # type: ignore[attr-defined]
         history.append(cost)
-        progress(cost)
+        progress(cost, place(intermediate_result.x))  # type: ignore[attr-defined]
         small = last[0] - cost < TOLERANCE * last[0]
         last[0] = cost
         if small:

@@ -103,15 +103,29 @@ class Problem:
 
     def simulate(self, control: Array) -> Run:
         """Simulates a motion and evaluates the objective. Raises `ConvergenceError` if a step fails."""
+        sim = self._simulation(control)
+        with sim.tape() as tape:
+            sim.step(self.steps)
+        return self._evaluated(control, tape)
+
+    def torques(self, control: Array) -> dict[str, Array]:
+        """(t,) torque or force of each motor while it moves, N m or N; at the start that of the equilibrium."""
+        sim = self._simulation(control)
+        found = {name: [self.start.motor_torques[name]] for name in self.input.motors}
+        for _ in range(self.steps):
+            sim.step()
+            now = sim.motor_torques
+            for name, values in found.items():
+                values.append(now[name])
+        return {name: np.array(values) for name, values in found.items()}
+
+    def _simulation(self, control: Array) -> Simulation:
         curve = self.design @ control
         motors = {
             name: lambda t, values=curve[:, i]: float(np.interp(t, self.times, values))
             for i, name in enumerate(self.input.motors)
         }
-        sim = Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
-        with sim.tape() as tape:
-            sim.step(self.steps)
-        return self._evaluated(control, tape)
+        return Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
 
     def _evaluated(self, control: Array, tape: Tape) -> Run:
         deviation, turn = {}, {}
