@@ -302,18 +302,4 @@ Vec6 FlexibleBody::momentum(const FlexibleState& state) const {
     return stack(linear, state.c.cross(linear) + first.cross(state.c_rate) + axial(B));
 }
 
-void FlexibleBody::mass_matrix(const double* eta, double* matrix) const {
-    FlexibleBody at = *this;
-    at.position_moments(eta);
-    const int size = 6 + r_;
-    Eigen::Map<Eigen::MatrixXd> M(matrix, size, size);
-    M.topLeftCorner<6, 6>() = blocks(mass_ * Mat3::Identity(), -skew(at.s_now_), skew(at.s_now_),
-                                     at.Y_.trace() * Mat3::Identity() - at.Y_);
-    for (int p = 0; p < r_; ++p) {
-        M.block<6, 1>(0, 6 + p) = stack(s_[p + 1], axial(at.H_[p + 1]));
-        M.block<1, 6>(6 + p, 0) = M.block<6, 1>(0, 6 + p).transpose();
-        for (int q = 0; q < r_; ++q) M(6 + p, 6 + q) = M_[p * r_ + q];
-    }
-}
-
 }  // namespace supple

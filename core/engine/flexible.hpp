@@ -83,8 +83,6 @@ class FlexibleBody {
     double potential_energy(const Pose& H, const double* eta, const Vec3& gravity) const;
     double kinetic_energy(const FlexibleState& state) const;
     Vec6 momentum(const FlexibleState& state) const;  // linear, and angular about the world's origin; world axes
-    // (6 + r, 6 + r) by rows: mass matrix of twist and amplitudes
-    void mass_matrix(const double* eta, double* matrix) const;
 
     // --- derivatives of time steps, at the pose and amplitudes of the last `evaluate` with tangent -------------------------------
     // Tangent of c, Z and internal forces for a twist (body axes) and changes of the amplitudes.

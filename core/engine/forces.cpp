@@ -226,8 +226,9 @@ void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
     const Joint& joint = joints[j];
     const int r = joint.count;
     const Vec6& lambda = state.lambda[j];
-    std::vector<double> change(r * r, 0.0);
-    interfaces[joint.interface].add_contracted(lambda.head<3>(), lambda.tail<3>(), change.data());
+    double change[64 * 64];  // a joint has at most 64 axes
+    std::fill_n(change, r * r, 0.0);
+    interfaces[joint.interface].add_contracted(lambda.head<3>(), lambda.tail<3>(), change);
     for (int i = 0; i < r; ++i)
         for (int k = 0; k < r; ++k) slope(i, k) -= 0.5 * (change[i * r + k] + change[k * r + i]);
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
@@ -86,7 +84,7 @@ def test_simpson_is_exact_for_cubics():
     assert simpson(5, 0.2).sum() == pytest.approx(1.0)
 
 
-def test_bad_arguments(tmp_path):
+def test_bad_arguments():
     loop = supple.library.loop()
     motion = example()
     with pytest.raises(supple.MechanismError, match="has no motors"):
@@ -108,4 +106,3 @@ def test_bad_arguments(tmp_path):
         supple.retarget(mech, motion, {"bar": 1.0}, dt=0.0)
     with pytest.raises(supple.MechanismError, match="robust"):
         supple.retarget(mech, motion, {"bar": 1.0}, robust={"mass": 0.1})
-    json.dumps(motion.sampled(10)[0].tolist())

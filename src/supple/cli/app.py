@@ -307,7 +307,9 @@ def retarget(
     ] = None,
     rate: Annotated[float, typer.Option("--rate", metavar="HZ", help="Samples a second in the file")] = 100.0,
     picture: Annotated[Path | None, typer.Option("--picture", help="File for a picture of the result")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path("supple.csv"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path(
+        "supple-motion.csv"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Change motor curves so that a robot with flexible parts does not shake, and save them to a file.

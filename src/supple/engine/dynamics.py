@@ -129,7 +129,7 @@ class Simulation:
         core.set_state(*state)
         core.evaluate(False)
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
-        twists, all_rates = _rates(eqs, turn)
+        twists, all_rates = initial_rates(eqs, turn)
         core.start(self.dt, METHODS[self.method], 0.0, twists, all_rates)
         self._check_start()
 
@@ -138,7 +138,7 @@ class Simulation:
         mech, eqs, core = self.mechanism, self._eqs, self._core
         for motor in mech.motors:
             function = self._motors.get(motor.name)
-            target = eqs.targets[motor.name] if function is None else _motor_value(motor.name, function, 0.0)
+            target = eqs.targets[motor.name] if function is None else motor_value(motor.name, function, 0.0)
             value = core.q[eqs.axis[motor.coordinate]]
             if abs(target - value) > LARGEST_START_GAP:
                 raise MechanismError(
@@ -266,7 +266,7 @@ class Simulation:
         times = list(accumulate([self.time, *[self.dt] * n]))  # summed as in the core, so that any split agrees
         targets = np.zeros((n, len(driven)))
         for i, (name, motor) in enumerate(self._motors.items()):
-            values = [_motor_value(name, motor, time) for time in times]
+            values = [motor_value(name, motor, time) for time in times]
             for k in np.flatnonzero(np.abs(np.diff(values)) > JUMP_CHECK):
                 _check_jump(name, motor, times[k], times[k + 1])
             targets[:, i] = values[1:]
@@ -365,7 +365,7 @@ class Simulation:
         self.restore(self._origin)
 
 
-def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
+def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments, from rates (dof,) of q."""
     mech, q = eqs.mechanism, eqs.core.q
     slices, columns = axis_slices(mech), mech.topology.columns
@@ -385,7 +385,7 @@ def _rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     return twists, result
 
 
-def _motor_value(name: str, motor: Callable[[float], float], time: float) -> float:
+def motor_value(name: str, motor: Callable[[float], float], time: float) -> float:
     """The position that a motor's function returns, or a `MechanismError`."""
     if not callable(motor):
         raise MechanismError(f"motor '{name}' needs a function of time (s), got {motor!r:.60}")
@@ -400,12 +400,12 @@ def _motor_value(name: str, motor: Callable[[float], float], time: float) -> flo
 
 def _check_jump(name: str, motor: Callable[[float], float], a: float, b: float) -> None:
     """Raises if the function jumps between a and b: bisection leaves most of the change in one half every time."""
-    whole = abs(_motor_value(name, motor, b) - _motor_value(name, motor, a))
+    whole = abs(motor_value(name, motor, b) - motor_value(name, motor, a))
     for _ in range(20):
         middle = (a + b) / 2
-        first, second, third = (_motor_value(name, motor, t) for t in (a, middle, b))
+        first, second, third = (motor_value(name, motor, t) for t in (a, middle, b))
         a, b = (a, middle) if abs(second - first) > abs(third - second) else (middle, b)
-    if abs(_motor_value(name, motor, b) - _motor_value(name, motor, a)) > 0.5 * whole:
+    if abs(motor_value(name, motor, b) - motor_value(name, motor, a)) > 0.5 * whole:
         raise MechanismError(f"the curve of motor '{name}' jumps by {whole:g} at t = {b:g} s; motors move continuously")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Acting, Load, loads
-from supple.engine.dynamics import METHODS, Energy, _motor_value, _rates, check_count, positive_seconds
+from supple.engine.dynamics import METHODS, Energy, check_count, initial_rates, motor_value, positive_seconds
 from supple.engine.full_part import PartState
 from supple.engine.full_system import Failure, FullState, FullSystem
 from supple.engine.full_terms import Differences
@@ -126,7 +126,7 @@ class FullSimulation:
         eqs.core.set_state(coordinates, reactions, mu)
         eqs.core.evaluate(False)
         speeds = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
-        return self._system.state_at(np.array(coordinates), *_rates(eqs, speeds))
+        return self._system.state_at(np.array(coordinates), *initial_rates(eqs, speeds))
 
     # loads and set-points
 
@@ -181,7 +181,7 @@ class FullSimulation:
 
     def _acting(self, time: float) -> Acting:
         eqs = self._system.eqs
-        driven = {name: _motor_value(name, motor, time) for name, motor in self._motors.items()}
+        driven = {name: motor_value(name, motor, time) for name, motor in self._motors.items()}
         return Acting(tuple(self._loads.values()), self.mechanism.gravity, eqs.rest, {**eqs.targets, **driven})
 
     # state and forces

@@ -43,8 +43,8 @@ class Builder:
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY) -> None:
         self._name, self._gravity = name, gravity
         self._bodies: dict[str, Body] = {}
-        self._parts: dict[str, list[Any]] = {"joints": [], "sites": [], "couplings": [], "motors": [], "meshes": []}
-        self._parts["flexible"] = []
+        kinds = ("joints", "sites", "couplings", "motors", "meshes", "flexible")
+        self._parts: dict[str, list[Any]] = {kind: [] for kind in kinds}
         self._excludes: list[tuple[str, str]] = []
         self._ground: list[Shape] = []
 

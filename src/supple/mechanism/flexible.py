@@ -152,4 +152,5 @@ def refuse_flexible(flexible: Iterable[FlexibleBody], what: str, remedy: str) ->
     """Raises if a mechanism has flexible bodies, for methods that do not take them yet."""
     names = [each.name for each in flexible]
     if names:
-        raise MechanismError(f"{what} does not take flexible bodies yet, and {listed(names)} is one; {remedy}")
+        which = "is one" if len(names) == 1 else "are such"
+        raise MechanismError(f"{what} does not take flexible bodies yet, and {listed(names)} {which}; {remedy}")

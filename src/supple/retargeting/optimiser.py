@@ -50,7 +50,7 @@ class Retargeted:
         """Draws deviations and motor curves, before and after, to a PNG, PDF or SVG file."""
         from supple.retargeting.report import plot
 
-        plot(self, self.input, path)
+        plot(self, path)
 
 
 def retarget(

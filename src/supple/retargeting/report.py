@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from supple.retargeting.motion import Motion
     from supple.retargeting.optimiser import Retargeted
 
 BEFORE, AFTER = "#8fa3b5", "#d1495b"
 
 
-def plot(result: Retargeted, motion: Motion, path: str | PathLike[str]) -> None:
-    """Draws the result of `supple.retarget` for the input `motion` to a PNG, PDF or SVG file."""
+def plot(result: Retargeted, path: str | PathLike[str]) -> None:
+    """Draws the result of `supple.retarget` to a PNG, PDF or SVG file."""
     import matplotlib.pyplot as plt
 
-    bodies, motors = list(result.deviations), list(motion.motors)
+    bodies, motors = list(result.deviations), list(result.input.motors)
     heights = [2.0] * len(bodies) + [1.6] * len(motors)
     size = (8, 1.1 * sum(heights) + 0.6)
     figure, axes = plt.subplots(len(heights), 1, figsize=size, sharex=True, height_ratios=heights)
@@ -28,7 +27,7 @@ def plot(result: Retargeted, motion: Motion, path: str | PathLike[str]) -> None:
         place.set_ylabel(f"{name}\nmm from target")
         place.legend(loc="upper right")
     for k, (name, place) in enumerate(zip(motors, np.atleast_1d(axes)[len(bodies) :], strict=True)):
-        for curve, colour in ((motion, BEFORE), (result.motion, AFTER)):
+        for curve, colour in ((result.input, BEFORE), (result.motion, AFTER)):
             place.plot(result.times, np.degrees(curve(result.times)[:, k]), color=colour)
         place.set_ylabel(f"{name}\ndegrees")
     np.atleast_1d(axes)[-1].set_xlabel("time, s")
