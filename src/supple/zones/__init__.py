@@ -7,6 +7,19 @@ its poses.
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
+from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.skin import Attached, Skin
 from supple.zones.zone import Zone
 
-__all__ = ["BoundaryChange", "GreensFunctions", "Zone", "block", "pad"]
+__all__ = [
+    "Attached",
+    "BoundaryChange",
+    "GreensFunctions",
+    "PosedSkin",
+    "Skin",
+    "SkinShape",
+    "TouchPoints",
+    "Zone",
+    "block",
+    "pad",
+]

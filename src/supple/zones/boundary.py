@@ -63,7 +63,8 @@ class BoundaryChange:
                 already switched there.
         """
         place = self._place_of(node)
-        given = numbers(np.eye(3) if directions is None else np.atleast_2d(directions), (-1, 3), f"directions of {node}")
+        chosen = np.eye(3) if directions is None else np.atleast_2d(directions)
+        given = numbers(chosen, (-1, 3), f"directions of node {node}")
         lengths = np.linalg.norm(given, axis=1)
         if not (lengths > 0).all():
             raise MechanismError(f"a direction of node {node} is zero")
