@@ -210,6 +210,20 @@ def test_ball_of_special_points():
         assert enclosing_ball([Cloud(points, np.eye(4), 0.0)])[1] == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize("jitter", [0.0, 1e-16, 1e-13, 1e-11, 1e-10, 1e-9])
+def test_ball_of_mirrored_points(jitter):
+    """Points in mirrored pairs have many supports of almost the same radius; the search must not alternate between
+    them."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        quarter = rng.normal(size=(4, 3)) * [1.0, 0.5, 0.3]
+        points = np.concatenate([quarter * [x, y, 1] for x in (1, -1) for y in (1, -1)])
+        points += jitter * rng.normal(size=points.shape)
+        centre, radius = enclosing_ball([Cloud(points, np.eye(4), 0.0)])
+        assert np.linalg.norm(points - centre, axis=1).max() <= radius * (1 + 1e-15)
+        assert np.abs(centre[:2]).max() <= 2e-8 + 10 * jitter  # the smallest ball has its centre on both mirror planes
+
+
 def test_radius_of_a_rod():
     """Of the rounded ends it is an upper bound: they grow the ball around the points within."""
     b = supple.Builder("rod")
