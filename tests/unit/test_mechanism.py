@@ -278,10 +278,18 @@ PARTS = {
     "infinite mass": (Body, BODY | {"mass": np.inf}, "mass of body 'arm' must be finite"),
     "NaN centre": (Body, BODY | {"centre": (0, np.nan, 0)}, "centre of body 'arm' must be finite"),
     "short centre": (Body, BODY | {"centre": (0, 0)}, "centre of body 'arm' must have shape 3, got 2"),
-    "impossible inertia": (Body, BODY | {"inertia": TALL}, "no body can have the inertia of body 'arm'"),
+    "impossible inertia": (
+        supple.Builder("b").body,
+        BODY | {"inertia": TALL},
+        "no body can have the inertia of body 'arm'",
+    ),
     "negative inertia": (Body, BODY | {"inertia": -TALL}, "inertia of body 'arm' has the negative principal"),
     "lopsided inertia": (Body, BODY | {"inertia": np.triu(np.ones((3, 3)))}, "body 'arm' is not symmetric"),
-    "inertia without mass": (Body, BODY | {"mass": 0, "inertia": np.eye(3)}, "'arm' has inertia but no mass"),
+    "inertia without mass": (
+        supple.Builder("b").body,
+        BODY | {"mass": 0, "inertia": np.eye(3)},
+        "'arm' has inertia but no mass",
+    ),
     "mirrored pose": (Body, BODY | {"pose": MIRROR}, "pose of body 'arm' is not a rigid pose"),
     "scaled pose": (Body, BODY | {"pose": 2 * EYE}, "pose of body 'arm' is not a rigid pose"),
     "overflowing pose": (
