@@ -99,6 +99,12 @@ class Tape:
         return {motor.name: targets[:, self._eqs.row[motor.name]] for motor in self.mechanism.motors}
 
     @property
+    def torques(self) -> dict[str, Array]:
+        """(steps + 1,) torque or force of each motor on its coordinate by name, N m or N."""
+        multipliers = self._core.multipliers
+        return {motor.name: -multipliers[:, self._eqs.row[motor.name]] for motor in self.mechanism.motors}
+
+    @property
     def divided(self) -> tuple[int, ...]:
         """Time steps (rows of the arrays over time) that were divided into smaller ones."""
         return tuple(self._core.divided)
