@@ -255,7 +255,7 @@ def tangent(
 
     coordinates = stacked("coordinates", len(tape.equations.axis))
     if coordinates.size:
-        coordinates = np.array([[of_tree(mech, q) for q in column] for column in coordinates])
+        coordinates = of_tree(mech, coordinates)
     bodies, torques = len(mech.bodies), np.zeros(0)
     if "torques" in want:
         rows = [tape.equations.row[motor.name] for motor in mech.motors]

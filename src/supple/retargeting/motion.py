@@ -21,6 +21,8 @@ FIXED = 3
 RATE = 25.0
 """Default number of control points a second."""
 MAX_SAMPLES = 10_000_000
+JUMP_SHARE, SMALLEST_JUMP = 0.2, 0.02
+"""Largest error of the spline: over the range of a motor's samples, and in rad or m. Samples that jump exceed both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,11 @@ class Motion:
         if not (np.isfinite(rate) and rate > 0):
             raise MechanismError(f"the number of control points a second must be positive, got {rate}")
         at = at - at[0]
+        if at[-1] * rate < 1 - 1e-9:
+            raise MechanismError(
+                f"the motion lasts {at[-1]:.3g} s, less than the {1 / rate:.3g} s between two control points; give a "
+                "longer motion or a larger `rate`"
+            )
         columns = {str(n): array(values, (len(at),), f"positions of motor '{n}'") for n, values in positions.items()}
         spans = max(1, int(np.ceil(rate * at[-1] - 1e-9)))
         blank = cls(tuple(columns), np.zeros((spans + 3, len(columns))), at[-1] / spans)
@@ -109,8 +116,14 @@ class Motion:
         control = np.tile(samples[0], (spans + 3, 1))
         rest = samples - design[:, :FIXED] @ control[:FIXED]
         control[FIXED:] = np.linalg.lstsq(design[:, FIXED:], rest, rcond=None)[0]
-        error = float(np.abs(design @ control - samples).max())
-        return cls(tuple(columns), control, at[-1] / spans, error)
+        errors = np.abs(design @ control - samples)
+        for name, own, values in zip(columns, errors.T, samples.T, strict=True):
+            if own.max() > max(JUMP_SHARE * np.ptp(values), SMALLEST_JUMP):
+                raise MechanismError(
+                    f"motor '{name}' jumps near {dense[int(own.argmax())]:.3g} s: the spline misses the samples by "
+                    f"{own.max():.3g} there; give it time to move, or raise `rate`"
+                )
+        return cls(tuple(columns), control, at[-1] / spans, float(errors.max()))
 
     # files
 
