@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,23 @@ class Motion:
     def __call__(self, times: ArrayLike) -> Array:
         """(..., motors) positions at times, s; constant before the start and after the end."""
         at = np.asarray(times, dtype=float)
-        values: Array = self.design(at.ravel()) @ self.control
-        return values.reshape(*at.shape, len(self.motors))
+        piece, parts = self._pieces(at.ravel(), 0)
+        values = sum(part[:, None] * self.control[piece + k] for k, part in enumerate(parts))
+        return np.asarray(values).reshape(*at.shape, len(self.motors))
 
     def design(self, times: Array, derivative: int = 0) -> Array:
         """(t, n) values at times (t,) of the control points' basis functions, or of their derivatives. Outside the
         motion they are those at its ends; derivatives are zero there."""
+        piece, parts = self._pieces(times, derivative)
+        result = np.zeros((len(times), len(self.control)))
+        rows = np.arange(len(times))
+        for k, part in enumerate(parts):
+            result[rows, piece + k] = part
+        return result
+
+    def _pieces(self, times: Array, derivative: int) -> tuple[Any, list[Array]]:
+        """The first of the four control points that determine the motion at times (t,), and the values (t,) of their
+        basis functions."""
         clipped = np.clip(times / self.interval, 0, len(self.control) - 3)
         piece = np.minimum(clipped.astype(int), len(self.control) - 4)
         u = clipped - piece
@@ -73,11 +84,7 @@ class Motion:
         else:
             raise MechanismError(f"a cubic spline has derivatives 0, 1 and 2 here, got {derivative}")
         inside = 1.0 if derivative == 0 else ((times >= 0) & (times <= self.duration)).astype(float)
-        result = np.zeros((len(times), len(self.control)))
-        rows = np.arange(len(times))
-        for k, part in enumerate(parts):
-            result[rows, piece + k] = inside * part / 6 / self.interval**derivative
-        return result
+        return piece, [inside * part / 6 / self.interval**derivative for part in parts]
 
     def with_control(self, control: Array) -> Motion:
         """The motion with other control points (n, motors)."""
@@ -116,14 +123,17 @@ class Motion:
         control = np.tile(samples[0], (spans + 3, 1))
         rest = samples - design[:, :FIXED] @ control[:FIXED]
         control[FIXED:] = np.linalg.lstsq(design[:, FIXED:], rest, rcond=None)[0]
-        errors = np.abs(design @ control - samples)
-        for name, own, values in zip(columns, errors.T, samples.T, strict=True):
+        motion = cls(tuple(columns), control, at[-1] / spans)
+        error = float(np.abs(design @ control - samples).max())
+        for name, values, found in zip(columns, columns.values(), motion(at).T, strict=True):
+            own = np.abs(found - values)
             if own.max() > max(JUMP_SHARE * np.ptp(values), SMALLEST_JUMP):
                 raise MechanismError(
-                    f"motor '{name}' jumps near {dense[int(own.argmax())]:.3g} s: the spline misses the samples by "
+                    f"motor '{name}' jumps near {at[int(own.argmax())]:.3g} s: the spline misses the samples by "
                     f"{own.max():.3g} there; give it time to move, or raise `rate`"
                 )
-        return cls(tuple(columns), control, at[-1] / spans, float(errors.max()))
+            error = max(error, float(own.max()))
+        return replace(motion, fit_error=error)
 
     # files
 
