@@ -17,12 +17,20 @@ from supple.progress import progress_callback
 from supple.retargeting.altered import with_stiffness
 from supple.retargeting.checkpoints import resumed, save_checkpoint
 from supple.retargeting.motion import FIXED, Motion
-from supple.retargeting.problem import Problem, Run
+from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
 METHODS = ("gauss-newton", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
+LENGTHS = (1.0, 1 / 3, 1 / 9)
+"""Of a Gauss-Newton step, tried in turn."""
+LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
+"""Of a Gauss-Newton step, in multiples of the diagonal of its matrix."""
+LINE_SEARCH_FAILED = 2
+"""Status of scipy's BFGS."""
+SMALL_DECREASES = 3
+"""Shortened or damped steps in succession with less than the smallest decrease that end an optimisation."""
 
 
 @dataclass(frozen=True)
@@ -200,30 +208,34 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 def _gauss_newton(
     problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
+    """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt."""
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
     progress(history[0], control)
     shape = control[FIXED:].T.shape
+    damping, small = 0.0, 0
     for _ in range(limit):
-        parts = [problem.normal_equations(run) for problem, run in zip(problems, runs, strict=True)]
-        matrix, gradient = (np.mean([part[k] for part in parts], axis=0) for k in range(2))
-        step = -np.linalg.lstsq(matrix, gradient, rcond=1e-14)[0]
-        length, found = 1.0, None
-        while length > 1e-3:
-            trial = control.copy()
-            trial[FIXED:] += length * step.reshape(shape).T
-            tried = _simulate(problems, trial)
-            if tried is not None and _mean_cost(tried) < history[-1]:
-                found = trial, tried
-                break
-            length /= 3
+        model = Model.mean([problem.model(run) for problem, run in zip(problems, runs, strict=True)])
+        found = None
+        while found is None and damping < MOST_DAMPING:
+            step = model.step(damping).reshape(shape).T
+            for length in LENGTHS if damping == 0 else (1.0,):
+                trial = control.copy()
+                trial[FIXED:] += length * step
+                tried = _simulate(problems, trial)
+                if tried is not None and _mean_cost(tried) < history[-1]:
+                    found = trial, tried, damping > 0 or length < 1
+                    break
+            damping = damping if found else max(10 * damping, LEAST_DAMPING)
         if found is None:
             return control, history, "converged"
-        control, runs = found
+        control, runs, restrained = found
         history.append(_mean_cost(runs))
         progress(history[-1], control)
-        if history[-2] - history[-1] < TOLERANCE * history[-2]:
+        small = small + 1 if history[-2] - history[-1] < TOLERANCE * history[-2] else 0
+        if small >= (SMALL_DECREASES if restrained else 1):
             return control, history, "converged"
+        damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit"
 
 
@@ -252,22 +264,23 @@ def _bfgs(
         mean = np.mean(gradients, axis=0)
         return _mean_cost(tried), np.concatenate([scale.T @ mean[:, m] for m, scale in enumerate(scales)])
 
-    last = [history[0]]
-
     def callback(intermediate_result: object) -> None:
         cost = float(intermediate_result.fun)  # type: ignore[attr-defined]
         history.append(cost)
         progress(cost, place(intermediate_result.x))  # type: ignore[attr-defined]
-        small = last[0] - cost < TOLERANCE * last[0]
-        last[0] = cost
-        if small:
+        if history[-2] - cost < TOLERANCE * history[-2]:
             raise StopIteration
 
-    found = minimize(evaluate, np.zeros(control[FIXED:].size), jac=True, method="BFGS", callback=callback,
-                     options={"maxiter": limit})  # fmt: skip
-    if not found.fun < history[0]:
-        return control, history[:1], "converged"
-    return place(found.x), history, "iteration limit" if found.nit >= limit else "converged"
+    x, cost, left = np.zeros(control[FIXED:].size), history[0], limit
+    while left > 0:  # again with a unit Hessian where a line search has failed
+        found = minimize(evaluate, x, jac=True, method="BFGS", callback=callback, options={"maxiter": left})
+        left -= max(int(found.nit), 1)
+        lower = found.fun < (1 - TOLERANCE) * cost
+        if found.fun < cost:
+            x, cost = found.x, float(found.fun)
+        if not lower or found.status != LINE_SEARCH_FAILED:
+            break
+    return place(x), history, "converged" if left > 0 else "iteration limit"
 
 
 def _unit_scale(problem: Problem, motor: int) -> Array:

@@ -15,6 +15,7 @@ max(|x| / L - 1, 0): its square is smooth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,8 @@ from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weights, by_moto
 
 PENALTY = 10.0
 """Weight of a limit that is exceeded by its own size, relative to the square of the mechanism's radius."""
+MODEL_ITERATIONS = 50
+"""Newton steps for the minimum of a model with limits."""
 NEGLIGIBLE = 1e-6
 """Deviation over the mechanism's radius that is as good as none."""
 
@@ -192,8 +195,8 @@ class Problem:
             result = result + 2 * self.penalty * design.T @ (S * _excess(design @ control, limit) / limit)
         return np.asarray(result)
 
-    def normal_equations(self, run: Run) -> tuple[Array, Array]:
-        """Matrix (k, k) and gradient (k,) of the Gauss-Newton model for the k free control points, motor by motor."""
+    def model(self, run: Run) -> Model:
+        """The Gauss-Newton model of the objective for the k free control points, motor by motor."""
         n, motors = len(run.control), len(self.input.motors)
         free = n - FIXED
         directions = np.zeros((motors * free, motors, self.steps + 1))
@@ -203,15 +206,14 @@ class Problem:
         want = ["poses"]
         if any(len(self.points[name].columns) for name in self.track):
             want.append("coordinates")
-        exceeding = _excess(run.torques, self.torque_limit) != 0
-        if exceeding.any():
+        if np.isfinite(self.torque_limit).any():
             want.append("torques")
         moved = adjoint.tangent(run.tape, motors=named, want=want)
         matrix = np.zeros((motors * free,) * 2)
         S = self.quadrature
 
         def add(columns: Array, weight: Array) -> None:
-            """Adds sum_t weight_t columns_t columns_t^T; columns (k, t, ...), weight (t,)."""
+            """Adds sum_t weight_t columns_t columns_t^T; columns (k, t, 3), weight (t,)."""
             scaled = (columns * np.sqrt(weight)[:, None]).reshape(len(matrix), -1)
             matrix[:] += scaled @ scaled.T
 
@@ -219,20 +221,85 @@ class Problem:
             add(self.points[name].velocities(moved, run.coordinates), 2 * weight * S)
         for name, weight in self.orientation.items():  # |R [w]|^2 = 2 |w|^2
             add(moved.poses[:, :, self.points[name].body, 3:], weight * self.radius**2 * S)
+        limited: list[tuple[Array, Array]] = []  # shares of limits (t,), and their derivatives (t, k)
         order = [motor.name for motor in self.mechanism.motors]
         for m, name in enumerate(self.input.motors):
-            if exceeding[:, m].any():
-                own = moved.torques[:, :, order.index(name)] / self.torque_limit[m]
-                add(own[..., None], 2 * self.penalty * exceeding[:, m] * S)
             block = slice(m * free, (m + 1) * free)
-            terms = [(self.design, self.closeness[:, m]), (self.design_acceleration, self.acceleration[:, m])]
-            for design, limit in self.limits:
-                active = _excess(design @ run.control, limit)[:, m] != 0
-                terms.append((design, self.penalty / limit[m] ** 2 * active))
-            for design, weight in terms:
+            for design, weights in ((self.design, self.closeness), (self.design_acceleration, self.acceleration)):
                 own = design[:, FIXED:]
-                matrix[block, block] += 2 * (own * (weight * S)[:, None]).T @ own
-        return matrix, self.gradient(run)[FIXED:].T.ravel()
+                matrix[block, block] += 2 * (own * (weights[:, m] * S)[:, None]).T @ own
+            for design, limit in self.limits:
+                if np.isfinite(limit[m]):
+                    slope = np.zeros((len(S), len(matrix)))
+                    slope[:, block] = design[:, FIXED:] / limit[m]
+                    limited.append((design @ run.control[:, m] / limit[m], slope))
+            if np.isfinite(self.torque_limit[m]):
+                slope = moved.torques[:, :, order.index(name)].T / self.torque_limit[m]
+                limited.append((run.torques[:, m] / self.torque_limit[m], slope))
+        shares = np.concatenate([np.zeros(0), *(share for share, _ in limited)])
+        slopes = np.concatenate([np.zeros((0, len(matrix))), *(slope for _, slope in limited)])
+        penalties = np.tile(self.penalty * S, len(limited))
+        gradient = self.gradient(run)[FIXED:].T.ravel() - 2 * slopes.T @ (penalties * _excess(shares, np.ones(1)))
+        return Model(matrix, gradient, shares, slopes, penalties)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A convex model of the objective for steps x (k,) of the free control points:
+
+        gradient . x + x . matrix x / 2 + sum_i penalties_i (excess of shares_i + slopes_i . x over 1)^2
+
+    Limits are not part of the quadratic: which of them a step exceeds is found with the step."""
+
+    matrix: Array
+    """(k, k)"""
+    gradient: Array
+    """(k,) without the penalties of limits."""
+    shares: Array
+    """(r,) speeds, accelerations and torques over their limits."""
+    slopes: Array
+    """(r, k) derivatives of the shares."""
+    penalties: Array
+    """(r,)"""
+
+    @staticmethod
+    def mean(models: Sequence[Model]) -> Model:
+        """The model of the mean of several objectives."""
+        n = len(models)
+        return Model(
+            np.mean([each.matrix for each in models], axis=0),
+            np.mean([each.gradient for each in models], axis=0),
+            np.concatenate([each.shares for each in models]),
+            np.concatenate([each.slopes for each in models]),
+            np.concatenate([each.penalties for each in models]) / n,
+        )
+
+    def step(self, damping: float) -> Array:
+        """(k,) the minimum of the model, with `damping` times the diagonal added to its matrix; by Newton's method."""
+        one = np.ones(1)
+        matrix = self.matrix + damping * np.diag(np.diag(self.matrix))
+
+        def value(x: Array, shares: Array) -> float:
+            limits = float(self.penalties @ _excess(shares, one) ** 2)
+            return float(self.gradient @ x + x @ matrix @ x / 2) + limits
+
+        x, shares = np.zeros(len(matrix)), self.shares
+        for _ in range(MODEL_ITERATIONS):
+            excess = _excess(shares, one)
+            active = excess != 0
+            slopes = self.slopes[active]
+            weighted = 2 * self.penalties[active, None] * slopes
+            slope = self.gradient + matrix @ x + weighted.T @ excess[active]
+            change = -np.linalg.lstsq(matrix + weighted.T @ slopes, slope, rcond=1e-14)[0]
+            if not len(self.shares):
+                return np.asarray(change)
+            length, before, along = 1.0, value(x, shares), self.slopes @ change
+            while length > 1e-4 and not value(x + length * change, shares + length * along) < before:
+                length /= 2
+            x, shares = x + length * change, shares + length * along
+            if before - value(x, shares) < 1e-9 * abs(before) or length < 1e-4:
+                break
+        return x
 
 
 def _excess(values: Array, limit: Array) -> Array:
