@@ -178,7 +178,10 @@ class Simulation:
     # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         acting = loads(self.mechanism, {body: wrench}, frame)
         self._loads |= {load.name: load for load in acting}
         self._send_loads()
@@ -397,12 +400,16 @@ class Simulation:
 
     @property
     def energy(self) -> Energy:
+        """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
 
     # recording and saving
 
     def tape(self) -> Tape:
-        """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.
+
+        The recording ends with `Tape.stop()` or with the `with` block of the tape.
+        """
         return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:
