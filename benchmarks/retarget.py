@@ -30,7 +30,8 @@ from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.retargeting import Motion, Retargeted, baselines
 from supple.retargeting.altered import with_stiffness
-from supple.retargeting.problem import Problem, Weights
+from supple.retargeting.problem import Problem
+from supple.retargeting.weights import Weights
 
 INCREMENTS = (1e-6, 1e-5, 1e-4)
 """Of control points in differences, rad."""

@@ -78,7 +78,7 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     wrenches_.resize(width * blocks);
     twists_.resize(width * blocks);
     axes_.resize(na);
-    row_motion_.resize(nr);
+    rows_.resize(nr);
     for (const Joint& joint : system_.joints) {
         int axis = joint.first;
         for (int size : joint.blocks) {
@@ -103,7 +103,7 @@ std::size_t Adjoint::size_of(const std::string& input) const {
     const std::size_t nb = system_.bodies(), na = system_.axes(), nt = times(), parts = tape_->records.size() - 1;
     if (input == "twists" || input == "start_velocities") return 6 * nb;
     if (input == "increments" || input == "rates" || input == "stiffness" || input == "damping" || input == "armature") return na;
-    if (input == "targets") return nt * system_.rows.size();
+    if (input == "targets" || input == "multipliers") return nt * system_.rows.size();
     if (input == "rest" || input == "coordinates") return nt * na;
     if (input == "spring_rest") return nt * system_.springs.size();
     if (input == "wrenches") return 6 * parts * nb;

@@ -316,6 +316,7 @@ bool Articulated::inward(const Step& step) {
                         out.part = lft;
                         out.upart = exact_ ? u : none;
                         out.inverse = 0;
+                        out.diagonal = d;
                     } else {
                         out.inverse = 1 / d;
                         out.part = out.inverse * lft;

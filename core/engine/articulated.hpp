@@ -121,7 +121,8 @@ class Articulated {
     };
     struct Eliminated {     // of a node's coordinate, for back-substitution
         Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
-        double inverse = 0;        // 1 / d
+        double inverse = 0;        // 1 / d; zero where the coordinate is locked
+        double diagonal = 0;       // d of a locked coordinate
     };
     struct Summed {  // sum of the contributions of several children to a node
         Eight A[6], B[6], W;

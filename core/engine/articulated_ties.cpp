@@ -487,6 +487,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 for (int r = 0; r < m; ++r) FA[(6 + r) * wide][6] += lane(upart, r) * by;
                 if (!exact_) std::fill_n(upart, wide, none);
                 out.inverse = 0;
+                out.diagonal = d;
             } else {
                 out.inverse = 1 / d;
                 with_width(wide, [&](auto w) { eliminate_column<w()>(FA, FB, part, upart, m, out.inverse); });

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
+    from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
     from supple.engine import gravity_torques as gravity_torques
@@ -75,6 +76,7 @@ _HOME = {
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
     "viewer": "supple.viewer",
+    "zones": "supple.zones",
 }
 
 __all__ = list(_HOME)
