@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from supple.mechanism import jacobian as jacobian
     from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
+    from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
     from supple.reduced import ReducedModel as ReducedModel
@@ -63,6 +64,7 @@ _HOME = {
     "explore": "supple.reduced",
     "gravity_torques": "supple.engine",
     "inverse_dynamics": "supple.engine",
+    "inverse_kinematics": "supple.mechanism",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
     "library": "supple.mechanism.library",

@@ -4,6 +4,7 @@ from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.builder import Builder
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.inverse_kinematics import InverseKinematics, inverse_kinematics
 from supple.mechanism.joint import Curve, Joint
 from supple.mechanism.kinematics import Kinematics, jacobian, kinematics, mass_matrix
 from supple.mechanism.mechanism import Mechanism
@@ -18,6 +19,7 @@ __all__ = [
     "Coupling",
     "Curve",
     "ImportNote",
+    "InverseKinematics",
     "Joint",
     "Keyframe",
     "Kinematics",
@@ -27,6 +29,7 @@ __all__ = [
     "Poses",
     "Shape",
     "Site",
+    "inverse_kinematics",
     "jacobian",
     "kinematics",
     "mass_matrix",
