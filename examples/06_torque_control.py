@@ -1,6 +1,7 @@
 """A six-axis arm under torque control: inverse kinematics, then a PD controller with gravity compensation.
 
-Writes a plot of the errors into the folder given (by default the current one):  python 06_torque_control.py docs/pictures
+Writes a plot of the errors into the folder given (by default the current one):
+python 06_torque_control.py docs/pictures
 """
 
 import sys

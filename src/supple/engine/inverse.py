@@ -104,17 +104,32 @@ class _MotionState:
         return _MotionState(mech, *values)
 
 
-def _compiled(mech: Mechanism) -> Any:
-    """The core's passes for a mechanism, kept with it."""
-    kept = vars(mech)
-    if "_inverse_dynamics" not in kept:
-        kept["_inverse_dynamics"] = _core.InverseDynamics(equations(mech).core)
-    return kept["_inverse_dynamics"]
+@dataclass(frozen=True)
+class _Compiled:
+    """The core's passes for a mechanism, and what it has besides bodies and joints."""
+
+    core: Any
+    sprung: bool
+    """Whether it has springs, dampers or actuators in springs."""
+    tied: bool
+    """Whether it has loops or rigid couplings."""
+
+    @staticmethod
+    def of(mech: Mechanism) -> _Compiled:
+        """For a mechanism, which keeps it."""
+        kept = vars(mech)
+        if "_inverse_dynamics" not in kept:
+            sprung = any(j.stiffness.any() or j.damping.any() or any(j.curves) for j in mech.joints)
+            sprung = sprung or any(not c.rigid for c in mech.couplings) or any(a.in_spring for a in mech.actuators)
+            tied = bool(mech.topology.loops) or any(c.rigid for c in mech.couplings)
+            kept["_inverse_dynamics"] = _Compiled(_core.InverseDynamics(equations(mech).core), sprung, tied)
+        compiled: _Compiled = kept["_inverse_dynamics"]
+        return compiled
 
 
 def _tree_torques(state: _MotionState, gravity: Array, acting: list[Load]) -> Array:
     """(dof,) torques of the spanning tree without springs, dampers and loops."""
-    torques: Array = _compiled(state.mech).torques(
+    torques: Array = _Compiled.of(state.mech).core.torques(
         state.q,
         state.qd,
         state.qdd,
@@ -130,11 +145,10 @@ def _tree_torques(state: _MotionState, gravity: Array, acting: list[Load]) -> Ar
 def _passive_torques(state: _MotionState) -> Array:
     """(dof,) torques that overcome springs and dampers, less the actuators' part of them."""
     mech = state.mech
+    if not _Compiled.of(mech).sprung:
+        return np.zeros(mech.dof)
     passive = [per_axis(mech, name) for name in ("stiffness", "damping")]
     shares = [(a, a.gear * a.spring_force) for a in mech.actuators if a.in_spring]
-    curved = any(curve is not None for joint in mech.joints for curve in joint.curves)
-    if not (passive[0].any() or passive[1].any() or curved or mech.couplings or shares):
-        return np.zeros(mech.dof)
     q, rates, into_tree = _all_axes(state)
     names = {name: i for i, name in enumerate(n for joint in mech.joints for n in joint.axes)}
     torque = passive[0] * (q - per_axis(mech, "rest"))
@@ -212,14 +226,14 @@ def _allowed_motions(rows: Array) -> Array:
 def _on_driven(state: _MotionState, torque: Array, driven: Iterable[str] | None) -> Array:
     """The least torques on driven coordinates that have the same effect on all motions that loops allow."""
     mech = state.mech
+    tied = _Compiled.of(mech).tied
+    if not tied and driven is None:
+        return torque
     chosen = np.ones(mech.dof, dtype=bool)
     if driven is not None:
         chosen[:] = False
         for name in [driven] if isinstance(driven, str) else driven:
             chosen[coordinate_columns(mech, name)] = True
-    tied = bool(mech.topology.loops) or any(c.rigid for c in mech.couplings)
-    if not tied and chosen.all():
-        return torque
     free = np.eye(mech.dof)
     if tied:
         posed = kinematics(mech, state.q)
