@@ -1,8 +1,10 @@
 """The description of a mechanism: frozen data, checked at construction."""
 
+from supple.mechanism.assembling import Assembly, assemble
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.builder import Builder
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
+from supple.mechanism.joining import Split, attach
 from supple.mechanism.joint import Curve, Joint
 from supple.mechanism.kinematics import Kinematics, jacobian, kinematics, mass_matrix
 from supple.mechanism.mechanism import Mechanism
@@ -11,6 +13,7 @@ from supple.mechanism.shapes import Mesh, Shape
 
 __all__ = [
     "WORLD",
+    "Assembly",
     "Body",
     "Builder",
     "Coupling",
@@ -25,6 +28,9 @@ __all__ = [
     "Poses",
     "Shape",
     "Site",
+    "Split",
+    "assemble",
+    "attach",
     "jacobian",
     "kinematics",
     "mass_matrix",
