@@ -7,6 +7,7 @@ its poses.
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
+from supple.zones.moving import MovingSkin
 from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
@@ -16,6 +17,7 @@ __all__ = [
     "Attached",
     "BoundaryChange",
     "GreensFunctions",
+    "MovingSkin",
     "PosedSkin",
     "Skin",
     "SkinShape",

@@ -17,7 +17,7 @@ from supple.errors import MechanismError, RangeWarning, listed
 from supple.zones.blocks import BlockCholesky, Blocks, conjugate_gradients, diagonal_part
 from supple.zones.dual import amplitudes_by_forces
 from supple.zones.greens import AFFINE
-from supple.zones.layout import Seam, placed
+from supple.zones.layout import placed
 from supple.zones.terms import affine_between, turned, turned_rows
 
 if TYPE_CHECKING:
@@ -257,16 +257,11 @@ class PosedSkin:
         loaded = np.flatnonzero(f.any(axis=1))
         for wrong in np.setdiff1d(loaded, skin.touch)[:1]:
             raise MechanismError(f"vertex {wrong} carries a force but is no touch vertex; forces act on skin.touch")
-        for i, seam in enumerate(skin.seams):
+        for i in range(len(skin.seams)):
             at = skin.pattern.offsets[i : i + 2]
-            load[at[0] : at[1]] = (skin.bases[i].T @ f[self._seam_vertices(seam)]).ravel()
+            load[at[0] : at[1]] = (skin.bases[i].T @ f[skin.seam_vertices(i)]).ravel()
         pairs = zip(skin.zones.values(), skin.vertex_of, strict=True)
         return [f[vertices[zone.free_touch]].ravel() for zone, vertices in pairs], load
-
-    def _seam_vertices(self, seam: Seam) -> Indices:
-        first = seam.zones[0]
-        zone = list(self.skin.zones.values())[first]
-        return np.asarray(self.skin.vertex_of[first][zone.seam[seam.nodes[0]]])
 
     # --- contact ------------------------------------------------------------------------------------------------------
 

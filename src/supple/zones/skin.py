@@ -20,6 +20,7 @@ from supple.mechanism.record import checked_pose
 from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
+from supple.zones.moving import MovingSkin
 from supple.zones.posed import PosedSkin, TouchPoints
 from supple.zones.terms import ZoneTerms, zone_terms
 from supple.zones.zone import Zone
@@ -210,12 +211,18 @@ class Skin:
         pairs = zip(self.zones.items(), self.vertex_of, strict=True)
         return MappingProxyType({name: vertices[zone.touch] for (name, zone), vertices in pairs})
 
+    def seam_vertices(self, i: int) -> Indices:
+        """(k,) vertices of the nodes of seam i."""
+        seam = self.seams[i]
+        zone = list(self.zones.values())[seam.zones[0]]
+        return np.asarray(self.vertex_of[seam.zones[0]][zone.seam[seam.nodes[0]]])
+
     # --- poses --------------------------------------------------------------------------------------------------------
 
     def frames(self, where: Where = None) -> tuple[list[Array], list[list[Array]]]:
         """Pose (4, 4) of each zone's frame in the world; and for each zone, by bone, the pose of its bone: (4, 4) from
         the zone's coordinates to the world for points fixed to that bone's body."""
-        poses = self._poses(where)
+        poses = self.poses_at(where)
         rest = self.mechanism.poses
         frames, carried = [], []
         for bodies, frame in zip(self.bodies.values(), self.reference_frames, strict=True):
@@ -242,6 +249,10 @@ class Skin:
         """
         return PosedSkin(self, *self.frames(where), solver=solver)
 
+    def moving(self) -> MovingSkin:
+        """A compiled copy that follows moving bodies at high rates."""
+        return MovingSkin(self)
+
     def pad(
         self,
         touch: str | ArrayLike | None = None,
@@ -252,7 +263,12 @@ class Skin:
         """Points, normals, areas and compliance for contact; see `PosedSkin.pad`."""
         return self.at(where).pad(touch, frame=frame)
 
-    def _poses(self, where: Where) -> Poses:
+    def poses_at(self, where: Where) -> Poses:
+        """Poses of the bodies in a configuration.
+
+        Raises:
+            MechanismError: a coordinate beyond its joint's range.
+        """
         if where is None:
             return self.mechanism.poses
         if isinstance(where, Poses):
