@@ -31,6 +31,10 @@ SUPPLE_INLINE Coefficients8 stumpff_coefficients(const Eight& s) {
 Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape)
     : system_(system), tape_(std::move(tape)) {
     system_.active_fixed = true;
+    for (Actuator& each : system_.actuators) {  // a tape on which one saturates is refused
+        each.lower = -INFINITY;
+        each.upper = INFINITY;
+    }
     system_.gravity = tape_->gravity;
     if (passes) passes_ = std::make_unique<Articulated>(*passes, system_);
     exact_passes_ = passes && passes->can_be_exact();
@@ -296,6 +300,7 @@ void Adjoint::set_inputs(int record) {
     inputs_ = tape_->records[record].inputs;
     const TapeInputs& in = tape_->inputs(record);
     system_.rest = in.rest;
+    system_.applied = in.applied;
     for (std::size_t s = 0; s < system_.springs.size(); ++s) system_.springs[s].rest = in.spring_rest[s];
     system_.loads = in.loads;
     system_.handles = in.handles;

@@ -108,7 +108,7 @@ class Articulated {
         double turns = 0, slides = 0;
     };
     struct Fixed {  // constants of eight nodes
-        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, free;
+        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
     };
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
@@ -180,6 +180,7 @@ class Articulated {
         double value = 0, past = 0, before = 0;
         double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
         int curve = -1;
+        std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
     };
@@ -307,6 +308,7 @@ class Articulated {
     std::vector<Eight> outward_;
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<std::pair<int, int>> actuators_;  // node, actuator
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
     std::vector<double> unresisted_;   // 1: a massless node without stiffness, which gets a small one in the tangent

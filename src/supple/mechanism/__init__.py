@@ -1,5 +1,6 @@
 """The description of a mechanism: frozen data, checked at construction."""
 
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.builder import Builder
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
@@ -11,6 +12,7 @@ from supple.mechanism.shapes import Mesh, Shape
 
 __all__ = [
     "WORLD",
+    "Actuator",
     "Body",
     "Builder",
     "Coupling",

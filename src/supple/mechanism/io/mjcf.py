@@ -1,4 +1,4 @@
-"""Reads MJCF and URDF: MuJoCo compiles the file, and the compiled model becomes a Mechanism."""
+"""Reads MJCF: MuJoCo compiles the file, and the compiled model becomes a Mechanism."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
 from supple.mechanism.io import xml_check
 from supple.mechanism.io.compiler import CompilerCrash, CompilerError, Model, compile_text
-from supple.mechanism.io.mjcf_actuators import ControlInputs, add_actuators
+from supple.mechanism.io.mjcf_actuators import ControlInputs, Driven, read_actuators
 from supple.mechanism.io.mjcf_couplings import (
     EQ_JOINT,
     EQ_TENDON,
@@ -25,6 +26,7 @@ from supple.mechanism.io.mjcf_couplings import (
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
 from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.poses import find
@@ -50,17 +52,17 @@ COUNTED = {
 }
 
 
-def load(path: Path, keyframe: str | None = None) -> Mechanism:
-    """Reads an MJCF or URDF file; `keyframe` names the keyframe that becomes the reference pose."""
-    checked = xml_check.check(path)
+def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
+    """The mechanism of a parsed MJCF file; `keyframe` names the keyframe that becomes the reference pose."""
+    checked = xml_check.check(root, path)
     try:
-        model = compile_text(checked.text, checked.models, urdf=checked.urdf)
+        model = compile_text(checked.text, checked.models)
     except CompilerCrash as error:
         raise MechanismError(f"{path.name}: {error}") from None
     except CompilerError as error:
         raise MechanismError(checked.explain(str(error), path.name)) from None
     try:
-        reader = _Reader(model, checked.fixed, keyframe)
+        reader = _Reader(model, keyframe)
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
         return mech if keyframe is None else mech.at(keyframe)
@@ -71,8 +73,8 @@ def load(path: Path, keyframe: str | None = None) -> Mechanism:
 class _Reader:
     """Converts a compiled model to a Mechanism, one kind of element after the other."""
 
-    def __init__(self, model: Model, fixed: dict[str, str], keyframe: str | None) -> None:
-        self.model, self.fixed, self.report = model, fixed, Report()
+    def __init__(self, model: Model, keyframe: str | None) -> None:
+        self.model, self.report = model, Report()
         frames = Names([WORLD])
         given = enumerate(model.names["body"][1:], 1)
         self.bodies = [WORLD, *(frames.make_unique(name or f"body{b}") for b, name in given)]
@@ -86,7 +88,7 @@ class _Reader:
         self.poses = self._poses()
 
     def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
-        couplings = self._couplings()
+        couplings, actuators = self._couplings_and_actuators()
         joints = (*self._tree_joints(), *self._loop_joints())
         shapes = read_shapes(self.model, self.model.names["geom"], self.meshes, self.report)
         bodies = tuple(self._body(b, tuple(shapes.get(b, ()))) for b in range(1, len(self.bodies)))
@@ -97,6 +99,7 @@ class _Reader:
             joints,
             sites=tuple(self._site(s) for s in range(len(self.sites))),
             couplings=couplings,
+            actuators=actuators,
             shapes=tuple(shapes.get(0, ())),
             height_fields=read_height_fields(self.model, self.model.names["geom"], self.poses),
             meshes=read_meshes(self.model, self.meshes),
@@ -162,7 +165,7 @@ class _Reader:
         """Name of the joint for several MuJoCo joints (or none) on one body; hip.x, hip.y, hip.z together are hip."""
         body = self.bodies[b]
         parts = dict.fromkeys(re.sub(r"\.[xyz]$", "", a.name) for a in axes)
-        return self.joint_names.make_unique("+".join(parts) or self.fixed.get(body, f"{body}_fixed"))
+        return self.joint_names.make_unique("+".join(parts) or f"{body}_fixed")
 
     def _loop_joints(self) -> list[Joint]:
         """Connect and weld equalities."""
@@ -209,21 +212,21 @@ class _Reader:
 
     # couplings
 
-    def _couplings(self) -> tuple[Coupling, ...]:
+    def _couplings_and_actuators(self) -> tuple[tuple[Coupling, ...], tuple[Actuator, ...]]:
         model = self.model
         names = _named(model, "tendon", "tendon")
         coordinates = [a.names[0] for a in self.axes]
         tendons = read_tendons(model, names, coordinates, self.report)
-        add_actuators(
+        actuators = read_actuators(
             model,
             _named(model, "actuator", "actuator"),
-            [a.springs for a in self.axes],
-            {t: tendon.spring for t, tendon in tendons.items()},
+            {j: Driven(a.names[0], a.springs[0], a.force_range) for j, a in enumerate(self.axes)},
+            {t: Driven(names[t], tendon.spring, tendon.force_range) for t, tendon in tendons.items()},
             ControlInputs.of(model, self.key),
             self.report,
         )
         couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
-        return (*couplings, *self._equalities(coordinates, tendons, Names(names)))
+        return (*couplings, *self._equalities(coordinates, tendons, Names(names))), actuators
 
     def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
         model, couplings = self.model, []

@@ -1,0 +1,25 @@
+"""Elastic zones: soft pads on moving bones, described by precomputed Green's functions and bonded at seams.
+
+A `Zone` is a linear elastic pad in the frame of its bone. A `Skin` bonds zones on the bodies of a mechanism and follows
+its poses.
+"""
+
+from supple.zones.boundary import BoundaryChange
+from supple.zones.generate import block, pad
+from supple.zones.greens import GreensFunctions
+from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.skin import Attached, Skin
+from supple.zones.zone import Zone
+
+__all__ = [
+    "Attached",
+    "BoundaryChange",
+    "GreensFunctions",
+    "PosedSkin",
+    "Skin",
+    "SkinShape",
+    "TouchPoints",
+    "Zone",
+    "block",
+    "pad",
+]
