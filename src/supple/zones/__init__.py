@@ -9,6 +9,7 @@ from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
 from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
 from supple.zones.skin import Attached, Skin
+from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "PosedSkin",
     "Skin",
     "SkinShape",
+    "SoftMechanism",
     "TouchPoints",
     "Zone",
     "block",
+    "finger",
+    "hand",
     "pad",
 ]

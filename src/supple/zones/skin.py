@@ -17,6 +17,7 @@ from supple.elastic.solid import triangles_of
 from supple.errors import MechanismError, listed
 from supple.mechanism import Kinematics, Mechanism, Poses, kinematics
 from supple.mechanism.record import checked_pose
+from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
 from supple.zones.posed import PosedSkin, TouchPoints
@@ -77,6 +78,8 @@ class Skin:
         self.seams: tuple[Seam, ...] = find_seams(self.zones, self.reference_frames)
         self.bases: tuple[Array, ...] = tuple(np.eye(seam.size) for seam in self.seams)
         """(k, m) scalar functions of each seam; by default all its nodes."""
+        self.interpolated: InterpolatedInverses | None = None
+        """Inverses for the solver "interpolated"."""
 
     def __repr__(self) -> str:
         nodes = sum(seam.size for seam in self.seams)
@@ -100,9 +103,38 @@ class Skin:
             if basis.ndim != 2 or len(basis) != seam.size or not np.isfinite(basis).all():
                 raise MechanismError(f"the basis of seam {i} must be finite and have {seam.size} rows, one a node")
         result = copy(self)
+        result.interpolated = None
         for name in ("terms", "pattern"):
             result.__dict__.pop(name, None)
         result.bases = tuple(arrays)
+        return result
+
+    def with_seam_basis(self, functions: int = 24) -> Skin:
+        """The same skin with a few scalar functions on each seam, chosen from the seam's own answers to presses and to
+        bending: 24 functions (72 numbers) serve a seam of 60 nodes (180 numbers). A new pose then costs a tenth."""
+        return self.with_bases(seam_basis(self.with_full_seams(), functions))
+
+    def with_full_seams(self) -> Skin:
+        """The same skin with all nodes of its seams."""
+        return self.with_bases([np.eye(seam.size) for seam in self.seams])
+
+    def with_seams_near_surface(self, depth: float) -> Skin:
+        """The paper's approximation: only seam nodes within `depth` (m) of the touched surface are bonded; the others
+        follow skeletal blending."""
+        return self.with_bases(near_surface(self, depth))
+
+    def with_blended_seams(self) -> Skin:
+        """The paper's roughest approximation: all seam nodes follow skeletal blending, i.e. the mean of the places to
+        which their zones would carry them rigidly. Zones then do not act on each other."""
+        return self.with_bases([np.zeros((seam.size, 0)) for seam in self.seams])
+
+    def with_interpolated_seams(self, samples: Sequence[Where]) -> Skin:
+        """The same skin with inverses of its diagonal seam blocks, made at sampled configurations, for the solver
+        "interpolated"."""
+        from copy import copy
+
+        result = copy(self)
+        result.interpolated = InterpolatedInverses.of(self, samples)
         return result
 
     # --- constants --------------------------------------------------------------------------------------------------
@@ -202,8 +234,8 @@ class Skin:
         Args:
             where: poses of the bodies, coordinates q, or nothing for the reference pose.
             solver: "cholesky"; "cg" (conjugate gradients with the block-diagonal preconditioner, to 1e-10); "forces"
-                (unknown seam forces instead of displacements); "diagonal" (an approximation: seams do not act on each
-                other).
+                (unknown seam forces instead of displacements). Approximations: "diagonal" (seams do not act on each
+                other), "interpolated" (the same, with inverses of `with_interpolated_seams`).
 
         Raises:
             MechanismError: a coordinate beyond its joint's range; seams by forces with a zone without bones.
@@ -232,7 +264,7 @@ class Skin:
         return state.poses
 
     def _check_range(self, q: Array) -> None:
-        lower, upper = self._limits
+        lower, upper = self.limits
         for i in np.flatnonzero(~((q >= lower - BEYOND) & (q <= upper + BEYOND)))[:1]:
             raise MechanismError(
                 f"coordinate '{self.mechanism.coordinates[i]}' is {q[i]:.4g}, beyond the range of its joint, "
@@ -240,7 +272,8 @@ class Skin:
             )
 
     @cached_property
-    def _limits(self) -> tuple[Array, Array]:
+    def limits(self) -> tuple[Array, Array]:
+        """(dof,) lower and (dof,) upper limit of the mechanism's coordinates, infinite where there is none."""
         lower, upper = np.full(self.mechanism.dof, -np.inf), np.full(self.mechanism.dof, np.inf)
         topology = self.mechanism.topology
         for j in topology.tree:
