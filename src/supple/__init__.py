@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from supple.linkage import AdaptiveLinkage as AdaptiveLinkage
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
+    from supple.mechanism import assemble as assemble
+    from supple.mechanism import attach as attach
     from supple.mechanism import jacobian as jacobian
     from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
@@ -56,6 +58,8 @@ _HOME = {
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
     "World": "supple.world",
+    "assemble": "supple.mechanism",
+    "attach": "supple.mechanism",
     "blend": "supple.reduced",
     "condense": "supple.reduced",
     "elastic": "supple.elastic",
