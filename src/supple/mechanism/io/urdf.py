@@ -279,13 +279,13 @@ class _Reader:
         return (along if given.kind == "prismatic" else about)[None], (1,), ()
 
     def _effort(self, given: _JointElement) -> float:
-        """Largest torque of the joint's drive; infinite where the file has none."""
+        """N m or N: largest torque of the joint's drive."""
         limit = given.element.find("limit")
         effort = np.inf if limit is None else number(limit, "effort", np.inf, infinite=True)
-        if effort >= 0:
-            return effort
-        self.report.add("effort of joint", given.name, f"is negative ({effort:g}); its drive has no limit")
-        return np.inf
+        if effort < 0:
+            self.report.add("effort of joint", given.name, f"is negative ({effort:g}); left out")
+            return np.inf
+        return float(effort)
 
     def _limits(self, given: _JointElement) -> Array:
         unlimited = np.array([-np.inf, np.inf])
