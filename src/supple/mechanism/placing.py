@@ -57,6 +57,8 @@ def base_body(mech: Mechanism) -> Body:
 
 def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
     """The mechanism with another joint between the world and its base body: "fixed", "free", or any joint."""
+    if not isinstance(base, Joint) and base not in ("fixed", "free"):
+        raise MechanismError(f"the base is 'fixed', 'free' or a Joint, got {base!r:.60}")
     old, body = base_joint(mech), base_body(mech)
     if not isinstance(base, Joint):
         new = _standard_base(mech, base, old, body)
@@ -86,10 +88,8 @@ def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
     return replace(bare, keyframes=tuple(keyframes))
 
 
-def _standard_base(mech: Mechanism, base: object, old: Joint, body: Body) -> Joint:
+def _standard_base(mech: Mechanism, base: str, old: Joint, body: Body) -> Joint:
     """A fixed joint where the base body is, or a free joint with the body's world pose as coordinates."""
-    if base not in ("fixed", "free"):
-        raise MechanismError(f"the base is 'fixed', 'free' or a Joint, got {base!r:.60}")
     taken = {joint.name for joint in mech.joints if joint is not old}
     name = f"{body.name}_{base}"
     while name in taken:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.dynamics import handle_spring
+from supple.engine.starting import startable
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.mechanism import check_mechanism
@@ -65,6 +66,7 @@ class Session:
     ) -> None:
         if not isinstance(subject, SceneModels):
             check_mechanism(subject)
+            subject = startable(subject)
         self.mechanism, self.dt = (subject if isinstance(subject, Mechanism) else subject.mechanism), dt
         self.clock = clock
         self.messages: deque[Message] = deque(maxlen=40)
