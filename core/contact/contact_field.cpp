@@ -25,10 +25,6 @@ bool HeightField::surface(double x, double y, double& height, Vec3& normal) cons
     return true;
 }
 
-namespace {
-
-constexpr double tiny = 1e-12;
-
 Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3& c) {
     const Vec3 ab = b - a, ac = c - a, ap = p - a;
     const double d1 = ab.dot(ap), d2 = ac.dot(ap);
@@ -48,6 +44,10 @@ Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3
     const double s = 1 / (va + vb + vc);
     return a + vb * s * ab + vc * s * ac;
 }
+
+namespace {
+
+constexpr double tiny = 1e-12;
 
 // Contacts of a sphere at c (field's axes) with the triangles around it: the nearest point, and further points whose
 // normals differ by more than 20 degrees.

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "contact/contact_pairs.hpp"
+#include "contact/pad.hpp"
 
 namespace supple {
 
@@ -53,6 +54,82 @@ void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec
     if (t > h2 || t < -h2) {
         t = std::clamp(t, -h2, h2);
         s = std::clamp(along * t - c, -h1, h1);
+    }
+}
+
+// The nearest point of an ellipsoid to x is a_i^2 x_i / (t + a_i^2) with sum_i (a_i x_i / (t + a_i^2))^2 = 1; bisection for t.
+static double distance_from_ellipsoid(const Vec3& size, const Vec3& x, Vec3& normal) {
+    const Vec3 square = size.cwiseProduct(size);
+    auto outside = [&](double t) { return (size.cwiseProduct(x).array() / (square.array() + t)).square().sum() > 1; };
+    double low = -square.minCoeff(), high = size.maxCoeff() * x.norm();
+    for (int k = 0; k < 80 && high - low > 1e-16 * std::abs(high); ++k) {
+        const double middle = 0.5 * (low + high);
+        (outside(middle) ? low : high) = middle;
+    }
+    const Vec3 nearest = (square.array() * x.array() / (square.array() + high)).matrix();
+    normal = nearest.cwiseQuotient(square).normalized();
+    return normal.dot(x - nearest);
+}
+
+double signed_distance(const Collider& s, const Vec3& x, Vec3& normal) {
+    switch (s.kind) {
+        case Collider::sphere: {
+            const double d = x.norm();
+            normal = d > tiny ? Vec3(x / d) : Vec3(Vec3::UnitZ());
+            return d - s.size[0];
+        }
+        case Collider::capsule: {
+            const Vec3 away = x - Vec3(0, 0, std::clamp(x[2], -s.size[1], s.size[1]));
+            const double d = away.norm();
+            normal = d > tiny ? Vec3(away / d) : Vec3(Vec3::UnitX());
+            return d - s.size[0];
+        }
+        case Collider::box: {
+            const Vec3 q = x.cwiseMax(-s.size).cwiseMin(s.size), away = x - q;
+            const double d = away.norm();
+            if (d > tiny) {
+                normal = away / d;
+                return d;
+            }
+            int face = 0;
+            const Vec3 depth = s.size - x.cwiseAbs();
+            depth.minCoeff(&face);
+            normal.setZero();
+            normal[face] = x[face] < 0 ? -1 : 1;
+            return -depth[face];
+        }
+        case Collider::cylinder: {
+            const double r = std::hypot(x[0], x[1]);
+            const Vec3 side = r > tiny ? Vec3(x[0] / r, x[1] / r, 0) : Vec3(Vec3::UnitX());
+            const double out = r - s.size[0], over = std::abs(x[2]) - s.size[1];
+            const Vec3 cap(0, 0, x[2] < 0 ? -1 : 1);
+            if (out <= 0 && over <= 0) {
+                normal = out > over ? side : cap;
+                return std::max(out, over);
+            }
+            const double d = std::hypot(std::max(out, 0.0), std::max(over, 0.0));
+            normal = (std::max(out, 0.0) * side + std::max(over, 0.0) * cap) / d;
+            return d;
+        }
+        case Collider::plane:
+            normal = Vec3::UnitZ();
+            return x[2];
+        case Collider::mesh: {
+            double most = -INFINITY;
+            for (const Eigen::Vector4d& face : s.faces) {
+                const double distance = face.head<3>().dot(x) + face[3];
+                if (distance <= most) continue;
+                most = distance;
+                normal = face.head<3>();
+            }
+            return most;
+        }
+        case Collider::height_field: {
+            double height;
+            return s.field.surface(x[0], x[1], height, normal) ? (x[2] - height) * normal[2] : INFINITY;
+        }
+        case Collider::ellipsoid: return distance_from_ellipsoid(s.size, x, normal);
+        default: return INFINITY;
     }
 }
 
@@ -111,51 +188,6 @@ int shape_on_plane(const Collider& a, const Pose& A, const Pose& B, double margi
 }
 
 // --- spheres and capsules --------------------------------------------------------------------------------------------------
-
-// Signed distance from x (collider's axes) to the surface, negative inside, and the outward normal at the nearest point.
-double signed_distance(const Collider& s, const Vec3& x, Vec3& normal) {
-    switch (s.kind) {
-        case Collider::sphere: {
-            const double d = x.norm();
-            normal = d > tiny ? Vec3(x / d) : Vec3(Vec3::UnitZ());
-            return d - s.size[0];
-        }
-        case Collider::capsule: {
-            const Vec3 away = x - Vec3(0, 0, std::clamp(x[2], -s.size[1], s.size[1]));
-            const double d = away.norm();
-            normal = d > tiny ? Vec3(away / d) : Vec3(Vec3::UnitX());
-            return d - s.size[0];
-        }
-        case Collider::box: {
-            const Vec3 q = x.cwiseMax(-s.size).cwiseMin(s.size), away = x - q;
-            const double d = away.norm();
-            if (d > tiny) {
-                normal = away / d;
-                return d;
-            }
-            int face = 0;
-            const Vec3 depth = s.size - x.cwiseAbs();
-            depth.minCoeff(&face);
-            normal.setZero();
-            normal[face] = x[face] < 0 ? -1 : 1;
-            return -depth[face];
-        }
-        case Collider::cylinder: {
-            const double r = std::hypot(x[0], x[1]);
-            const Vec3 side = r > tiny ? Vec3(x[0] / r, x[1] / r, 0) : Vec3(Vec3::UnitX());
-            const double out = r - s.size[0], over = std::abs(x[2]) - s.size[1];
-            const Vec3 cap(0, 0, x[2] < 0 ? -1 : 1);
-            if (out <= 0 && over <= 0) {
-                normal = out > over ? side : cap;
-                return std::max(out, over);
-            }
-            const double d = std::hypot(std::max(out, 0.0), std::max(over, 0.0));
-            normal = (std::max(out, 0.0) * side + std::max(over, 0.0) * cap) / d;
-            return d;
-        }
-        default: return INFINITY;
-    }
-}
 
 bool sphere_on_collider(const Vec3& centre, double radius, const Collider& b, const Pose& B, double margin, Points& points) {
     Vec3 n;
@@ -248,6 +280,7 @@ void Collider::compute_bounding_radius() {
         case box: bounding_radius = size.norm(); break;
         case ellipsoid: bounding_radius = size.maxCoeff(); break;
         case mesh:
+        case pad:
             bounding_radius = 0;
             for (const Vec3& v : vertices) bounding_radius = std::max(bounding_radius, v.norm());
             break;

@@ -4,6 +4,7 @@
 // the distance along the normal, negative where the shapes overlap. A face that rests on another has several points.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "spatial/spatial.hpp"
@@ -24,11 +25,14 @@ struct HeightField {  // heights on a grid of rows (along y) and columns (along 
 };
 
 struct Collider {
-    enum Kind { plane, sphere, capsule, box, cylinder, ellipsoid, mesh, height_field };
+    enum Kind { plane, sphere, capsule, box, cylinder, ellipsoid, mesh, height_field, pad };
     Kind kind = sphere;
     Vec3 size = Vec3::Zero();            // radius, half lengths: as in a Shape
     Pose local;                          // in the frame that the collider is fixed to
-    std::vector<Vec3> vertices;          // corners of a mesh's convex hull
+    std::vector<Vec3> vertices;          // corners of a mesh's convex hull; points of a pad
+    std::vector<Eigen::Vector4d> faces;  // of a mesh's convex hull: outward normal n and offset d, inside where n.x + d < 0
+    std::vector<Vec3> normals;           // of a pad's points, outward
+    std::vector<std::array<int, 3>> triangles;  // of a pad's points
     HeightField field;
     double bounding_radius = 0;          // of the sphere around its origin; infinite for planes and height fields
     double friction = 0;

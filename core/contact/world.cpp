@@ -29,6 +29,7 @@ void World::prepare() {
 double World::energy() const {
     double sum = 0;
     for (const Participant* each : participants) sum += each->energy();
+    for (const Pad& pad : pads) sum += pad.energy();
     return sum;
 }
 
@@ -64,14 +65,33 @@ void World::find_candidate_pairs() {
 void World::collide_pair(int i, int j, double horizon) {
     const Collider &a = colliders[i].collider, &b = colliders[j].collider;
     const double size = std::min(a.bounding_radius, b.bounding_radius);
-    const double margin = 0.01 * size + horizon * (speed_[i] + speed_[j]);
+    const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.01 * size + motion;
+    if (colliders[i].pad >= 0 || colliders[j].pad >= 0) return collide_pads(i, j, 0.001 * size + motion);
     ContactPoint points[most_points];
     const int count = has_closed_form(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points)
                       : general_collide                ? general_collide(i, j, margin, points)
                                                : 0;
     for (int k = 0; k < count; ++k) {
         const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
-        contacts_.push_back({i, j, points[k], Vec3::Zero(), local});
+        contacts_.push_back({i, j, points[k], Vec3::Zero(), local, {}});
+    }
+}
+
+// Contacts of a pad, or of two: the points of the first one with the surface of the second.
+void World::collide_pads(int i, int j, double margin) {
+    const bool swapped = colliders[i].pad < 0;
+    const int soft = swapped ? j : i, other = swapped ? i : j;
+    pad_contacts_.clear();
+    collide_pad(colliders[soft].collider, poses_[soft], pads[colliders[soft].pad], colliders[other].collider, poses_[other], margin, pad_contacts_);
+    for (PadContact& found : pad_contacts_) {
+        Contact contact{i, j, found.at, Vec3::Zero(), colliders[soft].collider.vertices[found.point], {}};
+        if (swapped) contact.at.normal = -contact.at.normal;
+        contact.place[swapped] = {colliders[soft].pad, 1, {found.point, 0, 0}, {1, 0, 0}};
+        if (found.other.count) {
+            contact.place[!swapped] = found.other;
+            contact.place[!swapped].pad = colliders[other].pad;
+        }
+        contacts_.push_back(contact);
     }
 }
 
@@ -192,29 +212,94 @@ void World::assemble() {
     for (int c = 0; c < n; ++c) {
         const Contact& contact = contacts_[c];
         solver_.friction[c] = std::max(colliders[contact.first].collider.friction, colliders[contact.second].collider.friction);
-        solver_.b[3 * c] += std::max(contact.at.gap / h, compliance > 0 ? contact.at.gap / h : -correction);
+        const bool yields = compliance > 0 || contact.soft();
+        solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
+    }
+    add_pads();
+}
+
+// Adds the compliance and the past displacements of pads to the contact problem: see pad.hpp.
+void World::add_pads() {
+    pad_rows_.resize(pads.size());
+    for (PadRows& rows : pad_rows_) {
+        rows.contacts.clear();
+        rows.sides.clear();
+        rows.axes.clear();
+    }
+    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
+        for (int side = 0; side < 2; ++side) {
+            const Contact& contact = contacts_[c];
+            const PadPlace& place = contact.place[side];
+            if (place.pad < 0) continue;
+            const double sign = side ? -1 : 1, theta = pads[place.pad].relaxed_share(h);
+            PadRows& rows = pad_rows_[place.pad];
+            rows.contacts.push_back(c);
+            rows.sides.push_back(side);
+            rows.axes.push_back(sign * (poses_[side ? contact.second : contact.first].R.transpose() * frames_[c]));
+            const Vec3 past = rows.axes.back().transpose() * pads[place.pad].displacement(place);
+            solver_.b[3 * c] += (1 - theta) * past[0] / h;
+            solver_.b[3 * c + 1] -= theta * past[1] / h;
+            solver_.b[3 * c + 2] -= theta * past[2] / h;
+        }
+    for (std::size_t k = 0; k < pads.size(); ++k) {
+        const PadRows& rows = pad_rows_[k];
+        const double factor = pads[k].relaxed_share(h) / (h * h);
+        auto place = [&](std::size_t i) -> const PadPlace& { return contacts_[rows.contacts[i]].place[rows.sides[i]]; };
+        double most = 0;
+        for (std::size_t i = 0; i < rows.contacts.size(); ++i)
+            for (std::size_t j = 0; j <= i; ++j) {
+                const Mat3 block = factor * (rows.axes[i].transpose() * pads[k].compliance(place(i), place(j)) * rows.axes[j]);
+                const int a = 3 * rows.contacts[i], b = 3 * rows.contacts[j];
+                for (int r = 0; r < 3; ++r)
+                    for (int q = 0; q < 3; ++q) {
+                        solver_.W(a + r, b + q) += block(r, q);
+                        if (i != j) solver_.W(b + q, a + r) += block(r, q);
+                    }
+                if (i == j) most = std::max(most, block.diagonal().maxCoeff());
+            }
+        for (int c : rows.contacts) solver_.max_response[c] = std::max(solver_.max_response[c], most);
     }
 }
 
-// Adds to every W_nn: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
+void World::advance_pads() {
+    for (std::size_t k = 0; k < pads.size(); ++k) {
+        const PadRows& rows = pad_rows_[k];
+        const int n = pads[k].points();
+        Pad::Loads loads{Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)};
+        for (std::size_t i = 0; i < rows.contacts.size(); ++i) {
+            const int c = rows.contacts[i];
+            const PadPlace& place = contacts_[c].place[rows.sides[i]];
+            const Vec3 force = rows.axes[i] * Vec3(&solver_.p[3 * c]) / h, normal = rows.axes[i].col(0);
+            for (int m = 0; m < place.count; ++m) {
+                const int point = place.points[m];
+                loads.forces.segment<3>(3 * point) += place.shares[m] * force;
+                loads.normals.segment<3>(3 * point) += place.shares[m] * normal;
+                loads.friction[point] = std::max(loads.friction[point], solver_.friction[c]);
+            }
+        }
+        pads[k].advance(std::move(loads), h);
+    }
+}
+
+// Adds to every W_nn but those of pads, which need neither: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
 // that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most.
 void World::regularise() {
     double least = INFINITY, most = 0;
     for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
-        if (solver_.blocked(c)) continue;
+        if (solver_.blocked(c) || contacts_[c].soft()) continue;
         least = std::min(least, solver_.W(3 * c, 3 * c) - regularisation_);
         most = std::max(most, solver_.p[3 * c]);
     }
     const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(relative_regularisation * least, creep / most) : 0.0;
     for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
-        if (!solver_.blocked(c)) solver_.W(3 * c, 3 * c) += fresh - regularisation_;
+        if (!solver_.blocked(c) && !contacts_[c].soft()) solver_.W(3 * c, 3 * c) += fresh - regularisation_;
     regularisation_ = fresh;
 }
 
 // Whether the regularisation causes more than ten times `creep` with the present impulses.
 bool World::regularised_too_much() const {
     for (std::size_t c = 0; c < contacts_.size(); ++c)
-        if ((regularisation_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+        if (!contacts_[c].soft() && (regularisation_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
     return false;
 }
 
@@ -250,6 +335,7 @@ World::Outcome World::step() {
             failed_participant_ = static_cast<int>(k);
             return give_up(participants.size(), no_solution);
         }
+    advance_pads();
     previous_ = contacts_;
     time += h;
     return done;

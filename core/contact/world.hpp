@@ -6,6 +6,7 @@
 
 #include "contact/contact.hpp"
 #include "contact/contact_shapes.hpp"
+#include "contact/pad.hpp"
 
 namespace supple {
 
@@ -15,12 +16,15 @@ class World {
         Collider collider;
         int participant = -1, frame = -1;  // that the collider is fixed to; -1: the world
         unsigned type = 1, affinity = 1;   // bit masks, as MuJoCo's contype and conaffinity
+        int pad = -1;                      // index in `pads`
     };
     struct Contact {
         int first, second;  // colliders; the normal points from the second to the first
         ContactPoint at;
         Vec3 impulse;       // on the first, world axes
-        Vec3 local;         // the point in the first collider's frame: identifies the contact in the next step
+        Vec3 local;         // the point in the first collider's frame (of pads, the unpressed one): identifies the contact in the next step
+        PadPlace place[2];  // on the first and the second, if they are pads
+        bool soft() const { return place[0].pad >= 0 || place[1].pad >= 0; }
     };
     enum Outcome { done, no_solution, not_finite, too_many };
     // Contact points of a pair without a closed form: (first, second, margin, out) -> count
@@ -33,6 +37,7 @@ class World {
     double correction = 0.1;  // m/s: largest speed at which overlapping shapes are separated
     std::vector<Participant*> participants;
     std::vector<MountedCollider> colliders;
+    std::vector<Pad> pads;
     GeneralCollide general_collide;
 
     Outcome step();
@@ -51,7 +56,10 @@ class World {
    private:
     void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
+    void collide_pads(int i, int j, double margin);
     void assemble();
+    void add_pads();
+    void advance_pads();
     void warm_start();
     void regularise();
     bool regularised_too_much() const;
@@ -78,6 +86,12 @@ class World {
     };
     std::vector<ParticipantRows> rows_;  // by participant
     std::vector<Mat3> frames_;
+    std::vector<PadContact> pad_contacts_;
+    struct PadRows {  // the contacts of one pad
+        std::vector<int> contacts, sides;
+        std::vector<Mat3> axes;  // normal and tangents in the body's axes, negated on the second side
+    };
+    std::vector<PadRows> pad_rows_;
 };
 
 }  // namespace supple

@@ -27,7 +27,8 @@ NumpyArray array_of(const Values& values) {
     return numpy({values.begin(), values.end()}, {values.size()});
 }
 
-Collider make_collider(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& points, int rows) {
+Collider make_collider(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& points, int rows,
+                       const Doubles& faces) {
     expect(local, 16);
     Collider result;
     result.kind = static_cast<Collider::Kind>(kind);
@@ -45,7 +46,22 @@ Collider make_collider(int kind, const Doubles& size, const Doubles& local, doub
         field.highest = *std::max_element(field.heights.begin(), field.heights.end());
     } else {
         result.vertices = vectors<3>(points);
+        for (std::size_t i = 0; i + 4 <= faces.size(); i += 4) result.faces.emplace_back(faces.data() + i);
     }
+    result.compute_bounding_radius();
+    return result;
+}
+
+Collider make_pad(const Doubles& points, const Doubles& normals, const Doubles& triangles, const Doubles& local, double friction) {
+    expect(local, 16);
+    Collider result;
+    result.kind = Collider::pad;
+    result.local = pose(local.data());
+    result.friction = friction;
+    result.vertices = vectors<3>(points);
+    result.normals = vectors<3>(normals);
+    for (std::size_t i = 0; i + 3 <= triangles.size(); i += 3)
+        result.triangles.push_back({static_cast<int>(triangles.data()[i]), static_cast<int>(triangles.data()[i + 1]), static_cast<int>(triangles.data()[i + 2])});
     result.compute_bounding_radius();
     return result;
 }
@@ -126,7 +142,7 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
     std::vector<World::Contact> contacts;
     for (const ContactRecord& r : from_bytes<ContactRecord>(bytes))
         contacts.push_back({static_cast<int>(r.first), static_cast<int>(r.second),
-                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.position_first)});
+                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.position_first), {}});
     return contacts;
 }
 
@@ -145,6 +161,31 @@ class WorldCore {
         world.colliders.push_back({collider, participant, frame, type, affinity});
         world.prepare();
         return static_cast<int>(world.colliders.size()) - 1;
+    }
+
+    int add_pad(const Collider& collider, int participant, int frame, const Doubles& compliance, double relaxation) {
+        const std::size_t n = 3 * collider.vertices.size();
+        expect(compliance, n * n);
+        add_collider(collider, participant, frame, 1, 1);
+        world.colliders.back().pad = static_cast<int>(world.pads.size());
+        world.pads.emplace_back(Eigen::Map<const Eigen::MatrixXd>(compliance.data(), n, n), relaxation);
+        return world.colliders.back().pad;
+    }
+
+    // State of a pad's points at the end of the last step, in the pad's axes, (10 n,): displacements (n, 3), forces (n, 3), contact normals
+    // (n, 3), friction coefficients (n,).
+    NumpyArray pad_state(int pad) const {
+        const Pad& each = world.pads[pad];
+        std::vector<double> flat;
+        for (const Eigen::VectorXd* v : {&each.displacements(), &each.loads().forces, &each.loads().normals, &each.loads().friction})
+            flat.insert(flat.end(), v->data(), v->data() + v->size());
+        return array_of(flat);
+    }
+    void set_pad_state(int pad, const Doubles& state) {
+        const std::size_t n = world.pads[pad].points();
+        expect(state, 10 * n);
+        auto part = [&](std::size_t first, std::size_t count) -> Eigen::VectorXd { return Eigen::Map<const Eigen::VectorXd>(state.data() + first * n, count * n); };
+        world.pads[pad].restore(part(0, 3), {part(3, 3), part(6, 3), part(9, 1)});
     }
 
     // function: (first, second, poses (2, 4, 4), margin) -> point records
@@ -186,24 +227,6 @@ void bind_testing(nb::module_ module) {
         for (std::size_t i = 0; i < n; ++i)
             for (std::size_t j = 0; j < n; ++j) W[i * n + j] = solver.W(i, j);
         return std::make_tuple(numpy(std::move(W), {n, n}), array_of(solver.b), array_of(solver.friction), array_of(solver.p));
-    });
-    // solves such a problem from an initial guess; returns impulses (n,) and residual
-    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
-        FrictionSolver solver;
-        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
-        expect(W, static_cast<std::size_t>(n) * n);
-        expect(guess, n);
-        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
-        solver.resize(contacts, n - 3 * contacts);
-        for (int i = 0; i < n; ++i)
-            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
-        solver.b.assign(b.data(), b.data() + n);
-        solver.friction = doubles(friction);
-        for (int i = 0; i < n; ++i)
-            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
-        solver.p.assign(guess.data(), guess.data() + n);
-        solver.solve();
-        return std::make_pair(array_of(solver.p), solver.residual());
     });
 }
 
@@ -255,6 +278,17 @@ void bind_world(nb::module_& module) {
              })
         .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
         .def("add_collider", &WorldCore::add_collider)
+        .def("add_pad", &WorldCore::add_pad)
+        .def("pad_state", &WorldCore::pad_state, nb::rv_policy::automatic)
+        .def("set_pad_state", &WorldCore::set_pad_state)
+        .def("collider_pose",
+             [](const WorldCore& c, int i) {
+                 std::vector<double> flat(16, 0.0);
+                 write(c.world.pose(i), flat.data());
+                 flat[15] = 1;
+                 return numpy(std::move(flat), {4, 4});
+             },
+             nb::rv_policy::automatic)
         .def("set_general_collide", &WorldCore::set_general_collide)
         .def("step", &WorldCore::step)
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
@@ -269,8 +303,8 @@ void bind_world(nb::module_& module) {
 
     nb::class_<Collider>(module, "Collider")
         .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, double friction,
-                            const Doubles& points, int rows) {
-            new (self) Collider(make_collider(kind, size, local, friction, points, rows));
+                            const Doubles& points, int rows, const Doubles& faces) {
+            new (self) Collider(make_collider(kind, size, local, friction, points, rows, faces));
         });
     module.def("has_closed_form", [](const Collider& a, const Collider& b) { return has_closed_form(a.kind, b.kind); });
     module.def("collide", [](const Collider& a, const Collider& b, double margin) {
@@ -290,5 +324,40 @@ void bind_world(nb::module_& module) {
                                             {"impulse", "3f8", offsetof(ContactRecord, impulse)},
                                             {"position_first", "3f8", offsetof(ContactRecord, position_first)}},
                                            sizeof(ContactRecord));
+    // solves a contact problem W (n, n), b (n,), friction (contacts,) from an initial guess; returns impulses (n,) and residual
+    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
+        FrictionSolver solver;
+        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
+        expect(W, static_cast<std::size_t>(n) * n);
+        expect(guess, n);
+        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
+        solver.resize(contacts, n - 3 * contacts);
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
+        solver.b.assign(b.data(), b.data() + n);
+        solver.friction = doubles(friction);
+        for (int i = 0; i < n; ++i)
+            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
+        solver.p.assign(guess.data(), guess.data() + n);
+        solver.solve();
+        return std::make_pair(array_of(solver.p), solver.residual());
+    });
+    module.def("pad_collider", &make_pad);
+    // Contacts of a pad with a shape, both fixed to the world: points (k,), and records of the contact points.
+    module.def("collide_pad", [](const Collider& pad, const Doubles& displacements, const Collider& shape, double margin) {
+        const std::size_t n = 3 * pad.vertices.size();
+        expect(displacements, n);
+        std::vector<PadContact> found;
+        Pad state(Eigen::MatrixXd::Zero(n, n), 0);
+        state.restore(vector(displacements), state.loads());
+        collide_pad(pad, pad.local, state, shape, shape.local, margin, found);
+        std::vector<double> indices;
+        std::vector<ContactPoint> points;
+        for (const PadContact& contact : found) {
+            indices.push_back(contact.point);
+            points.push_back(contact.at);
+        }
+        return std::make_pair(array_of(indices), point_records(points.data(), static_cast<int>(points.size())));
+    });
     bind_testing(module.def_submodule("contact_testing"));
 }

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
+    from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gravity_torques as gravity_torques
+    from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from supple.mechanism import jacobian as jacobian
     from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
+    from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
     from supple.reduced import ReducedModel as ReducedModel
@@ -62,6 +66,9 @@ _HOME = {
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gravity_torques": "supple.engine",
+    "inverse_dynamics": "supple.engine",
+    "inverse_kinematics": "supple.mechanism",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
     "library": "supple.mechanism.library",
@@ -75,6 +82,7 @@ _HOME = {
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
     "viewer": "supple.viewer",
+    "zones": "supple.zones",
 }
 
 __all__ = list(_HOME)

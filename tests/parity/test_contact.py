@@ -14,7 +14,7 @@ from supple.mechanism import Shape
 from supple.world import rigid_object
 
 SEEDS = st.integers(0, 2**32 - 1)
-solve_friction, friction_problem = _core.contact_testing.solve_friction, _core.contact_testing.friction_problem
+solve_friction, friction_problem = _core.solve_friction, _core.contact_testing.friction_problem
 
 
 # the friction solver

@@ -154,17 +154,10 @@ REPORTS = {
         BODY.replace("<geom", '<site name="p"/><geom') + '<site name="o" pos="0 0 1"/>',
         '<tendon><spatial name="t"><site site="p"/><site site="o"/></spatial></tendon>',
     ),
-    "actuator 'a': is a force": world(outside='<actuator><motor name="a" joint="j"/></actuator>'),
     "actuator 'a': is a muscle": world(outside='<actuator><muscle name="a" joint="j" lengthrange="0 1"/></actuator>'),
     "actuator 'a': acts through a site": world(
         BODY.replace("<geom", '<site name="p"/><geom'),
         '<actuator><general name="a" site="p" gear="1 0 0 0 0 0"/></actuator>',
-    ),
-    "force limit of actuator 'a'": world(
-        outside='<actuator><position name="a" joint="j" kp="1" forcerange="-1 1"/></actuator>'
-    ),
-    "dynamics of actuator 'a'": world(
-        outside='<actuator><position name="a" joint="j" kp="1" timeconst=".1"/></actuator>'
     ),
     "actuator 'a': belongs to a group": world(
         outside='<option actuatorgroupdisable="1"/><actuator><position name="a" group="1" joint="j" kp="1"/></actuator>'

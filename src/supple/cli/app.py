@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -131,9 +132,7 @@ def options(version: Version = False) -> None:
 
 
 @app.command()
-def info(
-    source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False
-) -> None:
+def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False) -> None:
     """Print bodies, joints, springs, loops, mobility, and elements of the file that were not imported."""
     with _errors_in_one_line():
         mech = open_mechanism(source, keyframe)
@@ -325,7 +324,30 @@ def retarget(
         typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", metavar="HZ", help="Samples a second in the file")] = 100.0,
-    picture: Annotated[Path | None, typer.Option("--picture", help="File for a picture of the result")] = None,
+    speed_limit: Annotated[
+        float | None, typer.Option("--speed-limit", metavar="RAD/S", help="Of every motor; a penalty acts beyond it")
+    ] = None,
+    acceleration_limit: Annotated[
+        float | None, typer.Option("--acceleration-limit", metavar="RAD/S^2", help="The same of the acceleration")
+    ] = None,
+    torque_limit: Annotated[
+        float | None, typer.Option("--torque-limit", metavar="NM", help="The same of the torque")
+    ] = None,
+    robust: Annotated[
+        float | None,
+        typer.Option("--robust", metavar="SHARE", help="Optimise also for stiffnesses off by this share: 0.1"),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Keep the best curves here (.npz) and continue from them"),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a report: .html, .png, .pdf or .svg")
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", metavar="FILE", help="Target, input and optimised side by side: .npz or .glb"),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path(
         "supple-motion.csv"
     ),
@@ -335,16 +357,33 @@ def retarget(
 
     For example: supple retarget rod_on_motor turn.csv --track tip -o smooth.csv
     """
+    from supple.viewer.side_by_side import retargeted_recording
+
     with _errors_in_one_line():
         check_file(out, (".csv", ".json", ".npz"), "a motion")
-        if picture is not None:
-            check_file(picture, PICTURES, "a picture")
+        if report is not None:
+            check_file(report, (".html", *PICTURES), "a report")
+        if recording is not None:
+            check_file(recording, MOTIONS, "a recording")
         given = supple.retargeting.Motion.load(motion)
         mech = open_mechanism(source)
-        result = supple.retarget(mech, given, _weights(track), method=method, dt=dt or (2e-3, 5e-4))
+        result = supple.retarget(
+            mech,
+            given,
+            _weights(track),
+            speed_limit=math.inf if speed_limit is None else speed_limit,
+            acceleration_limit=math.inf if acceleration_limit is None else acceleration_limit,
+            torque_limit=math.inf if torque_limit is None else torque_limit,
+            method=method,
+            dt=dt or (2e-3, 5e-4),
+            robust=None if robust is None else {"stiffness": robust},
+            checkpoint=checkpoint,
+        )
         result.motion.save(out, rate)
-        if picture is not None:
-            result.plot(picture)
+        if report is not None:
+            result.report(report)
+        if recording is not None:
+            _write_motion(retargeted_recording(result), recording)
         found = {
             "file": str(out),
             "status": result.status,
@@ -361,6 +400,10 @@ def retarget(
             after = result.deviation_after[name]
             typer.echo(f"{name}: {1e3 * before:.3g} mm rms from the slow motion before, {1e3 * after:.3g} mm after")
         typer.echo(f"The curves are in {out}.")
+        if report is not None:
+            typer.echo(f"The report is in {report}.")
+        if recording is not None:
+            typer.echo(_describe_file(recording))
 
 
 def _weights(track: list[str]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,10 @@ from supple.errors import MechanismError
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField, Mesh, Shape
 
-KINDS = ("plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh", "height_field")
+KINDS = ("plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh", "height_field", "pad")
 """In the order of the core's enumeration."""
 NO_POINTS: Array = np.zeros((0, 3))
+NO_FACES: Array = np.zeros((0, 4))
 POINT: np.dtype[np.void] = np.dtype(_core.point_layout)  # type: ignore[assignment]
 """Record of a contact point: `position` (3,), m; `normal` (3,), from the second shape to the first; `gap`, m, negative
 where the shapes overlap."""
@@ -44,13 +45,15 @@ class Collider:
     """(n, 3) corners of a mesh's convex hull, or (rows, columns) heights."""
     contact_type: int = 1
     contact_affinity: int = 1
+    faces: Array = field(default_factory=lambda: NO_FACES)
+    """(m, 4) faces of a mesh's convex hull: outward normal n and offset d, n.x + d < 0 inside."""
 
     @cached_property
     def core(self) -> Any:
         """The same in the core."""
         rows = len(self.points) if self.kind == "height_field" else 0
         size, points = np.ascontiguousarray(self.size), np.ascontiguousarray(self.points)
-        return _core.Collider(KINDS.index(self.kind), size, self.pose, self.friction, points, rows)
+        return _core.Collider(KINDS.index(self.kind), size, self.pose, self.friction, points, rows, self.faces)
 
 
 def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Array) -> Collider:
@@ -60,16 +63,16 @@ def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Arra
     if isinstance(shape, HeightField):
         heights = np.ascontiguousarray(shape.heights)
         return Collider("height_field", shape.size, pose, float(shape.friction[0]), heights, *masks)
-    points = NO_POINTS
+    points, faces = NO_POINTS, NO_FACES
     if shape.mesh is not None:
         if shape.mesh not in meshes:
             raise MechanismError(f"a shape names the mesh '{shape.mesh}', which is not here; give it in `meshes`")
-        points = convex_hull(meshes[shape.mesh])
-    return Collider(shape.kind, shape.size, pose, float(shape.friction[0]), points, *masks)
+        points, faces = convex_hull(meshes[shape.mesh])
+    return Collider(shape.kind, shape.size, pose, float(shape.friction[0]), points, *masks, faces)
 
 
-def convex_hull(mesh: Mesh) -> Array:
-    """(n, 3) corners of a mesh's convex hull."""
+def convex_hull(mesh: Mesh) -> tuple[Array, Array]:
+    """(n, 3) corners of a mesh's convex hull, and its faces (m, 4) as in `Collider`."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -80,7 +83,8 @@ def convex_hull(mesh: Mesh) -> Array:
             "it; use a thin box or a plane"
         ) from None
     corners: Array = np.ascontiguousarray(mesh.vertices[np.sort(hull.vertices)])
-    return corners
+    faces: Array = np.ascontiguousarray(np.unique(np.round(hull.equations, 12), axis=0))
+    return corners, faces
 
 
 def contact_points(a: Collider, b: Collider, margin: float) -> Records:

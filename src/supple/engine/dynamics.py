@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.starting import LARGEST_START_GAP, closed_start
@@ -20,6 +21,7 @@ from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 
@@ -67,6 +69,10 @@ class SavedState:
     handles: dict[str, Handle]
     rest: Array
     targets: dict[str, float]
+    torques: Array
+    """(axes,) of `set_torque`."""
+    actuation: Array
+    """(actuators, 4): whether it is on, control, activation, and the constant force that the springs contain."""
 
 
 class Simulation:
@@ -97,7 +103,7 @@ class Simulation:
         if method not in tuple(METHODS):
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
-        self._eqs: Equations = equations(mech)
+        self._eqs: Equations = equations(mech, with_actuators=True)
         check_inertia(mech)
         self._core = self._eqs.core
         if motors is not None and not isinstance(motors, Mapping):
@@ -110,6 +116,7 @@ class Simulation:
                 raise MechanismError(f"there is no motor named '{name}'; '{mech.name}' has {names or 'none'}")
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
+        self._torques: Array = np.zeros(len(self._eqs.reference))
         self._begin(q, rates, at)
         self._origin = self.save()
 
@@ -204,6 +211,28 @@ class Simulation:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
 
+    def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
+        """Sets the torques of drives on joints, N m or N. They act until changed, and saturate at `Joint.effort`.
+
+        `set_torque("elbow", 2.0)` sets one joint or coordinate, `set_torque({"elbow": 2.0, "wrist": 0.1})` several,
+        `set_torque(tau)` with tau (dof,) all of them. A joint of several axes takes one number for each axis. Torques
+        are paired with `qd`: their power is tau @ qd. They are added to the forces of springs and actuators. If one is
+        wrong, none is changed.
+        """
+        self._torques = read_torques(self._eqs, self._torques, name, torque)
+        self._core.set_applied(self._torques)
+
+    def set_control(
+        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
+    ) -> None:
+        """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
+
+        `set_control("grip", 255)` sets one, `set_control({"grip": 255})` several, `set_control(values)` with an array
+        (actuators,) all. The control None switches an actuator off: its force is zero. If one is wrong, none is
+        changed.
+        """
+        set_controls(self._eqs, name, control)
+
     def step(self, n: int = 1) -> None:
         """Advances by n time steps.
 
@@ -284,10 +313,41 @@ class Simulation:
         return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
 
     @property
-    def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame."""
-        velocities: Array = self._core.velocities
+    def velocities(self) -> Twists:
+        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
+        or site."""
+        velocities: Twists = Twists(self.mechanism, self._core.velocities)
         return velocities
+
+    @property
+    def q(self) -> Coordinates:
+        """(dof,) coordinates of the spanning tree, rad and m, in the order of `mech.coordinates`; also by name."""
+        q: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._core.q))
+        return q
+
+    @property
+    def qd(self) -> Coordinates:
+        """(dof,) time derivative of `q`, rad/s and m/s; also by name. For a rotation vector it is not the angular
+        velocity."""
+        qd: Coordinates = Coordinates(self.mechanism, tree_rates(self.mechanism, self._core.q, self._core.rates))
+        return qd
+
+    @property
+    def torques(self) -> Coordinates:
+        """(dof,) torques that `set_torque` has set, limited to the joints' efforts, N m or N; also by name."""
+        torques: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._torques))
+        return torques
+
+    @property
+    def controls(self) -> dict[str, float | None]:
+        """Control of each actuator by name; None if it is switched off."""
+        values = self._core.actuation
+        return {name: float(values[i, 1]) if values[i, 0] else None for name, i in self._eqs.actuator.items()}
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N."""
+        return dict(zip(self._eqs.actuator, self._core.actuator_forces.tolist(), strict=True))
 
     @property
     def coordinates(self) -> dict[str, Array]:
@@ -329,7 +389,13 @@ class Simulation:
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         return SavedState(
-            self._core.history(), dict(self._loads), dict(self._handles), self._eqs.rest, dict(self._eqs.targets)
+            self._core.history(),
+            dict(self._loads),
+            dict(self._handles),
+            self._eqs.rest,
+            dict(self._eqs.targets),
+            self._torques,
+            self._core.actuation,
         )
 
     def restore(self, saved: SavedState) -> None:
@@ -339,6 +405,9 @@ class Simulation:
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._send_loads()
         self._eqs.set_targets(saved.rest, saved.targets)
+        self._torques = saved.torques
+        self._core.set_applied(saved.torques)
+        self._core.set_actuation(saved.actuation)
         self._core.set_history(saved.history)
 
     def reset(self) -> None:
@@ -364,6 +433,16 @@ def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
             turn = rates[columns[i]]
         result[slices[i]] = joint.increments(q[slices[i]]) @ turn
     return twists, result
+
+
+def tree_rates(mech: Mechanism, q: Array, increments: Array) -> Array:
+    """(dof,) rates of q from the rates (axes,) of every joint's increments at coordinates q (axes,)."""
+    slices, rates = axis_slices(mech), np.zeros(mech.dof)
+    for j in mech.topology.tree:
+        joint, part = mech.joints[j], slices[j]
+        own = increments[part]
+        rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), own) if 3 in joint.blocks else own
+    return rates
 
 
 def motor_value(name: str, motor: Callable[[float], float], time: float) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site, check_physical
 from supple.mechanism.coupling import Coupling, Motor
 from supple.mechanism.flexible import FlexibleBody, bodies_of, joints_of
@@ -36,14 +37,14 @@ class Builder:
     >>> mech = arm.build()
 
     Positions, axes and poses are in world coordinates at the reference pose. Every joint takes `stiffness`,
-    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose) and `curves`: one value,
-    or one per axis.
+    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose), `curves` and `effort`: one
+    value, or one per axis.
     """
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY) -> None:
         self._name, self._gravity = name, gravity
         self._bodies: dict[str, Body] = {}
-        kinds = ("joints", "sites", "couplings", "motors", "meshes", "flexible")
+        kinds = ("joints", "sites", "couplings", "motors", "actuators", "meshes", "flexible")
         self._parts: dict[str, list[Any]] = {kind: [] for kind in kinds}
         self._excludes: list[tuple[str, str]] = []
         self._ground: list[Shape] = []
@@ -235,6 +236,10 @@ class Builder:
     def motor(self, name: str, coordinate: str, position: float = 0.0) -> None:
         """Adds a motor, which prescribes a joint coordinate."""
         self._parts["motors"].append(Motor(name, coordinate, position))
+
+    def actuator(self, name: str, drives: str, **law: Any) -> None:
+        """Adds an actuator that drives a coordinate or a coupling; `law` has the other fields of `Actuator`."""
+        self._parts["actuators"].append(Actuator(name, drives, **law))
 
     def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
         """Adds a triangle mesh for shapes of kind "mesh": vertices (n, 3) in m, faces (m, 3)."""

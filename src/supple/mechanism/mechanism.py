@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
@@ -54,13 +55,15 @@ class Mechanism(Record):
     """Elements of the file that this description does not represent, or represents with other numbers."""
     flexible: tuple[FlexibleBody, ...] = ()
     """Elastic parts; the bodies and joints of their interfaces are among `bodies` and `joints`."""
+    actuators: tuple[Actuator, ...] = ()
+    """Drives with a control, from an MJCF file; `Simulation.set_control` sets it."""
 
     def __post_init__(self) -> None:
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
         parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
-        for field in (*parts, "flexible"):
+        for field in (*parts, "flexible", "actuators"):
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),
@@ -229,6 +232,8 @@ class Mechanism(Record):
         else:
             axes, joints = set(axis_names(self)), [joints] if isinstance(joints, str) else joints
             chosen = {a for n in joints for a in ([n] if n in axes else self.joint(n).axes)}
+        # the new spring takes the place of an actuator's
+        actuators = tuple(a for a in self.actuators if not (a.in_spring and a.drives in chosen))
 
         def sprung(joint: Joint) -> Joint:
             pick = np.array([name in chosen for name in joint.axes], dtype=bool)
@@ -241,7 +246,7 @@ class Mechanism(Record):
                 rest=np.where(pick, joint.reference, joint.rest),
             )
 
-        return replace(self, joints=tuple(sprung(joint) for joint in self.joints))
+        return replace(self, joints=tuple(sprung(joint) for joint in self.joints), actuators=actuators)
 
     def at(self, q: ArrayLike | str) -> Mechanism:
         """A copy whose reference pose has the coordinates q (dof,), or those of the keyframe of that name.

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple import _core, spatial
 from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.general import GeneralPairs
+from supple.contact.pads import Pad, Touch
 from supple.engine import Simulation
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError
@@ -57,6 +58,8 @@ class WorldState:
     """(18,) state of each object: position, rotation, linear and angular momentum."""
     mechanisms: dict[str, Any]
     """What each mechanism's `save` returned."""
+    pads: dict[str, Array]
+    """State (10 n,) of the n points of each pad."""
 
 
 class World:
@@ -98,6 +101,8 @@ class World:
         self._mechanisms: dict[str, Simulation | ReducedSimulation] = {}
         self._full_simulations: list[Simulation] = []
         self._participants: list[str] = []
+        self._pads: dict[str, tuple[int, Pad]] = {}
+        """Index of the collider and the pad, by the body it covers."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._initial_state: WorldState | None = None
@@ -197,6 +202,57 @@ class World:
             self._add_collider(each, shape.name or f"ground_{len(self._colliders)}", -1, -1)
             self.still.append(shape)
 
+    def cover(self, name: str, pad: Pad) -> None:
+        """Covers a body with a soft pad, fixed to it: "mechanism:body", or the name of an object.
+
+        The pad touches other objects, mechanisms and the ground. A `ReducedSimulation` takes pads on the bodies of its
+        end effectors. The body's own rigid shapes stay; where they lie inside the pad, they limit how far it can be
+        pressed. `World.touch` returns its forces and displacements.
+        """
+        if not isinstance(pad, Pad):
+            raise MechanismError(f"cover takes a Pad, got {type(pad).__name__}; skin.pad(...) makes one of a skin")
+        if name in self._pads:
+            raise MechanismError(f"'{name}' is covered by a pad already")
+        participant, frame, pose = self._frame_of(name)
+        core = pad.core(pose)
+        self._core.add_pad(core, participant, frame, pad.compliance, pad.relaxation)
+        self._pads[name] = len(self._colliders), pad
+        self._colliders.append(pad.collider(pose))
+        self._owners.append(name)
+        self._collider_participants.append(self._participants[participant])
+        self._core.set_general_collide(GeneralPairs(self._colliders))
+
+    def _frame_of(self, name: str) -> tuple[int, int, Array]:
+        """Participant, frame, and pose (4, 4) of the body in the frame."""
+        if name in self._objects:
+            return self._participants.index(name), 0, np.eye(4)
+        mechanism, _, body = name.rpartition(":")
+        if mechanism not in self._mechanisms:
+            bodies = [f"{m}:{b.name}" for m, sim in self._mechanisms.items() for b in sim.mechanism.bodies]
+            find([*self._objects, *bodies], name, "object or mechanism:body in this world")
+        sim = self._mechanisms[mechanism]
+        names = [b.name for b in sim.mechanism.bodies]
+        find(names, body, f"body of '{mechanism}'")
+        for frame, index, pose in _frames(sim):
+            if names[index] == body:
+                return self._participants.index(mechanism), frame, np.ascontiguousarray(pose)
+        raise MechanismError(
+            f"'{body}' is not the body of an end effector of the reduced model of '{mechanism}', so it cannot be "
+            "covered; name it as an end effector, or use the full Simulation"
+        )
+
+    def touch(self, name: str) -> Touch:
+        """Forces on the pad that covers a body, and displacements of its points, at the end of the last step."""
+        if name not in self._pads:
+            find(list(self._pads), name, "covered body in this world")
+        index, pad = self._pads[name]
+        state = self._core.pad_state(list(self._pads).index(name))
+        n = len(pad.points)
+        displacements, forces, normals = state[: 9 * n].reshape(3, n, 3)
+        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+        normals = normals / np.where(lengths > 0, lengths, 1.0)
+        return Touch(pad, self._core.collider_pose(index), forces, displacements, normals, state[9 * n :])
+
     def _add_collider(self, each: Collider, owner: str, participant: int, frame: int) -> None:
         """Fixes a collider to a frame of a participant; both are -1 for the ground."""
         self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity)
@@ -248,12 +304,16 @@ class World:
         check_count(n)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
+        reduced = (sim for sim in self._mechanisms.values() if isinstance(sim, ReducedSimulation))
+        limiting = [sim for sim in reduced if sim.limits_forces]
         plans = [sim.plan(n) for sim in self._full_simulations]
         done, outcome = 0, 0
         try:
             while done < n and not outcome:
-                count, outcome = self._core.step(min(STEPS_AT_ONCE, n - done))
+                count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
+                for each in limiting:
+                    each.limit_forces()
         finally:
             for sim, plan in zip(self._full_simulations, plans, strict=True):
                 sim.reached(plan, done)
@@ -276,7 +336,9 @@ class World:
         self._core.detect()
         contacts = self._contact_records()
         self._core.previous_contacts = previous
-        new = np.maximum(contacts["first"], contacts["second"]) >= checked
+        soft = [index for index, _ in self._pads.values()]
+        rigid = ~np.isin(contacts["first"], soft) & ~np.isin(contacts["second"], soft)
+        new = (np.maximum(contacts["first"], contacts["second"]) >= checked) & rigid
         for contact in contacts[new & (contacts["gap"] < -OVERLAP)]:
             first, second = self._owners[contact["first"]], self._owners[contact["second"]]
             raise MechanismError(
@@ -377,17 +439,26 @@ class World:
             self._core.previous_contacts.view(CONTACT),
             {name: each.state for name, each in self._objects.items()},
             {name: sim.save() for name, sim in self._mechanisms.items()},
+            {name: self._core.pad_state(k) for k, name in enumerate(self._pads)},
         )
 
     def restore(self, saved: WorldState) -> None:
         """Restores a saved state of this world. Wrenches and handles of objects are not part of it and stay."""
-        keys = self._objects.keys(), self._mechanisms.keys()
-        if not isinstance(saved, WorldState) or (saved.objects.keys(), saved.mechanisms.keys()) != keys:
+        if not isinstance(saved, WorldState) or any(
+            a.keys() != b.keys()
+            for a, b in (
+                (saved.objects, self._objects),
+                (saved.mechanisms, self._mechanisms),
+                (saved.pads, self._pads),
+            )
+        ):
             raise MechanismError("this state was saved by another world, or before something was added")
         for name, state in saved.objects.items():
             self._objects[name].state = state
         for name, mechanism in saved.mechanisms.items():
             self._mechanisms[name].restore(mechanism)
+        for k, state in enumerate(saved.pads.values()):
+            self._core.set_pad_state(k, state)
         self._core.previous_contacts, self._core.time = saved.contacts.view(np.uint8), saved.time
 
     def reset(self) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
 from supple.mechanism.io import xml_check
 from supple.mechanism.io.compiler import CompilerCrash, CompilerError, Model, compile_text
-from supple.mechanism.io.mjcf_actuators import ControlInputs, add_actuators
+from supple.mechanism.io.mjcf_actuators import ControlInputs, Driven, read_actuators
 from supple.mechanism.io.mjcf_couplings import (
     EQ_JOINT,
     EQ_TENDON,
@@ -87,7 +88,7 @@ class _Reader:
         self.poses = self._poses()
 
     def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
-        couplings = self._couplings()
+        couplings, actuators = self._couplings_and_actuators()
         joints = (*self._tree_joints(), *self._loop_joints())
         shapes = read_shapes(self.model, self.model.names["geom"], self.meshes, self.report)
         bodies = tuple(self._body(b, tuple(shapes.get(b, ()))) for b in range(1, len(self.bodies)))
@@ -98,6 +99,7 @@ class _Reader:
             joints,
             sites=tuple(self._site(s) for s in range(len(self.sites))),
             couplings=couplings,
+            actuators=actuators,
             shapes=tuple(shapes.get(0, ())),
             height_fields=read_height_fields(self.model, self.model.names["geom"], self.poses),
             meshes=read_meshes(self.model, self.meshes),
@@ -210,21 +212,21 @@ class _Reader:
 
     # couplings
 
-    def _couplings(self) -> tuple[Coupling, ...]:
+    def _couplings_and_actuators(self) -> tuple[tuple[Coupling, ...], tuple[Actuator, ...]]:
         model = self.model
         names = _named(model, "tendon", "tendon")
         coordinates = [a.names[0] for a in self.axes]
         tendons = read_tendons(model, names, coordinates, self.report)
-        add_actuators(
+        actuators = read_actuators(
             model,
             _named(model, "actuator", "actuator"),
-            [a.springs for a in self.axes],
-            {t: tendon.spring for t, tendon in tendons.items()},
+            {j: Driven(a.names[0], a.springs[0], a.force_range) for j, a in enumerate(self.axes)},
+            {t: Driven(names[t], tendon.spring, tendon.force_range) for t, tendon in tendons.items()},
             ControlInputs.of(model, self.key),
             self.report,
         )
         couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
-        return (*couplings, *self._equalities(coordinates, tendons, Names(names)))
+        return (*couplings, *self._equalities(coordinates, tendons, Names(names))), actuators
 
     def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
         model, couplings = self.model, []

@@ -1,0 +1,105 @@
+#include "contact/pad.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "contact/contact_pairs.hpp"
+
+namespace supple {
+
+namespace {
+// Distance of a pressed point from the other surface, over the largest displacement of the pad, from which it is left out.
+constexpr double sunk_share = 0.1;
+}  // namespace
+
+Pad::Pad(Eigen::MatrixXd compliance, double relaxation) : C_(std::move(compliance)), relaxation_(relaxation) {
+    const Eigen::Index n = C_.rows();
+    u_.setZero(n);
+    loads_ = {Eigen::VectorXd::Zero(n), Eigen::VectorXd::Zero(n), Eigen::VectorXd::Zero(n / 3)};
+}
+
+Vec3 Pad::displacement(const PadPlace& place) const {
+    Vec3 sum = Vec3::Zero();
+    for (int k = 0; k < place.count; ++k) sum += place.shares[k] * displacement(place.points[k]);
+    return sum;
+}
+
+Mat3 Pad::compliance(const PadPlace& a, const PadPlace& b) const {
+    if (a.count == 1 && b.count == 1) return C_.block<3, 3>(3 * a.points[0], 3 * b.points[0]);
+    Mat3 sum = Mat3::Zero();
+    for (int i = 0; i < a.count; ++i)
+        for (int j = 0; j < b.count; ++j) sum += a.shares[i] * b.shares[j] * C_.block<3, 3>(3 * a.points[i], 3 * b.points[j]);
+    return sum;
+}
+
+void Pad::advance(Loads loads, double h) {
+    const double theta = relaxed_share(h);
+    Eigen::VectorXd u = (1 - theta) * u_;
+    for (Eigen::Index j = 0; j < u.size(); ++j)
+        if (loads.forces[j] != 0) u += (theta * loads.forces[j]) * C_.col(j);
+    restore(u, std::move(loads));
+}
+
+void Pad::restore(const Eigen::VectorXd& displacements, Loads loads) {
+    u_ = displacements;
+    loads_ = std::move(loads);
+    largest_ = 0;
+    for (int i = 0; i < points(); ++i) largest_ = std::max(largest_, displacement(i).norm());
+}
+
+namespace {
+
+// The nearest triangle of a pad to x (the pad's axes): the place on it, the normal there and the distance along the normal.
+bool nearest_on_pad(const Collider& pad, const Vec3& x, double reach, PadPlace& place, Vec3& normal, double& gap) {
+    double best = reach * reach;
+    bool found = false;
+    for (const auto& triangle : pad.triangles) {
+        const Vec3 &a = pad.vertices[triangle[0]], &b = pad.vertices[triangle[1]], &c = pad.vertices[triangle[2]];
+        if ((x.cwiseMax(a.cwiseMin(b).cwiseMin(c)).cwiseMin(a.cwiseMax(b).cwiseMax(c)) - x).squaredNorm() >= best) continue;
+        const Vec3 q = nearest_on_triangle(x, a, b, c);
+        const double distance = (x - q).squaredNorm();
+        if (distance >= best) continue;
+        best = distance;
+        found = true;
+        // barycentric coordinates of q
+        const Vec3 u = b - a, v = c - a, w = q - a;
+        const double uu = u.dot(u), uv = u.dot(v), vv = v.dot(v), wu = w.dot(u), wv = w.dot(v), area = uu * vv - uv * uv;
+        const double s = (vv * wu - uv * wv) / area, t = (uu * wv - uv * wu) / area;
+        place.count = 3;
+        place.points = triangle;
+        place.shares = {1 - s - t, s, t};
+        normal = (1 - s - t) * pad.normals[triangle[0]] + s * pad.normals[triangle[1]] + t * pad.normals[triangle[2]];
+        normal.normalize();
+        gap = normal.dot(x - q);
+    }
+    return found;
+}
+
+}  // namespace
+
+void collide_pad(const Collider& a, const Pose& A, const Pad& pad, const Collider& b, const Pose& B, double margin, std::vector<PadContact>& out) {
+    const Pose between = A.seen_from(B);
+    // points of both may overlap by as much as the skins are deep; those farther apart cannot touch
+    const double reach = b.unbounded() ? INFINITY : 1.01 * b.bounding_radius + margin + pad.largest_displacement();
+    for (int i = 0; i < static_cast<int>(a.vertices.size()); ++i) {
+        const Vec3 x = between.act(a.vertices[i]);
+        if (x.squaredNorm() > reach * reach) continue;
+        PadContact contact;
+        Vec3 n;
+        double gap;
+        if (b.kind == Collider::pad) {
+            if (!nearest_on_pad(b, x, std::min(reach, 0.5 * b.bounding_radius), contact.other, n, gap)) continue;
+        } else {
+            gap = signed_distance(b, x, n);
+        }
+        // In the last step the points around the contact area were pushed away from the other surface. Most of them stay away.
+        const double pressed = gap + n.dot(between.R * pad.displacement(i));
+        const bool near = pressed < margin || (gap < margin && pressed < margin + sunk_share * pad.largest_displacement());
+        if (!near || n.dot(between.R * a.normals[i]) >= 0) continue;
+        contact.at = {B.act(x - gap * n), B.R * n, gap};
+        contact.point = i;
+        out.push_back(contact);
+    }
+}
+
+}  // namespace supple

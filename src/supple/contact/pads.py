@@ -1,0 +1,262 @@
+"""Soft pads as contact sees them: points of a skin, and the compliance between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core, spatial
+from supple.contact.colliders import POINT, Collider, Records, collider
+from supple.errors import MechanismError
+from supple.mechanism.record import Array, array
+from supple.mechanism.shapes import HeightField, Mesh, Shape
+
+ASYMMETRY = 1e-6
+"""Largest difference between a compliance and its transpose, over its largest entry."""
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Points of a soft skin that is fixed to a body, with the compliance between them.
+
+    A force f_j on point j moves point i by `compliance[3i:3i+3, 3j:3j+3] @ f_j`. Points, normals and the compliance are
+    in the body's frame. `World.cover` fixes a pad to a body of a world, `press` presses a shape into it.
+    """
+
+    points: Array
+    """(n, 3) m, of the unpressed skin."""
+    normals: Array
+    """(n, 3) outward, of length 1."""
+    areas: Array
+    """(n,) m^2 of skin that each point stands for."""
+    compliance: Array
+    """(3n, 3n) m/N, symmetric and positive semidefinite."""
+    triangles: Array = field(default_factory=lambda: np.zeros((0, 3), dtype=int))
+    """(m, 3) indices of points: the surface between them. Contact with another pad needs it."""
+    friction: float = 1.0
+    """Sliding coefficient. A contact has the larger one of its two sides, as in MuJoCo."""
+    relaxation: float = 0.0
+    """s, time in which the skin follows a change of its forces; 0: at once."""
+
+    def __post_init__(self) -> None:
+        points = array(self.points, (-1, 3), "points of a pad")
+        n = len(points)
+        if not n:
+            raise MechanismError("a pad needs a point at least")
+        normals = array(self.normals, (n, 3), "normals of a pad")
+        lengths = np.linalg.norm(normals, axis=1)
+        if np.abs(lengths - 1).max() > 1e-6:
+            worst = int(np.abs(lengths - 1).argmax())
+            raise MechanismError(f"normals of a pad must have length 1; that of point {worst} has {lengths[worst]:.3g}")
+        areas = array(self.areas, (n,), "areas of a pad")
+        if areas.min() < 0:
+            raise MechanismError(f"the area of a pad's point {int(areas.argmin())} is negative: {areas.min():.3g} m^2")
+        triangles = np.asarray(self.triangles, dtype=int).reshape(-1, 3)
+        if triangles.size and not (triangles.min() >= 0 and triangles.max() < n):
+            raise MechanismError(f"triangles of a pad must name points from 0 to {n - 1}")
+        for name in ("friction", "relaxation"):
+            value = float(array(getattr(self, name), (), f"{name} of a pad"))
+            if value < 0:
+                raise MechanismError(f"{name} of a pad must not be negative, got {value:g}")
+            object.__setattr__(self, name, value)
+        values = {"points": points, "normals": normals, "areas": areas, "triangles": triangles}
+        for name, numbers in (values | {"compliance": _checked_compliance(self.compliance, n)}).items():
+            own = np.array(numbers, order="C")
+            own.flags.writeable = False
+            object.__setattr__(self, name, own)
+
+    def core(self, pose: ArrayLike) -> Any:
+        """The collider of this pad in the core; `pose` (4, 4) is that of the body in the frame it is fixed to."""
+        at = np.ascontiguousarray(pose, dtype=float)
+        triangles = np.ascontiguousarray(self.triangles, dtype=float)
+        return _core.pad_collider(self.points, self.normals, triangles, at, self.friction)
+
+    def collider(self, pose: Array) -> Collider:
+        """The same for lists of colliders."""
+        return Collider("pad", np.zeros(3), pose, self.friction, self.points)
+
+    def press(
+        self,
+        shape: Shape | HeightField,
+        pose: ArrayLike | None = None,
+        start: Touch | None = None,
+        meshes: Sequence[Mesh] = (),
+    ) -> Touch:
+        """Statics: the forces with which a shape at `pose` presses into the pad.
+
+        Args:
+            shape: its own pose and friction count, too.
+            pose: (4, 4) of the shape's body in the frame of the pad; by default the same frame.
+            start: the result for the previous pose of the same shape. On the way from there the skin sticks to the
+                shape, or slides on it. Without `start`, points stick where they are first touched.
+            meshes: those that the shape refers to.
+        """
+        pose = array(np.eye(4) if pose is None else pose, (4, 4), "pose of the shape")
+        other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
+        before = np.zeros_like(self.points) if start is None else start.displacements
+        if before.shape != self.points.shape:
+            raise MechanismError("start is the touch of another pad; give the last result of this one")
+        margin = 0.01 * float(np.linalg.norm(np.ptp(self.points, axis=0)))
+        own, found = self.core(np.eye(4)), np.zeros(0, dtype=int)
+        forces = np.zeros_like(self.points)
+        displacements = np.zeros_like(self.points)
+        for _ in range(MOST_ROUNDS):  # pressed points may push others into contact
+            indices, records = _core.collide_pad(own, np.ascontiguousarray(displacements), other.core, margin)
+            fresh = np.setdiff1d(indices.astype(int), found)
+            if not len(fresh) and len(found):
+                break
+            found, contacts = indices.astype(int), records.view(POINT)
+            forces = self._solve(found, contacts, other.friction, before, start, pose)
+            displacements = (self.compliance @ forces.ravel()).reshape(-1, 3)
+            if not len(found):
+                break
+        normals, friction = np.zeros_like(self.points), np.zeros(len(self.points))
+        if len(found):
+            normals[found], friction[found] = contacts["normal"], max(self.friction, other.friction)
+        return Touch(self, pose, forces, displacements, normals, friction)
+
+    def _solve(
+        self, found: Array, contacts: Records, friction: float, before: Array, start: Touch | None, pose: Array
+    ) -> Array:
+        """(n, 3) forces on the points, for contacts of the points `found` (k,)."""
+        forces = np.zeros_like(self.points)
+        if not len(found):
+            return forces
+        axes = np.array([contact_axes(normal) for normal in contacts["normal"]])  # (k, 3, 3), columns
+        rows = (3 * found[:, None] + np.arange(3)).ravel()
+        blocks = self.compliance[np.ix_(rows, rows)].reshape(len(found), 3, len(found), 3)
+        W = np.einsum("ira,irjs,jsb->iajb", axes, blocks, axes, optimize=True).reshape(len(rows), len(rows))
+        b = np.zeros((len(found), 3))
+        b[:, 0] = contacts["gap"]
+        if start is not None:
+            move = pose @ spatial.inverse(start.pose)
+            at = contacts["position"]
+            moved = at - (at - move[:3, 3]) @ move[:3, :3]  # of the shape's points, since the start
+            slip = -before[found] - moved
+            b[:, 1:] = np.einsum("ira,ir->ia", axes, slip)[:, 1:]
+        mu = np.full(len(found), max(self.friction, friction))
+        impulses, _ = _core.solve_friction(np.ascontiguousarray(W), b.ravel(), mu, np.zeros(len(rows)))
+        if not np.isfinite(impulses).all():
+            raise MechanismError("the contact forces are not finite; check the compliance of the pad")
+        forces[found] = np.einsum("ira,ia->ir", axes, impulses.reshape(-1, 3))
+        return forces
+
+
+MOST_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Contact forces on a pad and the displacements of its points, as a tactile sensor sees them. All arrays are in the
+    frame of the pad."""
+
+    pad: Pad
+    pose: Array
+    """(4, 4): for `Pad.press` the pose of the shape in the frame of the pad, for `World.touch` that of the pad in the
+    world."""
+    forces: Array
+    """(n, 3) N, on the points."""
+    displacements: Array
+    """(n, 3) m, of the points from the unpressed skin: markers on the skin move by as much."""
+    contact_normals: Array
+    """(n, 3) from the other surface to the pad; zero where nothing is near."""
+    friction: Array
+    """(n,) sliding coefficient of each point's contact; 0 where nothing is near."""
+
+    @cached_property
+    def normal_forces(self) -> Array:
+        """(n,) N, not negative."""
+        return np.asarray(np.einsum("ni,ni->n", self.forces, self.contact_normals))
+
+    @cached_property
+    def pressures(self) -> Array:
+        """(n,) Pa: normal force over the area of the point; 0 for points without area."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(self.pad.areas > 0, self.normal_forces / self.pad.areas, 0.0))
+
+    @property
+    def force(self) -> Array:
+        """(3,) N, sum of the forces on the pad."""
+        return np.asarray(self.forces.sum(axis=0))
+
+    @property
+    def wrench(self) -> Array:
+        """(6,) force (N) and torque (N m) on the pad about its frame's origin; forces act at the unpressed points."""
+        return np.concatenate([self.force, np.cross(self.pad.points, self.forces).sum(axis=0)])
+
+    @property
+    def centre(self) -> Array:
+        """(3,) m, centre of pressure: the mean of the points, weighted by their normal forces.
+
+        Raises:
+            MechanismError: nothing touches the pad.
+        """
+        total = float(self.normal_forces.sum())
+        if not total > 0:
+            raise MechanismError("nothing presses on the pad, so there is no centre of pressure; look at .force first")
+        return np.asarray(self.normal_forces @ self.pad.points / total)
+
+    @property
+    def friction_used(self) -> Array:
+        """(n,) tangential force over the largest that friction allows, from 0 to 1 (1: the point slides). It is 0 where
+        nothing touches."""
+        normal = self.normal_forces
+        tangential = np.linalg.norm(self.forces - normal[:, None] * self.contact_normals, axis=1)
+        allowed = self.friction * normal
+        return np.asarray(np.where(allowed > 0, tangential / np.where(allowed > 0, allowed, 1.0), 0.0))
+
+    @property
+    def depth(self) -> float:
+        """m, largest displacement of a point along its normal, inward."""
+        return float(np.max(-np.einsum("ni,ni->n", self.displacements, self.pad.normals), initial=0.0))
+
+    def taxels(self, points: ArrayLike, radius: float) -> Array:
+        """(k,) Pa: readings of tactile elements at `points` (k, 3), m. Each averages the pressure over the skin within
+        `radius`, m, weighted by areas.
+
+        Raises:
+            MechanismError: no point of the skin is near an element.
+        """
+        points = array(points, (-1, 3), "tactile elements")
+        if not radius > 0:
+            raise MechanismError(f"the radius of a tactile element must be positive, got {radius:g} m")
+        near = np.linalg.norm(points[:, None] - self.pad.points[None], axis=2) <= radius
+        areas = near @ self.pad.areas
+        if (areas <= 0).any():
+            worst = int(np.argmin(areas))
+            raise MechanismError(
+                f"tactile element {worst} at {np.round(points[worst], 5).tolist()} has no skin within {radius:g} m; "
+                "enlarge the radius or move it"
+            )
+        return np.asarray(near @ (self.pressures * self.pad.areas) / areas)
+
+
+def contact_axes(normal: Array) -> Array:
+    """(3, 3) columns: a normal and two tangents."""
+    other = np.eye(3)[int(np.abs(normal).argmin())]
+    first = np.cross(normal, other)
+    first /= np.linalg.norm(first)
+    return np.stack([normal, first, np.cross(normal, first)], axis=1)
+
+
+def _checked_compliance(value: ArrayLike, n: int) -> Array:
+    C = array(value, (3 * n, 3 * n), "compliance of a pad")
+    most = float(np.abs(C).max())
+    if most == 0:
+        raise MechanismError("the compliance of a pad is zero; use a rigid shape instead")
+    if float(np.abs(C - C.T).max()) > ASYMMETRY * most:
+        i, j = np.unravel_index(int(np.abs(C - C.T).argmax()), C.shape)
+        raise MechanismError(
+            f"the compliance of a pad must be symmetric; entries ({i}, {j}) and ({j}, {i}) are {C[i, j]:.6g} and "
+            f"{C[j, i]:.6g} m/N"
+        )
+    C = 0.5 * (C + C.T)
+    least = float(np.linalg.eigvalsh(C)[0])
+    if least < -1e-9 * most * len(C):
+        raise MechanismError(f"the compliance of a pad must be positive; its smallest eigenvalue is {least:.3g} m/N")
+    return np.asarray(C)

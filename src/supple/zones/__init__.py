@@ -1,0 +1,31 @@
+"""Elastic zones: soft pads on moving bones, described by precomputed Green's functions and bonded at seams.
+
+A `Zone` is a linear elastic pad in the frame of its bone. A `Skin` bonds zones on the bodies of a mechanism and follows
+its poses.
+"""
+
+from supple.zones.boundary import BoundaryChange
+from supple.zones.generate import block, pad
+from supple.zones.greens import GreensFunctions
+from supple.zones.moving import MovingSkin
+from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.skin import Attached, Skin
+from supple.zones.soft import SoftMechanism, finger, hand
+from supple.zones.zone import Zone
+
+__all__ = [
+    "Attached",
+    "BoundaryChange",
+    "GreensFunctions",
+    "MovingSkin",
+    "PosedSkin",
+    "Skin",
+    "SkinShape",
+    "SoftMechanism",
+    "TouchPoints",
+    "Zone",
+    "block",
+    "finger",
+    "hand",
+    "pad",
+]

@@ -1,0 +1,128 @@
+"""Generated solids of hexahedra: blocks and finger pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from supple.elastic._checks import Array, Indices
+from supple.elastic.solid import Solid
+from supple.errors import MechanismError
+
+
+def block(size: Sequence[float], cells: Sequence[int], *, growth: float | Sequence[float] = 1.0) -> Solid:
+    """A block below the plane z = 0, centred on the z axis.
+
+    Its groups are `bottom`, `top`, and the sides `left`, `right` (smallest and largest x), `front`, `back` (y).
+
+    Args:
+        size: lengths along x, y and z, m.
+        cells: number of hexahedra along x, y and z.
+        growth: length of a cell over that of its neighbour nearer to the middle of the top face. Above 1 the mesh is
+            fine there. One number, or three.
+    """
+    lengths = _positive(size, "size of a block")
+    counts = _counts(cells)
+    ratios = np.broadcast_to(np.asarray(growth, dtype=float), (3,))
+    if not (np.isfinite(ratios).all() and (ratios > 0).all()):
+        raise MechanismError(f"growth of a block's cells must be positive, got {growth}")
+    ticks = [lengths[i] / 2 * _graded_both(counts[i], ratios[i]) for i in range(2)]
+    depth = -lengths[2] * _graded(counts[2], ratios[2])[::-1]
+    ids, hexahedra = lattice(counts)
+    nodes = np.stack(np.meshgrid(*ticks, depth, indexing="ij"), axis=-1).reshape(-1, 3)
+    groups = {
+        "bottom": ids[:, :, 0],
+        "top": ids[:, :, -1],
+        "left": ids[0],
+        "right": ids[-1],
+        "front": ids[:, 0],
+        "back": ids[:, -1],
+    }
+    return Solid(nodes, hexahedra, {name: own.ravel() for name, own in groups.items()})
+
+
+def pad(
+    length: float = 0.022,
+    *,
+    bone: float = 4.5e-3,
+    skin: float = 9.5e-3,
+    arc: float = np.deg2rad(240),
+    tip: bool = False,
+    start: float = 0.0,
+    cells: Sequence[int] = (20, 14, 4),
+) -> Solid:
+    """A pad around the lower side of a bone that lies along x.
+
+    Its groups are `bone` (the inner face), `outer` (the skin), `start` and `end` (the faces across x) and `flanks` (the
+    two faces along x where the arc ends). With the default cells its surface has 834 vertices and 1,664 triangles, and
+    `start` and `end` have 60 nodes each besides the bone's.
+
+    Args:
+        length: along x, m.
+        bone: radius of the bone, m.
+        skin: outer radius, m.
+        arc: angle that the pad covers, rad, centred on -z.
+        tip: rounds the pad off towards its end, as a fingertip.
+        start: x where it starts, m.
+        cells: number of hexahedra along, around and through.
+    """
+    _positive((length, bone, skin, arc), "length, radii and arc of a pad")
+    if not bone < skin:
+        raise MechanismError(f"a pad's outer radius ({skin} m) must exceed the bone's radius ({bone} m)")
+    if not arc < 2 * np.pi:
+        raise MechanismError(f"a pad covers less than a full turn, got an arc of {arc} rad")
+    counts = _counts(cells)
+    ids, hexahedra = lattice(counts)
+    along, around, through = (np.linspace(0, 1, n + 1) for n in counts)
+    s, a, r = np.meshgrid(along, (around - 0.5) * arc, through, indexing="ij")
+    inner, outer = np.full_like(s, bone), np.full_like(s, skin)
+    if tip:
+        profile = np.sqrt(1 - (np.clip(s - 0.45, 0, 1) / 0.62) ** 2)
+        inner, outer = bone * (0.42 + 0.58 * profile), 0.55 * bone + (skin - 0.55 * bone) * profile
+    radius = inner + (outer - inner) * r
+    nodes = np.stack([start + s * length, -radius * np.sin(a), -radius * np.cos(a)], axis=-1).reshape(-1, 3)
+    groups = {
+        "bone": ids[:, :, 0].ravel(),
+        "outer": ids[:, :, -1].ravel(),
+        "start": ids[0].ravel(),
+        "end": ids[-1].ravel(),
+        "flanks": ids[:, [0, -1]].ravel(),
+    }
+    return Solid(nodes, hexahedra, groups)
+
+
+def lattice(counts: Indices) -> tuple[Indices, Indices]:
+    """Numbers (i, j, k) of the nodes of a lattice with that many cells, and its hexahedra (e, 8)."""
+    ids = np.arange(int(np.prod(counts + 1))).reshape(counts + 1)
+    low, high = slice(None, -1), slice(1, None)
+    bottom = [(low, low), (high, low), (high, high), (low, high)]
+    corners = [ids[i, j, k].ravel() for k in (low, high) for i, j in bottom]
+    return ids, np.stack(corners, axis=1)
+
+
+def _graded(count: int, ratio: float) -> Array:
+    """(count + 1,) ticks from 0 to 1; each interval is `ratio` times the one before."""
+    steps = ratio ** np.arange(count)
+    return np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
+
+
+def _graded_both(count: int, ratio: float) -> Array:
+    """(count + 1,) ticks from -1 to 1, finest (for ratio > 1) about 0."""
+    distance = np.abs(np.arange(count) - (count - 1) / 2)
+    steps = ratio**distance
+    return np.asarray(-1 + 2 * np.concatenate([[0.0], np.cumsum(steps) / steps.sum()]))
+
+
+def _positive(values: Sequence[float], what: str) -> Array:
+    given = np.asarray(values, dtype=float)
+    if not (np.isfinite(given).all() and (given > 0).all()):
+        raise MechanismError(f"{what} must be positive, got {given.tolist()}")
+    return given
+
+
+def _counts(cells: Sequence[int]) -> Indices:
+    counts = np.asarray(cells)
+    if counts.shape != (3,) or counts.dtype.kind not in "iu" or (counts < 1).any():
+        raise MechanismError(f"cells must be three whole numbers of at least 1, got {cells}")
+    return counts.astype(np.int64)
