@@ -71,6 +71,7 @@ def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
         new = base
     used = [(c.name, axis) for c in mech.couplings for axis in c.coordinates]
     used += [(motor.name, motor.coordinate) for motor in mech.motors]
+    used += [(actuator.name, actuator.drives) for actuator in mech.actuators]
     for name, axis in used:
         if axis in old.axes and axis not in new.axes:
             raise MechanismError(f"'{name}' acts on '{axis}' of the old base of '{mech.name}'; remove it first")
