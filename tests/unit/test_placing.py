@@ -135,7 +135,8 @@ def test_attach(arm: supple.Mechanism, gripper: supple.Mechanism) -> None:
     keys = {key.name: key.coordinates.tolist() for key in both.keyframes}
     assert keys == {"bent": [0.3, -0.7, 0, 0], "g/open": [0, 0, -0.02, 0.02]}
     assert both.motors == arm.motors
-    assert [(a.name, a.drives, a.gear) for a in both.actuators] == [("g/grip", "g/tendon", 2), ("g/push", "g/slide0", 1)]
+    drives = [("g/grip", "g/tendon", 2), ("g/push", "g/slide0", 1)]
+    assert [(a.name, a.drives, a.gear) for a in both.actuators] == drives
     supple.Simulation(both, dt=1e-3).step(5)
 
 

@@ -430,6 +430,8 @@ def test_a_session_starts_within_limits():
         session = Session(b.build(), clock=Clock(TICK))
     session.step(5)
     assert session.mechanism.reference == pytest.approx([0.8])
+    assert session.method == "engine"  # the limit holds it, so there is no linear model
+    assert "because the linear method cannot: end effector 'arm' cannot move" in session.messages[0].text
 
 
 @pytest.mark.parametrize(
