@@ -18,7 +18,7 @@ from supple.engine.starting import LARGEST_START_GAP, closed_start
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
-from supple.mechanism import Mechanism, Poses, kinematics
+from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.named import Coordinates, Twists
@@ -505,6 +505,8 @@ def check_inertia(mech: Mechanism) -> None:
     """Raises if joints and loops allow a motion without mass or armature."""
     if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
         return
+    if not mech.dof or np.linalg.eigvalsh(evenly_scaled(mass_matrix(mech))[1])[0] > 1e-13:
+        return  # the tree has mass in all its motions, so also in those that loops allow
     linear = linearised(mech)
     if not linear.mass.size:
         return
