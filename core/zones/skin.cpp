@@ -142,7 +142,8 @@ void Skin::move(const double* poses, int bodies) {
             rhs[s].col(0) -= turned;
         }
     }
-    solve_lower(rhs);
+    std::vector<bool> zero(seams_.size(), false);
+    solve_lower(rhs, zero);
     solve_upper(rhs);
     for (std::size_t s = 0; s < seams_.size(); ++s) amplitudes_[s] = rhs[s].col(0);
 }
@@ -232,11 +233,14 @@ void Skin::factorise() {
     }
 }
 
-void Skin::solve_lower(std::vector<MatrixXd>& x) const {
+void Skin::solve_lower(std::vector<MatrixXd>& x, std::vector<bool>& zero) const {
     for (int j : order_) {
-        if (x[j].rows() == 0) continue;
+        if (x[j].rows() == 0 || zero[j]) continue;
         blocks_[slot(j, j)].triangularView<Eigen::Lower>().solveInPlace(x[j]);
-        for (int i : below_[j]) x[i].noalias() -= blocks_[slot(i, j)] * x[j];
+        for (int i : below_[j]) {
+            x[i].noalias() -= blocks_[slot(i, j)] * x[j];
+            zero[i] = false;
+        }
     }
 }
 
@@ -326,11 +330,14 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
     const Eigen::Index p = static_cast<Eigen::Index>(points.size());
     std::vector<MatrixXd> B;  // by seam: amplitudes' loads per force, (3 m, 3 p)
     for (const Seam& seam : seams_) B.emplace_back(MatrixXd::Zero(3 * seam.functions.cols(), 3 * p));
+    std::vector<bool> zero(seams_.size(), true);
+    MatrixXd half;
     for (Eigen::Index q = 0; q < p; ++q) {
         const TouchPoint& at = points[q];
         if (at.zone < 0) {
             const Seam& seam = seams_[at.seam];
             const Eigen::Index m = seam.functions.cols();
+            zero[at.seam] = false;
             for (int i = 0; i < 3; ++i) B[at.seam].col(3 * q + i).segment(i * m, m) = seam.functions.row(at.row).transpose();
             continue;
         }
@@ -338,18 +345,18 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
         for (std::size_t a = 0; a < zones_[at.zone].seams.size(); ++a) {
             const int s = zones_[at.zone].seams[a], first = starts_[at.zone][a];
             const Eigen::Index m = seams_[s].functions.cols();
-            const MatrixXd U = touch_motion_[at.zone].block(3 * at.row, first, 3, 3 * m);
+            zero[s] = false;
+            half.noalias() = touch_motion_[at.zone].block(3 * at.row, first, 3, 3 * m).transpose() * R.transpose();
             for (int i = 0; i < 3; ++i)  // row i of R U blockdiag(R)^T
                 for (int j = 0; j < 3; ++j)
-                    for (int k = 0; k < 3; ++k)
-                        for (int l = 0; l < 3; ++l)
-                            B[s].col(3 * q + i).segment(j * m, m) += R(i, k) * R(j, l) * U.row(k).segment(l * m, m).transpose();
+                    B[s].col(3 * q + i).segment(j * m, m) = R(j, 0) * half.col(i).segment(0, m) + R(j, 1) * half.col(i).segment(m, m) +
+                                                            R(j, 2) * half.col(i).segment(2 * m, m);
         }
     }
-    solve_lower(B);
+    solve_lower(B, zero);
     into.setZero(3 * p, 3 * p);
-    for (const MatrixXd& half : B)
-        if (half.rows()) into.selfadjointView<Eigen::Lower>().rankUpdate(half.transpose());
+    for (std::size_t s = 0; s < B.size(); ++s)
+        if (B[s].rows() && !zero[s]) into.selfadjointView<Eigen::Lower>().rankUpdate(B[s].transpose());
     into.triangularView<Eigen::StrictlyUpper>() = into.transpose();
     for (Eigen::Index q = 0; q < p; ++q)
         for (Eigen::Index r = 0; r < p; ++r) {

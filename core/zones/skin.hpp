@@ -86,7 +86,8 @@ class Skin {
     void find_affine();
     void assemble();
     void factorise();
-    void solve_lower(std::vector<MatrixXd>& x) const;
+    // x <- L^-1 x, a matrix for each seam. `zero`: seams whose right-hand side is zero; cleared where the solution is not.
+    void solve_lower(std::vector<MatrixXd>& x, std::vector<bool>& zero) const;
     void solve_upper(std::vector<MatrixXd>& x) const;
     VectorXd zone_amplitudes(int zone) const;  // in the zone's axes
     int slot(int i, int j) const { return slots_[i * static_cast<int>(seams_.size()) + j]; }
