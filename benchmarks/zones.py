@@ -307,13 +307,13 @@ def approximations(report: Report, quick: bool) -> None:
     """Errors over the largest displacement within the zones' frames."""
     skin = zones.finger().skin
     samples = [(0.0, 1.6 * s, 1.2 * s) for s in np.linspace(0, 1, 5)]
-    functions = 24
     variants: dict[str, tuple[zones.Skin, str]] = {
         "block-diagonal seams": (skin, "diagonal"),
         "inverses at five angles": (skin.with_interpolated_seams(samples), "interpolated"),
         "seams near the surface": (skin.with_seams_near_surface(1.3e-3), "cholesky"),
         "skeletal blending": (skin.with_blended_seams(), "cholesky"),
-        f"seam basis, {functions} functions": (skin.with_seam_basis(functions), "cholesky"),
+        "seam basis, 24 functions": (skin.with_seam_basis(24), "cholesky"),
+        "seam basis, 36 functions": (skin.with_seam_basis(36), "cholesky"),
     }
     worst = {"bending": 0.0, "press": 0.0}
     for angle in (0.4, 0.8, 1.2):
@@ -330,7 +330,7 @@ def approximations(report: Report, quick: bool) -> None:
             touched = posed.solve(forces).vertices - bent
             press = float(np.abs(touched - pressed).max() / np.abs(pressed).max())
             report.row(angle=angle, approximation=name, bending_percent=100 * error, press_percent=100 * press)
-            if name.startswith("seam basis"):
+            if name == "seam basis, 24 functions":
                 worst = {"bending": max(worst["bending"], error), "press": max(worst["press"], press)}
     report.target("seam basis of 24 functions, bending", worst["bending"], at_most=0.005)
     report.target("seam basis of 24 functions, press on the seam", worst["press"], at_most=0.02)
