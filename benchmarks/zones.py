@@ -197,7 +197,7 @@ def bending(report: Report, quick: bool) -> None:
     shown = {name: cKDTree(skin.at().solve().vertices).query(x[outer])[1] for name, skin in skins.items()}
     reference, u = NeoHookean(whole, material), np.zeros_like(x)
     first, second = (np.flatnonzero(bone_end(side)(x)) for side in (-1, 1))
-    held, inverted, at_45, moments = coordinates_of(np.concatenate([first, second])), {}, {}, {}
+    held, at_45, moments = coordinates_of(np.concatenate([first, second])), {}, {}
     for degrees in range(5, 66, 5):
         angle = np.deg2rad(degrees)
         goal = np.zeros_like(x)
@@ -212,8 +212,6 @@ def bending(report: Report, quick: bool) -> None:
             shape = skin.at([angle]).solve()
             error = np.sqrt((np.linalg.norm(shape.vertices[shown[name]] - (x + u)[outer], axis=1) ** 2).mean())
             torque = energy_slope(mech, skin, angle)
-            if shape.volume_ratio <= 0:
-                inverted.setdefault(name, degrees)
             if degrees == 45:
                 at_45[name] = float(error)
             if degrees == 30:
@@ -232,7 +230,9 @@ def bending(report: Report, quick: bool) -> None:
     report.target("half-way zone at 45 degrees, rms over thickness", half / (SKIN - BONE), at_most=0.03)
     report.target("half-way zone at 45 degrees over the pair", half / pair, at_most=0.4)
     report.target("half-way zone at 30 degrees, moment", moments["half-way zone"], at_most=0.15)
-    report.row(pair_inverts_at_degrees=inverted.get("pair of zones", "beyond 65"))
+    for name, skin in skins.items():
+        inverted = (d for d in range(30, 111) if skin.at([np.deg2rad(d)]).solve().volume_ratio <= 0)
+        report.row(skin=name, first_inverts_an_element_at_degrees=next(inverted, "beyond 110"))
 
 
 def energy_slope(mech: supple.Mechanism, skin: zones.Skin, angle: float, step: float = 1e-4) -> float:

@@ -18,13 +18,6 @@ SKIN = elastic.Material(young=1e5, poisson=0.45, density=1e3)
 CELLS = (4, 4, 2)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache_folder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def pad():
     return zones.pad(cells=CELLS)
