@@ -41,7 +41,7 @@ for i, angle in enumerate((0.0, 0.6, 1.1)):
     colours = np.clip(light, 0.15, 1)[:, None] * np.array([0.93, 0.71, 0.60])
     axes.add_collection3d(Poly3DCollection(shown, facecolors=colours, edgecolors=colours, linewidths=0.2))
     axes.set(xlim=(0, 90), ylim=(-15, 15), zlim=(-60, 15), title=f"{np.degrees(angle):.0f} degrees")
-    axes.set_box_aspect((90, 30, 75), zoom=1.6)
+    axes.set_box_aspect((90, 30, 75), zoom=1.25)
     axes.set_axis_off()
     axes.view_init(12, -70)
 axes = figure.add_subplot(1, 4, 4)
