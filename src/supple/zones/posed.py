@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -361,30 +361,31 @@ class PosedSkin:
             if not own:
                 continue
             t = 3 * len(zone.free_touch)
-            weights = self._weights(k, [rows[i] for i in own])  # (own, free touch + seam)
+            inner, at_seam = self._weights(k, [rows[i] for i in own])
             coordinates = (3 * np.array(own)[:, None] + np.arange(3)).ravel()
-            inner, at_seam = weights[:, : t // 3], weights[:, t // 3 :]
-            U = np.einsum("pn,nim->pim", inner, terms.motion[:t].reshape(t // 3, 3, -1)).reshape(3 * len(own), -1)
-            C = zone.greens.compliance[:t].reshape(t // 3, 3, t // 3, 3)
-            C = np.einsum("pn,nimj,qm->piqj", inner, C, inner, optimize=True).reshape(3 * len(own), -1)
-            G[np.ix_(coordinates, coordinates)] = turned(R, C)
+            U = inner @ terms.motion[:t]
+            G[np.ix_(coordinates, coordinates)] = turned(R, (inner @ (inner @ zone.greens.compliance[:t]).T).T)
             for i, columns in zip(terms.seams, terms.slices, strict=True):
-                block = turned(R, U[:, columns])
                 nodes = skin.seams[i].nodes[skin.seams[i].zones.index(k)]
-                block = block + np.kron(at_seam[:, nodes] @ skin.bases[i], np.eye(3))
+                block = turned(R, U[:, columns]) + np.kron(at_seam[:, nodes] @ skin.bases[i], np.eye(3))
                 B[coordinates, at[i] : at[i + 1]] += block
         half = self.factors.solve_lower(B.T)
         return np.asarray(half.T @ half + G)
 
-    def _weights(self, k: int, rows: list[tuple[int, Indices, Array]]) -> Array:
-        """(points, free touch nodes + seam nodes) weights of the nodes of zone k in its points."""
+    def _weights(self, k: int, rows: list[tuple[int, Indices, Array]]) -> tuple[Any, Array]:
+        """Weights of the nodes of zone k in its points: of the coordinates of free touch nodes (3p, 3t), as a SciPy CSR
+        matrix, and of seam nodes (p, s)."""
+        from scipy.sparse import csr_array, eye_array, kron
+
         zone = list(self.skin.zones.values())[k]
+        t, s = len(zone.free_touch), len(zone.seam)
         place = np.full(len(zone.nodes), -1)
-        place[np.concatenate([zone.free_touch, zone.seam])] = np.arange(len(zone.free_touch) + len(zone.seam))
-        weights = np.zeros((len(rows), len(zone.free_touch) + len(zone.seam)))
-        for i, (_, nodes, own) in enumerate(rows):
-            weights[i, place[nodes]] = own
-        return weights
+        place[np.concatenate([zone.free_touch, zone.seam])] = np.arange(t + s)
+        point = np.repeat(np.arange(len(rows)), [len(nodes) for _, nodes, _ in rows])
+        columns = np.concatenate([place[nodes] for _, nodes, _ in rows])
+        values = np.concatenate([own for _, _, own in rows])
+        weights = csr_array((values, (point, columns)), shape=(len(rows), t + s))
+        return csr_array(kron(weights[:, :t], eye_array(3))), weights[:, t:].toarray()
 
     def _body_pose(self, body: str) -> Array:
         """Pose of a body that carries a zone."""
