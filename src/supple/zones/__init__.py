@@ -7,7 +7,8 @@ its poses.
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
-from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.points import Taxels
+from supple.zones.posed import PosedSkin, SkinShape
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
@@ -20,7 +21,7 @@ __all__ = [
     "Skin",
     "SkinShape",
     "SoftMechanism",
-    "TouchPoints",
+    "Taxels",
     "Zone",
     "block",
     "finger",
