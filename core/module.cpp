@@ -16,4 +16,5 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_probe(module);
     bind_reduced(module);
     bind_spatial(module);
+    bind_zones(module);
 }

@@ -12,3 +12,4 @@ void bind_probe(nanobind::module_& module);
 void bind_reduced(nanobind::module_& module);
 void bind_world(nanobind::module_& module);
 void bind_spatial(nanobind::module_& module);
+void bind_zones(nanobind::module_& module);

@@ -1,9 +1,8 @@
-"""Reading MJCF and URDF: what is imported, what is reported, and errors for bad files."""
+"""Reading MJCF: what is imported, what is reported, and errors for bad files."""
 
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 import threading
 import warnings
@@ -17,7 +16,6 @@ from mujoco_reference import load_quietly
 from supple.mechanism.io import compiler
 
 BODY = '<body name="b"><joint name="j"/><geom size=".1"/></body>'
-INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
 TETRAHEDRON = np.array([[1.0, 2, 3], [2, 2, 3], [1, 3, 3], [1, 2, 5]])
 
 
@@ -123,94 +121,6 @@ def test_includes_and_submodels(tmp_path: Path) -> None:
     assert mech.coordinates == ("k", "s_j")
 
 
-# URDF
-
-URDF = f"""<?xml version="1.0"?>
-<robot name="arm">
-  <link name="base"/><link name="upper">{INERTIAL}</link><link name="lower">{INERTIAL}</link>
-  <link name="tool"/><link name="sled">{INERTIAL}</link><link name="bird">{INERTIAL}</link>
-  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
-    <limit lower="-1" upper="2" effort="3" velocity="1"/><dynamics damping="0.2" friction="0.1"/></joint>
-  <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/><origin xyz="0 0 1"/>
-    <mimic joint="shoulder" multiplier="2" offset="0.5"/></joint>
-  <joint name="mount" type="fixed"><parent link="lower"/><child link="tool"/><origin xyz="0 0 1"/></joint>
-  <joint name="rail" type="planar"><parent link="base"/><child link="sled"/><axis xyz="1 0 0"/></joint>
-  <joint name="air" type="floating"><parent link="base"/><child link="bird"/><origin xyz="1 2 3"/></joint>
-</robot>"""
-
-
-def test_urdf(tmp_path: Path) -> None:
-    mech = load_quietly(write(tmp_path, URDF, "arm.urdf"))
-    assert mech.name == "arm"
-    assert {b.name for b in mech.bodies} == {"base", "upper", "lower", "tool", "sled", "bird"}
-    kinds = {j.name: j.kind for j in mech.joints}
-    assert kinds["shoulder"] == kinds["elbow"] == "hinge"
-    assert kinds["mount"] == "fixed"
-    assert kinds["air"] == "free"
-    assert "planar" in kinds.values()
-    np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-1, 2]])
-    np.testing.assert_array_equal(mech.poses["tool"][:3, 3], [0, 0, 2])
-    np.testing.assert_array_equal(mech.bodies[mech.body_index("tool")].centre, 0)  # it has no mass
-    np.testing.assert_array_equal(mech.poses["bird"][:3, 3], [1, 2, 3])
-    (mimic,) = mech.couplings
-    assert mimic.rigid
-    assert dict(zip(mimic.coordinates, mimic.coefficients, strict=True)) == {"elbow": 1, "shoulder": -2}
-    assert mimic.rest == 0.5
-    assert "frictionloss of joint 'shoulder'" in reported(mech)
-    assert "actuator force limit of joint 'shoulder'" in reported(mech)
-
-
-def test_urdf_elements_for_other_programs_are_reported(tmp_path: Path) -> None:
-    others = '<transmission name="t"/><gazebo/><gazebo reference="base"/></robot>'
-    text = URDF.replace("<dynamics", '<calibration rising="0"/><dynamics').replace("</robot>", others)
-    found = reported(load_quietly(write(tmp_path, text, "arm.urdf")))
-    for what in ("1 <transmission>: not", "2 <gazebo>: not", "1 <calibration>: not", "1 velocity limits: not"):
-        assert what in found
-
-
-@pytest.mark.parametrize("limits", ['lower="0" upper="0"', 'lower="2" upper="-1"', ""])
-def test_assumptions_for_incomplete_urdf_files_are_reported(tmp_path: Path, limits: str) -> None:
-    box = '<collision><geometry><box size="0.1 0.2 0.5"/></geometry></collision>'
-    text = URDF.replace('lower="-1" upper="2"', limits).replace(f'"upper">{INERTIAL}', f'"upper">{box}')
-    mech = load_quietly(write(tmp_path, text, "arm.urdf"))
-    assert mech.body("upper").mass == pytest.approx(10.0)
-    assert "link 'upper': has no <inertial>; its collision shapes get the density of water" in reported(mech)
-    np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-np.inf, np.inf]])
-    assert "limits of joint 'shoulder': lower is not below upper" in reported(mech)
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "text"),
-    [
-        ('mimic joint="shoulder"', 'mimic joint="sholder"', "<mimic> of joint 'elbow' names the joint 'sholder'"),
-        ('child link="', 'child link="not_', "<child> of joint"),
-        ('parent link="', 'parent link="not_', "<parent> of joint"),
-        ("</robot>", '<link name="x"/><link name="x"/></robot>', "a second link is named 'x'"),
-        ('type="revolute"', 'type="fixed"', "follows 'shoulder', which is fixed"),
-    ],
-)
-def test_urdf_joints_that_name_missing_parts_raise(tmp_path: Path, right: str, wrong: str, text: str) -> None:
-    assert right in URDF
-    file = tmp_path / "arm.urdf"
-    file.write_text(URDF.replace(right, wrong))
-    with pytest.raises(supple.MechanismError, match=re.escape(text)):
-        supple.load(file)
-
-
-def test_urdf_mesh_in_a_package(tmp_path: Path, tetrahedron: Path) -> None:
-    (tmp_path / "urdf").mkdir()
-    (tmp_path / "meshes").mkdir()
-    tetrahedron.rename(tmp_path / "meshes" / "tetrahedron.obj")
-    link = f"""<robot name="r"><link name="base">{INERTIAL}<visual><geometry>
-        <mesh filename="package://r/meshes/tetrahedron.obj"/></geometry></visual><collision><geometry>
-        <mesh filename="package://r/meshes/other.dae"/></geometry></collision></link></robot>"""
-    mech = load_quietly(write(tmp_path / "urdf", link, "r.urdf"))
-    assert [s.mesh for s in mech.bodies[0].shapes] == ["tetrahedron"]
-    assert "collision of link 'base': the mesh 'package://r/meshes/other.dae' is not STL or OBJ" in reported(mech)
-    with pytest.raises(supple.MechanismError, match=r"r\.urdf, line 2: .*needs the file 'package://r/meshes/no"):
-        supple.load(write(tmp_path / "urdf", link.replace("tetrahedron", "no"), "r.urdf"))
-
-
 # what is reported
 
 REPORTS = {
@@ -277,7 +187,7 @@ def test_one_warning_at_the_callers_line_and_none_when_all_is_imported(tmp_path:
         supple.load(write(tmp_path, world(BODY + "<camera/><light/>")))
     assert len(seen) == 1
     assert seen[0].filename == __file__
-    assert str(seen[0].message).startswith("model.xml: 2 kinds of elements are not imported")
+    assert str(seen[0].message).startswith("model.xml: 2 kinds of elements are not imported as written")
 
 
 # what is refused
@@ -312,8 +222,6 @@ REFUSED = {
     "include of itself": (world(outside='<include file="model.xml"/>'), r"included twice, or includes itself"),
     "model of itself": (world(outside='<asset><model file="model.xml"/></asset>'), r"contains itself"),
     "moving body without mass": (world("<body><joint/></body>"), r"mass and inertia of moving bodies"),
-    "xacro": ('<robot name="r" xmlns:xacro="x"><xacro:include/></robot>', r"run it through xacro"),
-    "urdf without parent": ('<robot name="r"><link name="a"/><joint name="j" type="fixed"/></robot>', r"line 1"),
     "huge numbers": (world(f'<body pos="0 0 1e308"><body pos="0 0 1e308">{BODY}</body></body>'), r"must be finite"),
 }
 
@@ -324,6 +232,22 @@ def test_unsupported_files_raise(text: str, message: str, tmp_path: Path) -> Non
     path.write_text(text)
     with pytest.raises(supple.MechanismError, match=message):
         load_quietly(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "moments"),
+    [
+        ('diaginertia="1 1 3"', [4 / 3, 4 / 3, 8 / 3]),
+        ('diaginertia="-1 2 2"', [0, 2, 2]),
+        ('fullinertia="1 1 3 0 0 0"', [4 / 3, 4 / 3, 8 / 3]),
+        ('diaginertia="-1 -1 -1"', [0, 0, 0]),
+    ],
+)
+def test_inertias_that_mujoco_refuses_are_mended(given: str, moments: list[float], tmp_path: Path) -> None:
+    text = world(f'\n\n<body name="b"><joint name="j"/><inertial pos="0 0 0" mass="1" {given}/></body>')
+    mech = load_quietly(write(tmp_path, text))
+    np.testing.assert_allclose(np.linalg.eigvalsh(mech.body("b").inertia), moments, atol=1e-9)
+    assert "inertial in model.xml, line 3: no body can have the principal moments" in reported(mech)
 
 
 def test_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:

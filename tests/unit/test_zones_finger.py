@@ -123,7 +123,7 @@ def test_bad_fingers_are_refused():
     with pytest.raises(MechanismError, match="3 positive lengths"):
         zones.finger(lengths=(0.02, 0.02))
     with pytest.raises(MechanismError, match="gap"):
-        zones.finger(gap=0.012)
+        zones.finger(gap=0.015)
 
 
 def test_a_hand_has_five_equal_fingers():

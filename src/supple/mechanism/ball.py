@@ -56,31 +56,37 @@ def enclosing_ball(clouds: Sequence[Cloud]) -> tuple[Array, float]:
                 reached, point = distance + margins[i], candidate
         return reached, point
 
+    no_margins = np.zeros(len(clouds))
     active = (clouds[0].pose[:3, :3] @ clouds[0].points[0] + clouds[0].pose[:3, 3])[None]
+    best_centre, smallest_reach, last_radius = active[0], np.inf, -1.0
     while True:
         centre, radius, active = _smallest_ball_of_few(active)
-        _, point = outermost(centre, radius * (1 + 1e-12) + 1e-300, np.zeros(len(clouds)))
-        if point is None or (active == point).all(axis=1).any():
+        reach, point = outermost(centre, radius, no_margins)
+        if reach < smallest_reach:
+            best_centre, smallest_reach = centre, reach
+        # In exact arithmetic the radius grows with every point; where it does not, only rounding is left.
+        if point is None or radius <= last_radius:
             break
+        last_radius = radius
         active = np.vstack([active, point])
-    return centre, outermost(centre, radius, np.array([cloud.margin for cloud in clouds]))[0]
+    return best_centre, outermost(best_centre, smallest_reach, np.array([cloud.margin for cloud in clouds]))[0]
 
 
 def _smallest_ball_of_few(active: Array) -> tuple[Array, float, Array]:
-    """The smallest ball around at most five points, and the subset of at most four that determines it."""
+    """The smallest ball around at most five points, and the subset of at most four that determines it.
+
+    The last point was outside the previous ball, so it is on the surface of the new one. Of the circumcentres of all
+    subsets with it, the centre of the smallest ball is the one whose farthest point is nearest.
+    """
+    base = active[-1]
     best: tuple[Array, float, Array] | None = None
-    base = active[-1]  # the point that was outside the last ball is on the surface of the new one
     for size in range(min(3, len(active) - 1) + 1):
         for others in combinations(range(len(active) - 1), size):
             edges = active[list(others)] - base
             offset = np.linalg.lstsq(2 * edges, (edges**2).sum(axis=1), rcond=None)[0] if size else np.zeros(3)
-            centre, radius = base + offset, float(np.linalg.norm(offset))
-            if np.linalg.norm(active - centre, axis=1).max() <= radius * (1 + 1e-10) + 1e-300 and (
-                best is None or radius < best[1]
-            ):
+            centre = base + offset
+            radius = float(np.linalg.norm(active - centre, axis=1).max())
+            if best is None or radius < best[1]:
                 best = centre, radius, active[[*others, len(active) - 1]]
-    if best is not None:
-        return best
-    # the points are so nearly on one circle that rounding rejects every subset: return a ball around all of them
-    centre = active.mean(axis=0)
-    return centre, float(np.linalg.norm(active - centre, axis=1).max()), active[-4:]
+    assert best is not None
+    return best

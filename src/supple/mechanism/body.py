@@ -37,7 +37,7 @@ class Body(Record):
         if mass < 0:
             raise MechanismError(f"{what} has the negative mass {mass} kg; a mass is zero or positive")
         inertia = array(self.inertia, (3, 3), f"inertia of {what}")
-        check_inertia(inertia, mass, what)
+        _check_inertia(inertia, what)
         self._freeze(
             pose=checked_pose(self.pose, f"pose of {what}"),
             mass=mass,
@@ -62,19 +62,27 @@ class Site(Record):
         self._freeze(pose=checked_pose(self.pose, f"pose of site '{self.name}'"))
 
 
-def check_inertia(inertia: Array, mass: float, what: str) -> None:
-    """Raises unless the inertia is physical: principal moments a <= b <= c, not negative, with a + b >= c."""
+def _check_inertia(inertia: Array, what: str) -> None:
+    """Raises unless the equations of motion can use the inertia: symmetric, principal moments not negative.
+
+    Files of real robots have inertias that no body can have; `check_physical` finds them.
+    """
     scale = float(np.abs(inertia).max())
     if np.abs(inertia - inertia.T).max() > 1e-9 * scale:
         raise MechanismError(f"inertia of {what} is not symmetric")
-    moments = np.linalg.eigvalsh(inertia)
-    slack = 1e-6 * scale
-    if moments[0] < -slack:
-        raise MechanismError(f"inertia of {what} has the negative principal moment {moments[0]:.6g} kg m^2")
-    if moments[0] + moments[1] < moments[2] - slack:
+    least = float(np.linalg.eigvalsh(inertia)[0])
+    if least < -1e-6 * scale:
+        raise MechanismError(f"inertia of {what} has the negative principal moment {least:.6g} kg m^2")
+
+
+def check_physical(body: Body) -> None:
+    """Raises unless a body can have its inertia: principal moments a <= b <= c with a + b >= c, and mass with them."""
+    what, moments = f"body '{body.name}'", np.linalg.eigvalsh(body.inertia)
+    scale = float(np.abs(body.inertia).max())
+    if moments[0] + moments[1] < moments[2] - 1e-6 * scale:
         raise MechanismError(
             f"no body can have the inertia of {what}: its principal moments {moments[0]:.6g}, {moments[1]:.6g}, "
             f"{moments[2]:.6g} kg m^2 break the triangle inequality (each is at most the sum of the others)"
         )
-    if scale > 0 and mass == 0:
+    if scale > 0 and body.mass == 0:
         raise MechanismError(f"{what} has inertia but no mass; give it a mass or leave the inertia zero")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
-from supple.mechanism.body import WORLD, Body, Site
+from supple.mechanism.body import WORLD, Body, Site, check_physical
 from supple.mechanism.coupling import Coupling, Motor
 from supple.mechanism.flexible import FlexibleBody, bodies_of, joints_of
 from supple.mechanism.joint import Joint
@@ -67,7 +67,9 @@ class Builder:
             raise MechanismError(f"two bodies are named '{name}'; give each its own name")
         moments = np.diag(np.asarray(inertia, dtype=float)) if np.ndim(inertia) == 1 else inertia
         frame = np.eye(4) if pose is None else pose
-        self._bodies[name] = Body(name, frame, mass, centre, moments, tuple(shapes))  # type: ignore[arg-type]
+        body = Body(name, frame, mass, centre, moments, tuple(shapes))  # type: ignore[arg-type]
+        check_physical(body)
+        self._bodies[name] = body
 
     def link(
         self,

@@ -78,12 +78,12 @@ class Keyframe(Record):
 
 @dataclass(frozen=True, eq=False)
 class ImportNote(Record):
-    """One element of a file that the Mechanism does not represent."""
+    """One element of a file that the Mechanism does not represent, or represents with other numbers."""
 
     item: str
     """The element, by its name in the file."""
     reason: str
-    """Why it was not imported, and the remedy."""
+    """Why it was not imported or what was changed, and the remedy."""
 
     def __str__(self) -> str:
         return f"{self.item}: {self.reason}"

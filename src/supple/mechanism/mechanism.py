@@ -47,7 +47,7 @@ class Mechanism(Record):
     """Pairs of bodies that never touch."""
     keyframes: tuple[Keyframe, ...] = ()
     import_report: tuple[ImportNote, ...] = ()
-    """Elements of the file that this description does not represent."""
+    """Elements of the file that this description does not represent, or represents with other numbers."""
     flexible: tuple[FlexibleBody, ...] = ()
     """Elastic parts; the bodies and joints of their interfaces are among `bodies` and `joints`."""
 

@@ -7,8 +7,10 @@ its poses.
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
+from supple.zones.moving import MovingSkin
 from supple.zones.points import Taxels
 from supple.zones.posed import PosedSkin, SkinShape
+from supple.zones.probe import Probe, ProbeStatistics
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
@@ -17,7 +19,10 @@ __all__ = [
     "Attached",
     "BoundaryChange",
     "GreensFunctions",
+    "MovingSkin",
     "PosedSkin",
+    "Probe",
+    "ProbeStatistics",
     "Skin",
     "SkinShape",
     "SoftMechanism",

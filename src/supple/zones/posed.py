@@ -19,7 +19,7 @@ from supple.mechanism.shapes import HeightField, Mesh, Shape
 from supple.zones.blocks import BlockCholesky, Blocks, conjugate_gradients, diagonal_part
 from supple.zones.dual import amplitudes_by_forces
 from supple.zones.greens import AFFINE
-from supple.zones.layout import Seam, placed
+from supple.zones.layout import placed
 from supple.zones.pressing import press
 from supple.zones.terms import affine_between, turned, turned_rows
 
@@ -219,8 +219,8 @@ class PosedSkin:
             if len(loaded):
                 u += zone.greens.compliance[: 3 * len(free), loaded] @ f[loaded]
             result[skin.vertex_of[k][free]] = u.reshape(-1, 3) @ R.T
-        for i, seam in enumerate(skin.seams):
-            result[self._seam_vertices(seam)] = skin.bases[i] @ amplitudes[at[i] : at[i + 1]].reshape(-1, 3)
+        for i in range(len(skin.seams)):
+            result[skin.seam_vertices(i)] = skin.bases[i] @ amplitudes[at[i] : at[i + 1]].reshape(-1, 3)
         return result
 
     def _held(self, k: int, amplitudes: Array) -> Array:
@@ -267,16 +267,11 @@ class PosedSkin:
         loaded = np.flatnonzero(f.any(axis=1))
         for wrong in np.setdiff1d(loaded, skin.touch)[:1]:
             raise MechanismError(f"vertex {wrong} carries a force but is no touch vertex; forces act on skin.touch")
-        for i, seam in enumerate(skin.seams):
+        for i in range(len(skin.seams)):
             at = skin.pattern.offsets[i : i + 2]
-            load[at[0] : at[1]] = (skin.bases[i].T @ f[self._seam_vertices(seam)]).ravel()
+            load[at[0] : at[1]] = (skin.bases[i].T @ f[skin.seam_vertices(i)]).ravel()
         pairs = zip(skin.zones.values(), skin.vertex_of, strict=True)
         return [f[vertices[zone.free_touch]].ravel() for zone, vertices in pairs], load
-
-    def _seam_vertices(self, seam: Seam) -> Indices:
-        first = seam.zones[0]
-        zone = list(self.skin.zones.values())[first]
-        return np.asarray(self.skin.vertex_of[first][zone.seam[seam.nodes[0]]])
 
     # --- contact ------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from supple.mechanism.shapes import HeightField, Mesh, Shape
 from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
+from supple.zones.moving import MovingSkin
 from supple.zones.points import ContactPoints, Taxels, contact_points_of, taxels_of
 from supple.zones.posed import PosedSkin
 from supple.zones.terms import ZoneTerms, zone_terms
@@ -240,12 +241,18 @@ class Skin:
         pairs = zip(self.zone_list, self.vertex_of, strict=True)
         return tuple(int((vertices[zone.free] >= 0).sum()) for zone, vertices in pairs)
 
+    def seam_vertices(self, i: int) -> Indices:
+        """(k,) vertices of the nodes of seam i."""
+        seam = self.seams[i]
+        zone = list(self.zones.values())[seam.zones[0]]
+        return np.asarray(self.vertex_of[seam.zones[0]][zone.seam[seam.nodes[0]]])
+
     # --- poses --------------------------------------------------------------------------------------------------------
 
     def frames(self, where: Where = None) -> tuple[list[Array], list[list[Array]]]:
         """Pose (4, 4) of each zone's frame in the world; and for each zone, by bone, the pose of its bone: (4, 4) from
         the zone's coordinates to the world for points fixed to that bone's body."""
-        poses = self._poses(where)
+        poses = self.poses_at(where)
         rest = self.mechanism.poses
         frames, carried = [], []
         for bodies, frame in zip(self.bodies.values(), self.reference_frames, strict=True):
@@ -271,6 +278,10 @@ class Skin:
             MechanismError: a coordinate beyond its joint's range; seams by forces with a zone without bones.
         """
         return PosedSkin(self, *self.frames(where), solver=solver)
+
+    def moving(self) -> MovingSkin:
+        """A compiled copy that follows moving bodies at high rates."""
+        return MovingSkin(self)
 
     def pad(
         self,
@@ -314,7 +325,12 @@ class Skin:
         np.add.at(areas, own.vertices, own.weights * np.linalg.norm(vectors, axis=1)[:, None])
         return taxels_of(points, radius, posed.solve().vertices, areas)
 
-    def _poses(self, where: Where) -> Poses:
+    def poses_at(self, where: Where) -> Poses:
+        """Poses of the bodies in a configuration.
+
+        Raises:
+            MechanismError: a coordinate beyond its joint's range.
+        """
         if where is None:
             return self.mechanism.poses
         if isinstance(where, Poses):

@@ -30,8 +30,8 @@ DIFFERENCE = 1e-4
 """Step of the central differences of the energy, rad or m."""
 ROUNDING = 1e-9
 """Torque over that of the stiffest joint below which a joint does not strain the skin."""
-CELLS_OVER = 0.022
-"""Length over which `cells[0]` hexahedra lie, m."""
+LENGTHS, BONE, THICKNESS, GAP = (0.03, 0.03, 0.026), 4.5e-3, 5e-3, 7e-3
+"""Lengths and radius of a finger's bones, thickness of its skin, distance from a joint to the ends of its bones, m."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +87,10 @@ class SoftMechanism:
 
 def finger(
     *,
-    lengths: Sequence[float] = (0.022, 0.022, 0.022),
-    bone: float = 4.5e-3,
-    thickness: float = 5e-3,
-    gap: float = 3.7e-3,
+    lengths: Sequence[float] = LENGTHS,
+    bone: float = BONE,
+    thickness: float = THICKNESS,
+    gap: float = GAP,
     halfway: bool = True,
     material: Material = SOFT_SKIN,
     cells: Sequence[int] = (20, 14, 4),
@@ -104,11 +104,12 @@ def finger(
         lengths: of the bones, from joint to joint, m.
         bone: radius of the bones, m.
         thickness: of the skin, m.
-        gap: distance between a joint and the ends of its bones, m, if there are zones across the joints.
+        gap: distance between a joint and the ends of its bones, m, if there are zones across the joints. Accuracy in
+            bending needs about one and a half times the thickness.
         halfway: zones across the joints, half-way between the bones. Without them the pads meet at the joints, as in
             the paper, which is accurate only for small angles.
         material: of the skin.
-        cells: number of hexahedra along 22 mm, around and through the skin.
+        cells: number of hexahedra along each bone, around and through the skin.
     """
     builder = Builder("finger", gravity=(0, 0, 0))
     _add_bones(builder, np.eye(4), "", "world", lengths, bone)
@@ -130,22 +131,21 @@ def hand(
         material: of the skin.
         cells: as in `finger`.
     """
-    lengths, bone, thickness, gap = (0.022,) * 3, 4.5e-3, 5e-3, 3.7e-3
     builder = Builder("hand", gravity=(0, 0, 0))
-    plate = Shape("box", size=(0.04, 0.045, bone), pose=np.eye(4))  # type: ignore[arg-type]
+    plate = Shape("box", size=(0.04, 0.045, BONE), pose=np.eye(4))  # type: ignore[arg-type]
     builder.body("palm", mass=0.3, inertia=(2.5e-4, 2e-4, 4e-4), shapes=[plate])
     builder.fixed("wrist", "world", "palm")
     places = {name: pose_of(np.eye(3), [0.045, 0.033 - 0.022 * i, 0]) for i, name in enumerate(FINGERS[1:])}
     places[FINGERS[0]] = pose_of(so3_exp(np.array([0, 0, 1.1])), [-0.015, 0.05, 0])
-    zones = _finger_zones(lengths, bone, thickness, gap, halfway, material, cells)
+    zones = _finger_zones(LENGTHS, BONE, THICKNESS, GAP, halfway, material, cells)
     attached = {}
     for name in FINGERS:
-        _add_bones(builder, places[name], f"{name}/", "palm", lengths, bone)
+        _add_bones(builder, places[name], f"{name}/", "palm", LENGTHS, BONE)
         for own, (zone, bodies) in zones.items():
             attached[f"{name}/{own}"] = Attached(zone, [f"{name}/{body}" for body in bodies])
-    solid = block((0.08, 0.09, thickness), (_along(cells, 0.08) // 2, _along(cells, 0.09) // 2, cells[2]))
+    solid = block((0.08, 0.09, THICKNESS), (*(_along(cells, side, 2 * LENGTHS[0]) for side in (0.08, 0.09)), cells[2]))
     palm = Zone.from_solid(solid, material, bone="top", touch="bottom")
-    attached["palm"] = Attached(palm, "palm", translation(np.array([0, 0, -bone])))
+    attached["palm"] = Attached(palm, "palm", translation(np.array([0, 0, -BONE])))
     mechanism = builder.build()
     return SoftMechanism(mechanism, Skin(mechanism, attached))
 
@@ -195,7 +195,7 @@ def _finger_zones(
             skin=bone + thickness,
             start=first,
             tip=i == last,
-            cells=(_along(cells, end - first), *cells[1:]),
+            cells=(_along(cells, end - first, length), *cells[1:]),
         )
         seams = (["start"] if i else []) + (["end"] if i < last else [])
         zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,))
@@ -205,7 +205,7 @@ def _finger_zones(
                 bone=bone,
                 skin=bone + thickness,
                 start=length - gap,
-                cells=(_along(cells, 2 * gap), *cells[1:]),
+                cells=(_along(cells, 2 * gap, length), *cells[1:]),
             )
             ends = {side: np.intersect1d(solid.groups["bone"], solid.groups[side]) for side in ("start", "end")}
             zone = Zone.from_solid(solid, material, bone=ends, seam=["start", "end"], touch="outer")
@@ -213,6 +213,6 @@ def _finger_zones(
     return zones
 
 
-def _along(cells: Sequence[int], length: float) -> int:
-    """Number of hexahedra along a length."""
-    return max(2, round(cells[0] * length / CELLS_OVER))
+def _along(cells: Sequence[int], length: float, whole: float) -> int:
+    """Number of hexahedra along a length, if there are `cells[0]` along the whole one."""
+    return max(2, round(cells[0] * length / whole))

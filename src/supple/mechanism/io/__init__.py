@@ -15,11 +15,12 @@ __all__ = ["load", "save"]
 
 
 def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
-    """Reads a mechanism from MJCF or URDF (through the mujoco package) or from supple's .json.
+    """Reads a mechanism from MJCF (through the mujoco package), URDF or supple's .json.
 
     `keyframe` names a keyframe of the file: its configuration becomes the reference pose, and its controls become the
     targets of the actuators. By default the reference pose is qpos0 and controls are zero. `mech.import_report` lists
-    the elements of the file that a Mechanism cannot represent; one ImportWarning points to the list.
+    the elements of the file that a Mechanism cannot represent or that had to be changed; one ImportWarning points to
+    the list.
     """
     file = _checked_path(path)
     with np.errstate(all="ignore"):  # numbers near the largest float overflow; the checks reject the result
@@ -28,9 +29,18 @@ def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
 
             mech = json.load(file)
             return mech if keyframe is None else mech.at(keyframe)
-        from supple.mechanism.io import mjcf
+        from supple.mechanism.io import xml_tree
 
-        mech = mjcf.load(file, keyframe)
+        root = xml_tree.read(file, file.name)
+        if root.tag == "robot":
+            from supple.mechanism.io import urdf
+
+            mech = urdf.load(root, file)
+            mech = mech if keyframe is None else mech.at(keyframe)
+        else:
+            from supple.mechanism.io import mjcf
+
+            mech = mjcf.load(root, file, keyframe)
     if mech.import_report:
         _warn_not_imported(mech, file)
     return mech
@@ -77,5 +87,5 @@ def _warn_not_imported(mech: Mechanism, file: Path) -> None:
     first = "".join(f"\n  {note if len(note) <= 160 else note[:157] + '...'}" for note in notes[:3])
     more = f"\n  and {len(notes) - 3} more" if len(notes) > 3 else ""
     count = "one element is" if len(notes) == 1 else f"{len(notes)} kinds of elements are"
-    text = f"{file.name}: {count} not imported (mech.import_report lists all):{first}{more}"
+    text = f"{file.name}: {count} not imported as written (mech.import_report lists all):{first}{more}"
     warnings.warn(ImportWarning(text), stacklevel=3)

@@ -93,7 +93,7 @@ class _Worker:
         )
         greeting = self._exchange(None, TIMEOUT)
         if greeting.get("missing"):
-            raise ImportError("reading MJCF and URDF needs the mujoco package: pip install 'supple[all]'")
+            raise ImportError("reading MJCF needs the mujoco package: pip install 'supple[all]'")
 
     def _exchange(self, request: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         """Sends a request and waits for the answer; kills the process if it does not answer in time."""
@@ -149,7 +149,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_worker.forget_process)
 
 
-def compile_text(text: str, models: dict[str, str], *, urdf: bool) -> Model:
+def compile_text(text: str, models: dict[str, str]) -> Model:
     """Compiles checked XML; `models` are the texts of sub-models. Raises `CompilerError` and `CompilerCrash`."""
     timeout = TIMEOUT * (1 + (len(text) + sum(map(len, models.values()))) / (16 << 20))
-    return _worker.compile({"xml": text, "models": models, "urdf": urdf}, timeout)
+    return _worker.compile({"xml": text, "models": models}, timeout)

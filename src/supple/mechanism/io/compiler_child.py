@@ -1,7 +1,7 @@
 """The program of the child process that runs MuJoCo's compiler. It imports nothing of supple.
 
 Each request on standard input is an 8-byte little-endian length and a JSON object: `xml` (the text), `models`
-(texts of sub-models by file name), `urdf` (bool). Each answer is an 8-byte length, a JSON header and the
+(texts of sub-models by file name). Each answer is an 8-byte length, a JSON header and the
 arrays it lists, as raw bytes. Nothing else reaches the pipe, and no file is written.
 """
 
@@ -83,21 +83,8 @@ def _compile(mujoco: Any, request: dict[str, Any]) -> tuple[dict[str, Any], list
     spec.compiler.fusestatic = False
     spec.compiler.discardvisual = False
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE  # otherwise MuJoCo simulates muscles, possibly for hours
-    if request["urdf"]:
-        _split_inner_free_joints(mujoco, spec)
     model = spec.compile()
     return _extract(model, spec.modelname)
-
-
-def _split_inner_free_joints(mujoco: Any, spec: Any) -> None:
-    """Replaces floating joints below the top level, which MuJoCo does not allow, by three slides and a ball."""
-    for joint in list(spec.joints):
-        if joint.type == mujoco.mjtJoint.mjJNT_FREE and joint.parent.parent != spec.worldbody:
-            body, name = joint.parent, joint.name
-            spec.delete(joint)
-            for letter, axis in zip("xyz", ([1, 0, 0], [0, 1, 0], [0, 0, 1]), strict=True):
-                body.add_joint(name=f"{name}.{letter}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
-            body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_BALL)
 
 
 def _extract(model: Any, name: str) -> tuple[dict[str, Any], list[Any]]:

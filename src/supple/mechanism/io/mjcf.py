@@ -1,4 +1,4 @@
-"""Reads MJCF and URDF: MuJoCo compiles the file, and the compiled model becomes a Mechanism."""
+"""Reads MJCF: MuJoCo compiles the file, and the compiled model becomes a Mechanism."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from supple.mechanism.io.mjcf_couplings import (
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
 from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.poses import find
@@ -50,17 +51,17 @@ COUNTED = {
 }
 
 
-def load(path: Path, keyframe: str | None = None) -> Mechanism:
-    """Reads an MJCF or URDF file; `keyframe` names the keyframe that becomes the reference pose."""
-    checked = xml_check.check(path)
+def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
+    """The mechanism of a parsed MJCF file; `keyframe` names the keyframe that becomes the reference pose."""
+    checked = xml_check.check(root, path)
     try:
-        model = compile_text(checked.text, checked.models, urdf=checked.urdf)
+        model = compile_text(checked.text, checked.models)
     except CompilerCrash as error:
         raise MechanismError(f"{path.name}: {error}") from None
     except CompilerError as error:
         raise MechanismError(checked.explain(str(error), path.name)) from None
     try:
-        reader = _Reader(model, checked.fixed, keyframe)
+        reader = _Reader(model, keyframe)
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
         return mech if keyframe is None else mech.at(keyframe)
@@ -71,8 +72,8 @@ def load(path: Path, keyframe: str | None = None) -> Mechanism:
 class _Reader:
     """Converts a compiled model to a Mechanism, one kind of element after the other."""
 
-    def __init__(self, model: Model, fixed: dict[str, str], keyframe: str | None) -> None:
-        self.model, self.fixed, self.report = model, fixed, Report()
+    def __init__(self, model: Model, keyframe: str | None) -> None:
+        self.model, self.report = model, Report()
         frames = Names([WORLD])
         given = enumerate(model.names["body"][1:], 1)
         self.bodies = [WORLD, *(frames.make_unique(name or f"body{b}") for b, name in given)]
@@ -162,7 +163,7 @@ class _Reader:
         """Name of the joint for several MuJoCo joints (or none) on one body; hip.x, hip.y, hip.z together are hip."""
         body = self.bodies[b]
         parts = dict.fromkeys(re.sub(r"\.[xyz]$", "", a.name) for a in axes)
-        return self.joint_names.make_unique("+".join(parts) or self.fixed.get(body, f"{body}_fixed"))
+        return self.joint_names.make_unique("+".join(parts) or f"{body}_fixed")
 
     def _loop_joints(self) -> list[Joint]:
         """Connect and weld equalities."""

@@ -1,4 +1,4 @@
-"""Checks MJCF and URDF files before MuJoCo's native code reads them.
+"""Checks MJCF files before MuJoCo's native code reads them.
 
 The files are parsed here, includes are inserted, counts and numbers are checked, asset files are located. The text for
 MuJoCo is then written from the checked elements, so MuJoCo reads nothing that was not checked.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections import Counter
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from supple.errors import MechanismError
 from supple.mechanism.coupling import ImportNote
 from supple.mechanism.io import xml_tree
+from supple.mechanism.io.mjcf_inertia import mend_inertia
 from supple.mechanism.io.xml_tree import MAX_DEPTH, MAX_ELEMENTS, Element
 
 MAX_COUNT = 1_000_000
@@ -26,7 +25,6 @@ COUNTS = {"nsample", "maxhullvert", "dim", "actdim"}
 TEXT = {"name", "class", "childclass", "model", "file", "filename", "data", "prefix"}
 """Attributes with text, in which nan or inf is not a number."""
 MESHES = {".stl", ".obj", ".msh"}
-URDF_PARTS = ("link", "joint", "material", "mujoco")
 TEXTURE_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 
 
@@ -37,13 +35,10 @@ class CheckedModel:
     text: str
     origins: list[Element]
     """The element behind each line of the text."""
-    urdf: bool
     models: dict[str, str]
     """Texts of sub-models by the name the text gives them."""
     notes: list[ImportNote]
-    """Elements that were removed."""
-    fixed: dict[str, str]
-    """Names of a URDF file's fixed joints by their child links; MuJoCo keeps only the links."""
+    """Elements that were removed or mended."""
 
     def explain(self, message: str, file: str) -> str:
         """MuJoCo's message with file and line of the user's files instead of a line of the checked text."""
@@ -56,11 +51,8 @@ class CheckedModel:
         return f"{file}: {text}; correct it there (message of MuJoCo's compiler)"
 
 
-def check(path: Path) -> CheckedModel:
-    """Reads a model file and everything it includes; raises `MechanismError` naming file, line and remedy."""
-    root = xml_tree.read(path, path.name)
-    if root.tag == "robot":
-        return _write_checked(root, path, urdf=True, models={}, notes=[])
+def check(root: Element, path: Path) -> CheckedModel:
+    """Checks a parsed model file and everything it includes; raises `MechanismError` naming file, line and remedy."""
     if root.tag != "mujoco":
         root.fail(f"the root element is <{root.tag}>; a model is <mujoco> (MJCF) or <robot> (URDF)")
     return _check_mjcf(root, path, {}, [path.resolve()])
@@ -79,19 +71,13 @@ def _check_mjcf(root: Element, path: Path, models: dict[str, str], opened: list[
             _add_submodel(element, folder, models, opened, notes)
         else:
             _check_asset(element, folder, compiler)
-    return _write_checked(root, path, urdf=False, models=models, notes=notes)
-
-
-def _write_checked(
-    root: Element, path: Path, urdf: bool, models: dict[str, str], notes: list[ImportNote]
-) -> CheckedModel:
-    if urdf:
-        _check_urdf(root, path.parent, notes)
     for element in root.walk():
         _check_numbers(element)
+        if element.tag == "inertial" and compiler.get("balanceinertia") != "true":
+            mend_inertia(element, notes)
     _check_expansion(root)
     text, origins = xml_tree.write(root)
-    return CheckedModel(text, origins, urdf, models, notes, _fixed_joints(root) if urdf else {})
+    return CheckedModel(text, origins, models, notes)
 
 
 # includes and sub-models
@@ -233,119 +219,6 @@ def _is_dropped(parent: Element, child: Element, notes: list[ImportNote]) -> boo
         notes.append(ImportNote(str(child), "skins are drawing only; not imported"))
         return True
     return child.tag == "size" and parent.tag == "mujoco"
-
-
-# URDF
-
-
-def _check_urdf(root: Element, folder: Path, notes: list[ImportNote]) -> None:
-    if any(":" in e.tag and e.tag.split(":")[0] == "xacro" for e in root.walk()):
-        root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
-    compiler = {k: v for e in root.walk() if e.tag == "compiler" for k, v in e.attributes.items()}
-    _note_ignored_elements(root, notes)
-    _note_assumptions(root, notes)
-    root.children = [e for e in root.children if e.tag in URDF_PARTS]
-    _check_urdf_references(root)
-    _add_compiler_element(root)
-    for part in root.walk():
-        if part.tag in ("plugin", "extension", "include"):
-            part.fail(f"{part} is not allowed within a URDF file; remove it")
-        if part.tag == "compiler":
-            _keep_names_and_bodies(part)
-        for owner in [part] if part.tag == "link" else []:
-            owner.children = [shape for shape in owner.children if not _has_unreadable_mesh(owner, shape, notes)]
-        if part.tag == "mesh" and "filename" in part.attributes:
-            part.attributes["filename"] = str(_urdf_mesh_path(part, folder, compiler.get("meshdir", "")).absolute())
-
-
-def _note_ignored_elements(root: Element, notes: list[ImportNote]) -> None:
-    """Notes elements of a URDF file for controllers and other simulators."""
-    counts = Counter(part.tag for part in root.children if part.tag not in URDF_PARTS)
-    joints = [part for e in root.children if e.tag == "joint" for part in e.children]
-    counts.update(part.tag for part in joints if part.tag in ("calibration", "safety_controller"))
-    notes += [ImportNote(f"{count} <{tag}>", "not imported; it is for other programs") for tag, count in counts.items()]
-    fast = sum(part.tag == "limit" and "velocity" in part.attributes for part in joints)
-    if fast:
-        notes.append(ImportNote(f"{fast} velocity limits", "not imported; nothing limits the speed of joints"))
-
-
-def _note_assumptions(root: Element, notes: list[ImportNote]) -> None:
-    """Notes MuJoCo's assumptions where a URDF file has no inertia or an empty range."""
-    for part in root.children:
-        tags = {child.tag: child for child in part.children}
-        if part.tag == "link" and "collision" in tags and "inertial" not in tags:
-            notes.append(ImportNote(str(part), "has no <inertial>; its collision shapes get the density of water"))
-        if part.tag == "joint" and part.attributes.get("type") in ("revolute", "prismatic") and _has_empty_range(tags):
-            notes.append(ImportNote(f"limits of {part}", "lower is not below upper; it moves without limits"))
-
-
-def _has_empty_range(tags: dict[str, Element]) -> bool:
-    given = tags["limit"].attributes if "limit" in tags else {}
-    try:
-        return float(given.get("lower", 0)) >= float(given.get("upper", 0))
-    except ValueError:
-        return False  # a later check raises
-
-
-def _check_urdf_references(root: Element) -> None:
-    """Raises for joints that name a missing link or joint; MuJoCo would drop such a <mimic> silently."""
-    named: dict[str, dict[str, Element]] = {"link": {}, "joint": {}}
-    for part in root.children:
-        name = part.attributes.get("name", "")
-        if part.tag in named and named[part.tag].setdefault(name, part) is not part and name:
-            part.fail(f"a second {part.tag} is named '{name}'; give each its own name")
-    for joint in (e for e in root.children if e.tag == "joint"):
-        for part in joint.children:
-            what = {"parent": "link", "child": "link", "mimic": "joint"}.get(part.tag, "")
-            name = part.attributes.get(what, "")
-            if not name:
-                continue
-            if name not in named[what]:
-                close = get_close_matches(name, named[what], 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"add it, or name another {what}"
-                part.fail(f"<{part.tag}> of {joint} names the {what} '{name}', which is not in the file; {hint}")
-            kind = named[what][name].attributes.get("type", "")
-            if what == "joint" and kind in ("fixed", "planar", "floating"):
-                part.fail(f"<mimic> of {joint} follows '{name}', which is {kind}; it can only follow a hinge or slide")
-
-
-def _add_compiler_element(root: Element) -> None:
-    """Adds <mujoco><compiler/></mujoco>, which URDF allows, if the file has none."""
-    for tag, inside in (("mujoco", root), ("compiler", None)):
-        owner = inside or next(e for e in root.children if e.tag == "mujoco")
-        if not any(e.tag == tag for e in owner.children):
-            owner.children.insert(0, Element(tag, {}, root.file, root.line))
-
-
-def _fixed_joints(root: Element) -> dict[str, str]:
-    joints = [e for e in root.children if e.tag == "joint" and e.attributes.get("type") == "fixed"]
-    ends = [(child.attributes.get("link"), e) for e in joints for child in e.children if child.tag == "child"]
-    return {link: e.attributes["name"] for link, e in ends if link and e.attributes.get("name", "").strip()}
-
-
-def _has_unreadable_mesh(link: Element, shape: Element, notes: list[ImportNote]) -> bool:
-    """Whether a visual or collision uses a mesh format (COLLADA, glTF) that MuJoCo does not read."""
-    for part in shape.walk():
-        name = part.attributes.get("filename", "")
-        if part.tag == "mesh" and name and Path(name).suffix.lower() not in MESHES:
-            reason = f"the mesh '{name}' is not STL or OBJ; not imported: convert it"
-            notes.append(ImportNote(f"{shape.tag} of link '{link.attributes.get('name', '')}'", reason))
-            return True
-    return False
-
-
-def _urdf_mesh_path(mesh: Element, folder: Path, meshdir: str) -> Path:
-    """A mesh by its path, or by `package://name/path`, searched in the file's folder and the folders above it."""
-    name = mesh.attributes["filename"]
-    plain = re.sub(r"^(package|file|model)://", "", name)
-    if name.startswith("file://"):
-        return _existing_file(mesh, name, [folder / plain])
-    within = plain.split("/", 1)[-1]
-    above = [folder, *folder.resolve().parents]
-    places = [folder / meshdir / plain, *(place / plain for place in above)]
-    if name != plain:
-        places += [place / within for place in above]
-    return _existing_file(mesh, name, [*places, folder / meshdir / Path(plain).name])
 
 
 # numbers

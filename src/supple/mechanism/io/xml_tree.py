@@ -21,13 +21,14 @@ COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 
 @dataclass
 class Element:
-    """One element. Text between elements has no meaning in MJCF and URDF and is dropped."""
+    """One element. Text between elements has no meaning in MJCF and URDF; it is kept only if `parse` is asked to."""
 
     tag: str
     attributes: dict[str, str]
     file: str
     line: int
     children: list[Element] = field(default_factory=list)
+    text: str = ""
 
     def __str__(self) -> str:
         name = self.attributes.get("name")
@@ -41,6 +42,14 @@ class Element:
             yield element
             stack.extend(reversed(element.children))
 
+    def find(self, tag: str) -> Element | None:
+        """The first child with this tag."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def find_all(self, *tags: str) -> list[Element]:
+        """The children with one of these tags, in the order of the text."""
+        return [child for child in self.children if child.tag in tags]
+
     def fail(self, text: str) -> NoReturn:
         """Raises an error that names the place."""
         raise MechanismError(f"{self.file}, line {self.line}: {text}")
@@ -50,7 +59,7 @@ class _Refused(Exception):
     """The parser's handlers reject the file."""
 
 
-def read(path: Path, shown: str) -> Element:
+def read(path: Path, shown: str, keep_text: bool = False) -> Element:
     """Parses a file into its root element; `shown` names the file in errors."""
     try:
         size = path.stat().st_size
@@ -59,14 +68,18 @@ def read(path: Path, shown: str) -> Element:
         data = path.read_bytes()
     except OSError as error:
         raise MechanismError(f"{shown}: cannot be read ({error.strerror or error}); check the path") from None
-    return parse(data, shown)
+    return parse(data, shown, keep_text)
 
 
-def parse(data: bytes, shown: str) -> Element:
-    """Parses XML text; raises for document types and entities, ignores processing instructions."""
+def parse(data: bytes, shown: str, keep_text: bool = False) -> Element:
+    """Parses XML text; raises for document types and entities, ignores processing instructions.
+
+    With `keep_text` every element has the text between its tags.
+    """
     parser = expat.ParserCreate()
     stack: list[Element] = []
     roots: list[Element] = []
+    texts: dict[int, list[str]] = {}
     count = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -81,13 +94,22 @@ def parse(data: bytes, shown: str) -> Element:
         stack.append(element)
 
     def end(tag: str) -> None:
-        stack.pop()
+        element = stack.pop()
+        if keep_text:
+            element.text = "".join(texts.pop(id(element), ()))
+
+    def characters(data: str) -> None:
+        if stack:
+            texts.setdefault(id(stack[-1]), []).append(data)
 
     def refuse(*_: object) -> None:
         raise _Refused("document types and entities are not allowed; remove the <!DOCTYPE ...> part")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
+    if keep_text:
+        parser.buffer_text = True
+        parser.CharacterDataHandler = characters
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     try:
