@@ -349,21 +349,16 @@ void bind_world(nb::module_& module) {
         return std::make_pair(array_of(solver.p), solver.residual());
     });
     module.def("pad_collider", &make_pad);
-    // Contacts of a pad with a shape, both fixed to the world: points (k,), and records of the contact points.
-    module.def("collide_pad", [](const Collider& pad, const Doubles& displacements, const Collider& shape, double margin) {
-        const std::size_t n = 3 * pad.vertices.size();
-        expect(displacements, n);
+    // Points (k,) of an unpressed pad that are closer than `margin` to a shape, both fixed to the world, and their gaps (k,).
+    module.def("near_points", [](const Collider& pad, const Collider& shape, double margin) {
         std::vector<PadContact> found;
-        Pad state(Eigen::MatrixXd::Zero(n, n), 0);
-        state.restore(vector(displacements), state.loads());
-        collide_pad(pad, pad.local, state, shape, shape.local, margin, found);
-        std::vector<double> indices;
-        std::vector<ContactPoint> points;
+        collide_pad(pad, pad.local, Pad(Eigen::MatrixXd::Zero(3 * pad.vertices.size(), 0), 0), shape, shape.local, margin, found);
+        std::vector<double> indices, gaps;
         for (const PadContact& contact : found) {
             indices.push_back(contact.point);
-            points.push_back(contact.at);
+            gaps.push_back(contact.at.gap);
         }
-        return std::make_pair(array_of(indices), point_records(points.data(), static_cast<int>(points.size())));
+        return std::make_pair(array_of(indices), array_of(gaps));
     });
     bind_testing(module.def_submodule("contact_testing"));
 }
