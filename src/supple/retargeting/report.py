@@ -92,7 +92,8 @@ def _page(result: Retargeted) -> str:
     parts = [
         f"<h1>Retargeted motion of {name}</h1>",
         f"<p>{html.escape(result.status)} after {len(result.history) - 1} iterations; cost {result.history[0]:.4g} "
-        f"before, {result.history[-1]:.4g} after. The target is the quasi-static motion of the input.</p>",
+        f"before, {result.history[-1]:.4g} after. The target is the quasi-static motion of the input. The "
+        f"spline follows the samples of the input within {result.input.fit_error:.2g} rad or m.</p>",
         _table(("rms distance from the target, mm", "input", "optimised"), _deviation_rows(result)),
         _table(("largest absolute value", "input", "optimised"), _motor_rows(result)),
     ]
