@@ -15,4 +15,5 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_floating(module);
     bind_reduced(module);
     bind_spatial(module);
+    bind_zones(module);
 }

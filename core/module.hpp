@@ -11,3 +11,4 @@ void bind_floating(nanobind::module_& module);
 void bind_reduced(nanobind::module_& module);
 void bind_world(nanobind::module_& module);
 void bind_spatial(nanobind::module_& module);
+void bind_zones(nanobind::module_& module);

@@ -70,6 +70,7 @@ void bind_adjoint(nb::module_& module) {
             for (std::size_t i = 1; i < tape.records.size(); ++i) result.push_back(tape.records[i].index);
             return result;
         })
+        .def_ro("driven", &Tape::driven)
         // time steps (from 1) that were divided, and those in which a limit was met or left
         .def_prop_ro("divided", [](const Tape& tape) {
             std::vector<int> result;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/articulated_lanes.hpp"
+
 namespace supple {
 
 InverseDynamics::InverseDynamics(const System& s) {
@@ -70,6 +72,7 @@ InverseDynamics::InverseDynamics(const System& s) {
         node.moment = s.mass[b] * centre;
         node.inertia = in.R * s.inertia[b] * in.R.transpose() - s.mass[b] * c * c;
     }
+    for (auto* each : {&angle_, &sine_, &cosine_}) each->assign((nodes_.size() + width - 1) / width * width, 0.0);
 }
 
 // Rotation, angular velocity and acceleration of a ball joint: w = Jr(r) r', w' = Jr r'' + d(Jr r')/dr r'. Where the tree passes the joint
@@ -93,6 +96,13 @@ void InverseDynamics::move_ball(Node& node, const double* q, const double* rates
 void InverseDynamics::compute(const double* q, const double* rates, const double* accelerations, const Vec3& gravity,
                               const std::vector<Load>& loads, double* torques) {
     const Vec3 zero = Vec3::Zero(), lifted = -gravity;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) angle_[i] = nodes_[i].turns != 0 ? q[nodes_[i].column] : 0.0;
+    for (std::size_t i = 0; i < nodes_.size(); i += width) {
+        Eight sine, cosine;
+        sine_cosine(load(&angle_[i]), sine, cosine);
+        store(&sine_[i], sine);
+        store(&cosine_[i], cosine);
+    }
     for (Node& node : nodes_) {
         const Node* parent = node.parent < 0 ? nullptr : &nodes_[node.parent];
         const Vec3 &w = parent ? parent->angular : zero, &a = parent ? parent->linear_rate : lifted;
@@ -100,7 +110,8 @@ void InverseDynamics::compute(const double* q, const double* rates, const double
         node.p = node.frame.p;
         if (node.size == 1) {
             const double x = q[node.column], rate = rates[node.column];
-            const double s = node.turns != 0 ? std::sin(x) : 0.0, c = node.turns != 0 ? std::cos(x) : 1.0;
+            const std::size_t i = &node - nodes_.data();
+            const double s = sine_[i], c = cosine_[i];
             node.R.col(0) = c * node.frame.R.col(0) + s * node.frame.R.col(1);
             node.R.col(1) = c * node.frame.R.col(1) - s * node.frame.R.col(0);
             node.R.col(2) = node.frame.R.col(2);

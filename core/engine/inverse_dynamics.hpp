@@ -52,6 +52,7 @@ class InverseDynamics {
     std::vector<Pose> body_in_node_;
     std::vector<Ball> balls_;
     std::vector<int> ball_of_;                   // per node
+    std::vector<double> angle_, sine_, cosine_;  // per node, a multiple of eight
 };
 
 }  // namespace supple

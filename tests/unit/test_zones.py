@@ -1,9 +1,13 @@
 """Elements, generated pads, zones and boundary changes against direct finite-element solves."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse.linalg import spsolve
 
+import supple
 from supple import MechanismError, elastic, zones
 from supple.elastic.linear import coordinates_of, shape_gradients, stiffness
 from supple.elastic.solid import Solid, closed, contact_points, point_areas, triangles_of
@@ -111,6 +115,56 @@ def test_contact_points_share_the_area_of_their_faces(pad):
         # bilinear faces and their two triangles enclose slightly different volumes
         assert np.einsum("pi,pi->", x, areas) / 3 == pytest.approx(volume, rel=2e-2)
         assert np.allclose(matrix.sum(axis=1), 1)
+
+
+def test_solids_from_files(tmp_path, monkeypatch):
+    meshio = pytest.importorskip("meshio")
+    block = zones.block((1, 1, 1), (2, 2, 2))
+    bottom = [np.flatnonzero(np.isin(block.cells, block.groups["bottom"]).any(axis=1))]
+    file = tmp_path / "block.inp"
+    meshio.Mesh(1e3 * block.nodes, [("hexahedron", block.cells)], cell_sets={"low": bottom}).write(file)
+    read = elastic.read_solid(file, scale=1e-3)
+    assert read.volume == pytest.approx(1)
+    assert set(block.groups["bottom"]) < set(read.groups["low"])
+    tets = tetrahedra(block, False)
+    low = np.flatnonzero(tets.nodes[:, 2] < -0.9)
+    file = tmp_path / "tets.inp"
+    meshio.Mesh(tets.nodes, [("tetra", tets.cells)], point_sets={"low": low}).write(file)
+    read = elastic.read_solid(file)
+    assert read.cells.shape[1] == 10
+    assert len(read.groups["low"]) == 25  # with the middles of edges
+    file = tmp_path / "surface.stl"
+    meshio.Mesh(block.nodes, [("triangle", block.triangles)]).write(file, binary=True)
+    filled = SimpleNamespace(tetrahedralize=lambda nodes, faces, **options: (tets.nodes, tets.cells))
+    monkeypatch.setitem(sys.modules, "pytetwild", filled)
+    assert elastic.read_solid(file).volume == pytest.approx(1)
+    with pytest.raises(MechanismError, match="does not close"):
+        elastic.fill_surface(block.nodes, block.triangles[1:])
+    with pytest.raises(MechanismError, match="no file"):
+        elastic.read_solid(tmp_path / "none.msh")
+    (tmp_path / "bad.vtk").write_text("nothing")
+    with pytest.raises(MechanismError, match="cannot read"):
+        elastic.read_solid(tmp_path / "bad.vtk")
+
+
+def test_a_zone_of_ten_node_tetrahedra(pad):
+    """Contact points are inside faces; their compliance is that of the faces' nodes."""
+    tets = tetrahedra(zones.block((0.01, 0.01, 0.01), (2, 2, 1)), True)
+    zone = zones.Zone.from_solid(tets, SKIN, bone=tets.nodes[:, 2] < -0.0099, touch=tets.nodes[:, 2] > -1e-9)
+    builder = supple.Builder("one")
+    builder.body("body", mass=1.0, inertia=(1e-4,) * 3)
+    builder.fixed("hold", "world", "body")
+    points = zones.Skin(builder.build(), {"zone": zones.Attached(zone, "body")}).pad()
+    assert len(points.points) == 3 * 8
+    assert np.allclose(points.normals, [0, 0, 1])
+    assert points.areas.sum() == pytest.approx(1e-4)
+    matrix = zone.points[0].toarray()
+    C = np.zeros((len(zone.nodes), 3, len(zone.nodes), 3))
+    t = 3 * len(zone.free_touch)
+    own = zone.greens.compliance[:t].reshape(t // 3, 3, -1, 3)
+    C[np.ix_(zone.free_touch, range(3), zone.free_touch, range(3))] = own
+    expected = np.einsum("pn,nimj,qm->piqj", matrix, C, matrix).reshape(72, 72)
+    assert relative(points.compliance, expected) < 1e-12
 
 
 # --- zones ------------------------------------------------------------------------------------------------------------

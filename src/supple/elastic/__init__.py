@@ -11,6 +11,8 @@ from supple.elastic.mesh_files import from_mesh, from_surface
 from supple.elastic.part import Part
 from supple.elastic.part_files import load
 from supple.elastic.shapes import plate, rod, tube
+from supple.elastic.solid import Solid
+from supple.elastic.solid_files import fill_surface, read_solid
 
 __all__ = [
     "Basis",
@@ -19,12 +21,15 @@ __all__ = [
     "InternalForce",
     "Material",
     "Part",
+    "Solid",
     "aluminium",
     "brass",
+    "fill_surface",
     "from_mesh",
     "from_surface",
     "load",
     "plate",
+    "read_solid",
     "rod",
     "spring_steel",
     "tube",

@@ -14,6 +14,7 @@ from supple import spatial
 from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
+from supple.engine.starting import LARGEST_START_GAP, closed_start
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
@@ -29,8 +30,6 @@ JUMP_CHECK = 0.02
 """Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
 STEPS_AT_ONCE = 256
 """Time steps in one call of the core; Ctrl-C takes effect between calls."""
-LARGEST_START_GAP = 1e-6
-"""Largest gap of a loop, or distance of a motor from its coordinate, at the start of a simulation, m or rad."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +134,16 @@ class Simulation:
             state = (per_axis(moved, "reference"), *state[1:])
         core.set_state(*state)
         core.evaluate(False)
+        if at is None and (closed := closed_start(eqs, of_tree(mech, state[0]))) is not None:
+            core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
+            core.evaluate(False)
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
         twists, all_rates = initial_rates(eqs, turn)
         core.start(self.dt, METHODS[self.method], 0.0, twists, all_rates)
         self._check_start()
 
     def _check_start(self) -> None:
-        """Raises unless motors are at their coordinates, loops are closed and limits satisfied."""
+        """Raises unless motors are at their coordinates."""
         mech, eqs, core = self.mechanism, self._eqs, self._core
         for motor in mech.motors:
             function = self._motors.get(motor.name)
@@ -153,27 +155,6 @@ class Simulation:
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
             core.set_row(eqs.row[motor.name], target, target)
-        gaps = np.abs(core.gaps).max(axis=1, initial=0.0)
-        if gaps.size and gaps.max() > LARGEST_START_GAP:
-            name = mech.joints[int(gaps.argmax())].name
-            raise MechanismError(
-                f"the loop at joint '{name}' has a gap of {gaps.max():.2g} at the start; start where loops are closed, "
-                "for instance at=supple.equilibrium(mech)"
-            )
-        q = core.q
-        limits = [
-            (name, q[eqs.axis[name]], *pair)
-            for joint in mech.joints
-            for name, pair in zip(joint.axes, joint.limits, strict=True)
-        ]
-        for c in mech.couplings:
-            limits.append((c.name, float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]), *c.limits))
-        for name, value, lower, upper in limits:
-            if value < lower - 1e-9 or value > upper + 1e-9:
-                raise MechanismError(
-                    f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; "
-                    "start inside (q=...) or widen the limits"
-                )
 
     # loads and set-points
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import _core, spatial
+from supple import _core
 from supple.engine.assembly import Load, equations, loads
 from supple.errors import MechanismError, listed
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.flexible import refuse_flexible
-from supple.mechanism.kinematics import FURTHEST, Kinematics, displacement_across, kinematics
+from supple.mechanism.kinematics import FURTHEST, Kinematics, kinematics
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.mobility import all_coordinates, constraints
 from supple.mechanism.named import Coordinates, coordinate_columns
 from supple.mechanism.record import Array, array
 
@@ -103,17 +104,32 @@ class _MotionState:
         return _MotionState(mech, *values)
 
 
-def _compiled(mech: Mechanism) -> Any:
-    """The core's passes for a mechanism, kept with it."""
-    kept = vars(mech)
-    if "_inverse_dynamics" not in kept:
-        kept["_inverse_dynamics"] = _core.InverseDynamics(equations(mech).core)
-    return kept["_inverse_dynamics"]
+@dataclass(frozen=True)
+class _Compiled:
+    """The core's passes for a mechanism, and what it has besides bodies and joints."""
+
+    core: Any
+    sprung: bool
+    """Whether it has springs, dampers or actuators in springs."""
+    tied: bool
+    """Whether it has loops or rigid couplings."""
+
+    @staticmethod
+    def of(mech: Mechanism) -> _Compiled:
+        """For a mechanism, which keeps it."""
+        kept = vars(mech)
+        if "_inverse_dynamics" not in kept:
+            sprung = any(j.stiffness.any() or j.damping.any() or any(j.curves) for j in mech.joints)
+            sprung = sprung or any(not c.rigid for c in mech.couplings) or any(a.in_spring for a in mech.actuators)
+            tied = bool(mech.topology.loops) or any(c.rigid for c in mech.couplings)
+            kept["_inverse_dynamics"] = _Compiled(_core.InverseDynamics(equations(mech).core), sprung, tied)
+        compiled: _Compiled = kept["_inverse_dynamics"]
+        return compiled
 
 
 def _tree_torques(state: _MotionState, gravity: Array, acting: list[Load]) -> Array:
     """(dof,) torques of the spanning tree without springs, dampers and loops."""
-    torques: Array = _compiled(state.mech).torques(
+    torques: Array = _Compiled.of(state.mech).core.torques(
         state.q,
         state.qd,
         state.qdd,
@@ -129,11 +145,10 @@ def _tree_torques(state: _MotionState, gravity: Array, acting: list[Load]) -> Ar
 def _passive_torques(state: _MotionState) -> Array:
     """(dof,) torques that overcome springs and dampers, less the actuators' part of them."""
     mech = state.mech
+    if not _Compiled.of(mech).sprung:
+        return np.zeros(mech.dof)
     passive = [per_axis(mech, name) for name in ("stiffness", "damping")]
     shares = [(a, a.gear * a.spring_force) for a in mech.actuators if a.in_spring]
-    curved = any(curve is not None for joint in mech.joints for curve in joint.curves)
-    if not (passive[0].any() or passive[1].any() or curved or mech.couplings or shares):
-        return np.zeros(mech.dof)
     q, rates, into_tree = _all_axes(state)
     names = {name: i for i, name in enumerate(n for joint in mech.joints for n in joint.axes)}
     torque = passive[0] * (q - per_axis(mech, "rest"))
@@ -171,69 +186,36 @@ def _all_axes(state: _MotionState) -> tuple[Array, Array, tuple[Array, Array]]:
     mech, slices = state.mech, axis_slices(state.mech)
     count = slices[-1].stop if slices else 0
     q, by_rate, by_increment = np.zeros(count), np.zeros((count, mech.dof)), np.zeros((count, mech.dof))
-    for j in mech.topology.tree:
-        columns, part = mech.topology.columns[j], slices[j]
-        q[part] = state.q[columns]
-        by_rate[part, columns] = np.eye(part.stop - part.start)
-        by_increment[part, columns] = mech.joints[j].increments(q[part])
+    whole, moves = state.q, np.eye(mech.dof)
     if mech.topology.loops:
-        posed = kinematics(mech, state.q)
-        for j in mech.topology.loops:
-            joint, part = mech.joints[j], slices[j]
-            if not joint.axes:
-                continue
-            if joint.armature.any():
-                raise MechanismError(
-                    f"joint '{joint.name}' closes a loop and has an armature, which inverse dynamics does not take "
-                    "into account; describe this joint before another one of its loop"
-                )
-            q[part] = joint.coordinates(displacement_across(posed.poses, joint.name))[0]
-            across = _relative_jacobian(posed, j)
-            by_rate[part] = np.linalg.lstsq(joint.twist_jacobian(q[part]), across, rcond=None)[0]
-            by_increment[part] = joint.increments(q[part]) @ by_rate[part]
+        whole = all_coordinates(kinematics(mech, state.q))
+        rows = constraints(mech, whole)[1]
+        moves = np.vstack([moves, -np.linalg.pinv(rows[:, mech.dof :]) @ rows[:, : mech.dof]])
+    for j, (joint, part) in enumerate(zip(mech.joints, slices, strict=True)):
+        loop = j in mech.topology.loops
+        if loop and joint.armature.any():
+            raise MechanismError(
+                f"joint '{joint.name}' closes a loop and has an armature, which inverse dynamics does not take into "
+                "account; describe this joint before another one of its loop"
+            )
+        own = mech.topology.columns[j]
+        at = slice(own.start + mech.dof * loop, own.stop + mech.dof * loop)
+        q[part], by_rate[part] = whole[at], moves[at]
+        by_increment[part] = joint.increments(q[part]) @ by_rate[part]
     return q, by_increment @ state.qd, (by_rate, by_increment)
 
 
-def _relative_jacobian(posed: Kinematics, j: int) -> Array:
-    """(6, dof) twist of a joint's child relative to its parent, in the joint's frame on the child, per rate of q."""
-    mech, joint = posed.mechanism, posed.mechanism.joints[j]
-    weight = np.zeros(mech.dof)
-    for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
-        if (b := mech.body_index(name)) >= 0:
-            weight += sign * mech.topology.moves[b]
-    to_frame = spatial.adjoint(spatial.inverse(posed.poses.of(joint.child) @ joint.pose_child))
-    result: Array = to_frame @ (posed.screws * weight[:, None]).T
-    return result
+def _constraint_rows(mech: Mechanism, posed: Kinematics) -> tuple[Array, list[str]]:
+    """(rows, dof) rates of the gaps of loops and rigid couplings per rate of q, at closed loops, and their names. The
+    coordinates of the loop joints are eliminated."""
+    rows = constraints(mech, all_coordinates(posed))[1]
+    tree, loop = rows[:, : mech.dof], rows[:, mech.dof :]
+    names = [mech.joints[j].name for j in mech.topology.loops for _ in range(6)]
+    names += [coupling.name for coupling in mech.couplings if coupling.rigid]
+    return tree - loop @ (np.linalg.pinv(loop) @ tree), names
 
 
-def constraint_rows(mech: Mechanism, posed: Kinematics) -> tuple[Array, list[str]]:
-    """(rows, dof) rates of the gaps of loops and rigid couplings per rate of q, at closed loops, and their names."""
-    rows, names = [np.zeros((0, mech.dof))], []
-    loop_rates: dict[str, Array] = {}
-    for j in mech.topology.loops:
-        joint = mech.joints[j]
-        across = _relative_jacobian(posed, j)
-        if joint.axes:
-            own = joint.twist_jacobian(joint.coordinates(displacement_across(posed.poses, joint.name))[0])
-            inverse = np.linalg.pinv(own)
-            loop_rates |= dict(zip(joint.axes, inverse @ across, strict=True))
-            across = across - own @ (inverse @ across)
-        rows.append(across)
-        names += [joint.name] * 6
-    for coupling in mech.couplings:
-        if coupling.rigid:
-            row = np.zeros(mech.dof)
-            for name, coefficient in zip(coupling.coordinates, coupling.coefficients, strict=True):
-                if name in loop_rates:
-                    row += coefficient * loop_rates[name]
-                else:
-                    row[mech.coordinates.index(name)] += coefficient
-            rows.append(row[None])
-            names.append(coupling.name)
-    return np.concatenate(rows), names
-
-
-def allowed_motions(rows: Array) -> Array:
+def _allowed_motions(rows: Array) -> Array:
     """(dof, m) orthonormal rates of q that constraint rows (rows, dof) allow."""
     _, values, vectors = np.linalg.svd(rows, full_matrices=True)
     rank = int((values > NULL * max(values.max(initial=0.0), 1e-300)).sum())
@@ -244,26 +226,26 @@ def allowed_motions(rows: Array) -> Array:
 def _on_driven(state: _MotionState, torque: Array, driven: Iterable[str] | None) -> Array:
     """The least torques on driven coordinates that have the same effect on all motions that loops allow."""
     mech = state.mech
+    tied = _Compiled.of(mech).tied
+    if not tied and driven is None:
+        return torque
     chosen = np.ones(mech.dof, dtype=bool)
     if driven is not None:
         chosen[:] = False
         for name in [driven] if isinstance(driven, str) else driven:
             chosen[coordinate_columns(mech, name)] = True
-    tied = bool(mech.topology.loops) or any(c.rigid for c in mech.couplings)
-    if not tied and chosen.all():
-        return torque
     free = np.eye(mech.dof)
     if tied:
         posed = kinematics(mech, state.q)
         _check_closed(state, posed)
-        rows, names = constraint_rows(mech, posed)
+        rows, names = _constraint_rows(mech, posed)
         speed = np.abs(rows @ state.qd)
         if speed.max(initial=0.0) > CLOSED * (1 + np.abs(state.qd).max(initial=0.0)):
             raise MechanismError(
                 f"the rates qd open the loop or coupling '{names[int(speed.argmax())]}' of '{mech.name}'; "
                 "take them from a simulation, or project them onto the motions that loops allow"
             )
-        free = allowed_motions(rows)
+        free = _allowed_motions(rows)
     wanted = free.T @ torque
     found, _, _, _ = np.linalg.lstsq(free.T[:, chosen], wanted, rcond=1e-10)
     missing = wanted - free.T[:, chosen] @ found

@@ -8,6 +8,7 @@ from typing import Any
 
 from supple import _core
 from supple.engine.assembly import Equations
+from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
@@ -48,6 +49,11 @@ class Tape:
     @cached_property
     def sweep(self) -> Any:
         """The compiled sweeps over the records."""
+        if self._core.driven:
+            raise MechanismError(
+                f"an actuator of '{self.mechanism.name}' was controlled or at the limit of its force on this tape, "
+                "which derivatives do not take into account; use set-points or set_torque instead of set_control"
+            )
         return _core.Adjoint(self._eqs.core, self._core)
 
     @property

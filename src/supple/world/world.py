@@ -304,12 +304,16 @@ class World:
         check_count(n)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
+        reduced = (sim for sim in self._mechanisms.values() if isinstance(sim, ReducedSimulation))
+        limiting = [sim for sim in reduced if sim.limits_forces]
         plans = [sim.plan(n) for sim in self._full_simulations]
         done, outcome = 0, 0
         try:
             while done < n and not outcome:
-                count, outcome = self._core.step(min(STEPS_AT_ONCE, n - done))
+                count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
+                for each in limiting:
+                    each.limit_forces()
         finally:
             for sim, plan in zip(self._full_simulations, plans, strict=True):
                 sim.reached(plan, done)

@@ -7,19 +7,25 @@ its poses.
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
+from supple.zones.moving import MovingSkin
 from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
 from supple.zones.skin import Attached, Skin
+from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
 
 __all__ = [
     "Attached",
     "BoundaryChange",
     "GreensFunctions",
+    "MovingSkin",
     "PosedSkin",
     "Skin",
     "SkinShape",
+    "SoftMechanism",
     "TouchPoints",
     "Zone",
     "block",
+    "finger",
+    "hand",
     "pad",
 ]

@@ -17,13 +17,13 @@ from supple.errors import MechanismError, RangeWarning, listed
 from supple.zones.blocks import BlockCholesky, Blocks, conjugate_gradients, diagonal_part
 from supple.zones.dual import amplitudes_by_forces
 from supple.zones.greens import AFFINE
-from supple.zones.layout import Seam, placed
+from supple.zones.layout import placed
 from supple.zones.terms import affine_between, turned, turned_rows
 
 if TYPE_CHECKING:
     from supple.zones.skin import Skin
 
-SOLVERS = ("cholesky", "cg", "forces", "diagonal")
+SOLVERS = ("cholesky", "cg", "forces", "diagonal", "interpolated")
 CG_TOLERANCE = 1e-10
 LEAST_VOLUME = 0.2
 """Volume ratio below which linear elasticity says little."""
@@ -82,6 +82,8 @@ class PosedSkin:
             raise MechanismError(f"there is no solver '{solver}'; choose one of {', '.join(SOLVERS)}")
         if solver == "forces":
             _check_bones(skin)
+        if solver == "interpolated" and skin.interpolated is None:
+            raise MechanismError("the solver 'interpolated' needs inverses: skin.with_interpolated_seams(...)")
         self.skin = skin
         self.solver = solver
         self.frames: tuple[Array, ...] = tuple(frames)
@@ -120,7 +122,8 @@ class PosedSkin:
         return result
 
     @cached_property
-    def _factors(self) -> BlockCholesky:
+    def factors(self) -> BlockCholesky:
+        """Factors of the seam equations, or of their diagonal blocks for the solver "diagonal"."""
         if self.solver == "diagonal":
             return diagonal_part(self.skin.pattern, self.blocks)
         return BlockCholesky(self.skin.pattern, self.blocks)
@@ -146,15 +149,30 @@ class PosedSkin:
             loads = [self._zone_load(k, own) for k, own in enumerate(touch)]
             return amplitudes_by_forces(self.skin, self._rotations, loads, load), 0
         rhs = self._rhs(touch, load)
+        if self.solver == "interpolated":
+            assert self.skin.interpolated is not None
+            return self.skin.interpolated.solve(self, rhs), 0
         if self.solver == "cg":
             return conjugate_gradients(self.skin.pattern, self.blocks, rhs, CG_TOLERANCE)
-        return self._factors.solve(rhs), 0
+        return self.factors.solve(rhs), 0
 
     def _zone_amplitudes(self, k: int, amplitudes: Array) -> Array:
         """Amplitudes of zone k's seams in its own axes."""
         at, terms = self.skin.pattern.offsets, self.skin.terms[k]
         own = [amplitudes[at[i] : at[i + 1]] for i in terms.seams]
         return turned_rows(self._rotations[k].T, np.concatenate([np.zeros(0), *own]))
+
+    def amplitudes(self) -> Array:
+        """Amplitudes of all seams of the unpressed skin, ravelled (m, 3) of each seam, in world axes, m."""
+        return self._amplitudes(*self._split(None))[0]
+
+    def energy(self) -> float:
+        """Elastic energy of the unpressed skin, J."""
+        total, amplitudes = 0.0, self.amplitudes()
+        for k, terms in enumerate(self.skin.terms):
+            c, a = self._zone_amplitudes(k, amplitudes), self._affine[k]
+            total += 0.5 * float(c @ terms.stiffness @ c + a @ terms.affine_stiffness @ a) + float(c @ terms.affine @ a)
+        return total
 
     # --- shape --------------------------------------------------------------------------------------------------------
 
@@ -239,16 +257,11 @@ class PosedSkin:
         loaded = np.flatnonzero(f.any(axis=1))
         for wrong in np.setdiff1d(loaded, skin.touch)[:1]:
             raise MechanismError(f"vertex {wrong} carries a force but is no touch vertex; forces act on skin.touch")
-        for i, seam in enumerate(skin.seams):
+        for i in range(len(skin.seams)):
             at = skin.pattern.offsets[i : i + 2]
-            load[at[0] : at[1]] = (skin.bases[i].T @ f[self._seam_vertices(seam)]).ravel()
+            load[at[0] : at[1]] = (skin.bases[i].T @ f[skin.seam_vertices(i)]).ravel()
         pairs = zip(skin.zones.values(), skin.vertex_of, strict=True)
         return [f[vertices[zone.free_touch]].ravel() for zone, vertices in pairs], load
-
-    def _seam_vertices(self, seam: Seam) -> Indices:
-        first = seam.zones[0]
-        zone = list(self.skin.zones.values())[first]
-        return np.asarray(self.skin.vertex_of[first][zone.seam[seam.nodes[0]]])
 
     # --- contact ------------------------------------------------------------------------------------------------------
 
@@ -267,7 +280,7 @@ class PosedSkin:
         """
         skin = self.skin
         chosen = self._chosen(touch)
-        amplitudes, _ = self._amplitudes(*self._split(None))
+        amplitudes = self.amplitudes()
         pieces = []
         for k, (name, zone) in enumerate(skin.zones.items()):
             if len(zone.touch) == 0:
@@ -360,10 +373,7 @@ class PosedSkin:
                 nodes = skin.seams[i].nodes[skin.seams[i].zones.index(k)]
                 block = block + np.kron(at_seam[:, nodes] @ skin.bases[i], np.eye(3))
                 B[coordinates, at[i] : at[i + 1]] += block
-        if self.solver in ("cg", "forces"):
-            half = BlockCholesky(skin.pattern, self.blocks).solve_lower(B.T)
-        else:
-            half = self._factors.solve_lower(B.T)
+        half = self.factors.solve_lower(B.T)
         return np.asarray(half.T @ half + G)
 
     def _weights(self, k: int, rows: list[tuple[int, Indices, Array]]) -> Array:

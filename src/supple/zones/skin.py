@@ -17,8 +17,10 @@ from supple.elastic.solid import triangles_of
 from supple.errors import MechanismError, listed
 from supple.mechanism import Kinematics, Mechanism, Poses, kinematics
 from supple.mechanism.record import checked_pose
+from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
+from supple.zones.moving import MovingSkin
 from supple.zones.posed import PosedSkin, TouchPoints
 from supple.zones.terms import ZoneTerms, zone_terms
 from supple.zones.zone import Zone
@@ -77,6 +79,8 @@ class Skin:
         self.seams: tuple[Seam, ...] = find_seams(self.zones, self.reference_frames)
         self.bases: tuple[Array, ...] = tuple(np.eye(seam.size) for seam in self.seams)
         """(k, m) scalar functions of each seam; by default all its nodes."""
+        self.interpolated: InterpolatedInverses | None = None
+        """Inverses for the solver "interpolated"."""
 
     def __repr__(self) -> str:
         nodes = sum(seam.size for seam in self.seams)
@@ -100,9 +104,38 @@ class Skin:
             if basis.ndim != 2 or len(basis) != seam.size or not np.isfinite(basis).all():
                 raise MechanismError(f"the basis of seam {i} must be finite and have {seam.size} rows, one a node")
         result = copy(self)
+        result.interpolated = None
         for name in ("terms", "pattern"):
             result.__dict__.pop(name, None)
         result.bases = tuple(arrays)
+        return result
+
+    def with_seam_basis(self, functions: int = 24) -> Skin:
+        """The same skin with a few scalar functions on each seam, chosen from the seam's own answers to presses and to
+        bending: 24 functions (72 numbers) serve a seam of 60 nodes (180 numbers). A new pose then costs a tenth."""
+        return self.with_bases(seam_basis(self.with_full_seams(), functions))
+
+    def with_full_seams(self) -> Skin:
+        """The same skin with all nodes of its seams."""
+        return self.with_bases([np.eye(seam.size) for seam in self.seams])
+
+    def with_seams_near_surface(self, depth: float) -> Skin:
+        """The paper's approximation: only seam nodes within `depth` (m) of the touched surface are bonded; the others
+        follow skeletal blending."""
+        return self.with_bases(near_surface(self, depth))
+
+    def with_blended_seams(self) -> Skin:
+        """The paper's roughest approximation: all seam nodes follow skeletal blending, i.e. the mean of the places to
+        which their zones would carry them rigidly. Zones then do not act on each other."""
+        return self.with_bases([np.zeros((seam.size, 0)) for seam in self.seams])
+
+    def with_interpolated_seams(self, samples: Sequence[Where]) -> Skin:
+        """The same skin with inverses of its diagonal seam blocks, made at sampled configurations, for the solver
+        "interpolated"."""
+        from copy import copy
+
+        result = copy(self)
+        result.interpolated = InterpolatedInverses.of(self, samples)
         return result
 
     # --- constants --------------------------------------------------------------------------------------------------
@@ -178,12 +211,18 @@ class Skin:
         pairs = zip(self.zones.items(), self.vertex_of, strict=True)
         return MappingProxyType({name: vertices[zone.touch] for (name, zone), vertices in pairs})
 
+    def seam_vertices(self, i: int) -> Indices:
+        """(k,) vertices of the nodes of seam i."""
+        seam = self.seams[i]
+        zone = list(self.zones.values())[seam.zones[0]]
+        return np.asarray(self.vertex_of[seam.zones[0]][zone.seam[seam.nodes[0]]])
+
     # --- poses --------------------------------------------------------------------------------------------------------
 
     def frames(self, where: Where = None) -> tuple[list[Array], list[list[Array]]]:
         """Pose (4, 4) of each zone's frame in the world; and for each zone, by bone, the pose of its bone: (4, 4) from
         the zone's coordinates to the world for points fixed to that bone's body."""
-        poses = self._poses(where)
+        poses = self.poses_at(where)
         rest = self.mechanism.poses
         frames, carried = [], []
         for bodies, frame in zip(self.bodies.values(), self.reference_frames, strict=True):
@@ -202,13 +241,17 @@ class Skin:
         Args:
             where: poses of the bodies, coordinates q, or nothing for the reference pose.
             solver: "cholesky"; "cg" (conjugate gradients with the block-diagonal preconditioner, to 1e-10); "forces"
-                (unknown seam forces instead of displacements); "diagonal" (an approximation: seams do not act on each
-                other).
+                (unknown seam forces instead of displacements). Approximations: "diagonal" (seams do not act on each
+                other), "interpolated" (the same, with inverses of `with_interpolated_seams`).
 
         Raises:
             MechanismError: a coordinate beyond its joint's range; seams by forces with a zone without bones.
         """
         return PosedSkin(self, *self.frames(where), solver=solver)
+
+    def moving(self) -> MovingSkin:
+        """A compiled copy that follows moving bodies at high rates."""
+        return MovingSkin(self)
 
     def pad(
         self,
@@ -220,7 +263,12 @@ class Skin:
         """Points, normals, areas and compliance for contact; see `PosedSkin.pad`."""
         return self.at(where).pad(touch, frame=frame)
 
-    def _poses(self, where: Where) -> Poses:
+    def poses_at(self, where: Where) -> Poses:
+        """Poses of the bodies in a configuration.
+
+        Raises:
+            MechanismError: a coordinate beyond its joint's range.
+        """
         if where is None:
             return self.mechanism.poses
         if isinstance(where, Poses):
@@ -232,7 +280,7 @@ class Skin:
         return state.poses
 
     def _check_range(self, q: Array) -> None:
-        lower, upper = self._limits
+        lower, upper = self.limits
         for i in np.flatnonzero(~((q >= lower - BEYOND) & (q <= upper + BEYOND)))[:1]:
             raise MechanismError(
                 f"coordinate '{self.mechanism.coordinates[i]}' is {q[i]:.4g}, beyond the range of its joint, "
@@ -240,7 +288,8 @@ class Skin:
             )
 
     @cached_property
-    def _limits(self) -> tuple[Array, Array]:
+    def limits(self) -> tuple[Array, Array]:
+        """(dof,) lower and (dof,) upper limit of the mechanism's coordinates, infinite where there is none."""
         lower, upper = np.full(self.mechanism.dof, -np.inf), np.full(self.mechanism.dof, np.inf)
         topology = self.mechanism.topology
         for j in topology.tree:

@@ -58,7 +58,7 @@ class Zone:
         """A zone of a mesh.
 
         Args:
-            solid: the mesh, in the zone's frame, m (`zones.block`, `zones.pad`, `zones.read`, `zones.fill`).
+            solid: the mesh, in the zone's frame, m (`zones.block`, `zones.pad`, `elastic.read_solid`).
             material: only Young's modulus and Poisson's ratio count.
             bone: nodes that the bone holds, see `Mark`; a mapping names several bones, e.g. those on both
                 sides of a joint.

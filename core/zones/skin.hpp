@@ -1,0 +1,117 @@
+// A skin of elastic zones in motion: seam equations of a new pose, shape of the surface, compliance between touched points.
+// The readable twin is supple.zones.posed.
+#pragma once
+
+#include <Eigen/Core>
+#include <utility>
+#include <vector>
+
+#include "spatial/spatial.hpp"
+
+namespace supple::zones {
+
+using Eigen::MatrixXd, Eigen::MatrixXf, Eigen::VectorXd, Eigen::VectorXf;
+
+// Numbers of a displacement M x + t: M by rows, then t.
+inline constexpr int affine_size = 12;
+
+// A zone, with the terms of supple.zones.terms. Amplitudes of a seam with m functions are stored as x of all functions, then y, then
+// z, so that a rotation combines whole vectors. The matrices that come in have the components of each function side by side.
+struct Zone {
+    std::vector<int> seams;
+    int bones = 0;
+    MatrixXd stiffness;         // (n, n) K, interleaved
+    MatrixXd affine;            // (n, 12 b) A, interleaved rows; b: seams, then bones
+    MatrixXd affine_stiffness;  // (12 b, 12 b)
+    MatrixXd motion;            // (3 t, n) displacements of free touch nodes, interleaved columns
+    MatrixXd affine_motion;     // (3 t, 12 b)
+    MatrixXd compliance;        // (3 t, 3 t)
+    MatrixXd nodes;             // (3, t) free touch nodes
+    MatrixXd surface_motion;    // (3 v, n), (3 v, 12 b): free nodes of the surface, interleaved columns
+    MatrixXd surface_affine;
+    MatrixXd surface_nodes;     // (3, v)
+    std::vector<int> surface_vertices;  // (v)
+    // nodes that bones carry: bone, vertex and place in the zone's frame
+    std::vector<int> carried_bones, carried_vertices;
+    MatrixXd carried_nodes;  // (3, c)
+
+    // constants of poses: body of each bone (-1: the world; the first is the body of the frame), pose of the zone's frame at the
+    // reference pose in that body's frame there
+    std::vector<int> bodies;
+    std::vector<Pose> on_body;
+    Pose reference;  // of the zone's frame in the world
+};
+
+struct Seam {
+    std::vector<int> zones;
+    MatrixXd functions;         // (k, m) values of the scalar functions at the seam's nodes
+    MatrixXd nodes;             // (3, k) in the frame of its first zone
+    std::vector<int> vertices;  // (k)
+};
+
+// A point that is touched: a free touch node of a zone, or a node of a seam (zone < 0).
+struct TouchPoint {
+    int zone = -1, seam = -1, row = 0;
+};
+
+class Skin {
+   public:
+    // order: seams in order of elimination; below[j]: seams eliminated later that are coupled with j in the factor, in order
+    Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> order, std::vector<std::vector<int>> below, int vertices);
+
+    // A new pose: seam equations, factor, amplitudes of the unpressed skin. poses: (bodies, 4, 4).
+    void move(const double* poses, int bodies);
+
+    double energy() const;
+    // (v, 3) vertices of the unpressed skin, m. Surface displacements are summed in single precision (1e-8 m).
+    const std::vector<double>& vertices();
+
+    // Position of a touched point of the unpressed skin.
+    Vec3 point(const TouchPoint& at) const;
+    // (3 p, 3 p) displacements per force between points, world axes, m/N.
+    void compliance(const std::vector<TouchPoint>& points, MatrixXd& into);
+
+    const VectorXd& amplitudes(int seam) const { return amplitudes_[seam]; }
+    const Pose& frame(int zone) const { return frames_[zone]; }
+
+   private:
+    struct Coupling {
+        int zone, row_seam, column_seam;  // row_seam >= column_seam
+        int rows, columns;
+        std::vector<MatrixXd> components;  // K^(kl) for k, l = x, y, z
+    };
+    using Key = std::pair<int, int>;
+
+    void find_frames(const double* poses, int bodies);
+    void find_affine();
+    void assemble();
+    void factorise();
+    void solve_lower(std::vector<MatrixXd>& x) const;
+    void solve_upper(std::vector<MatrixXd>& x) const;
+    VectorXd zone_amplitudes(int zone) const;  // in the zone's axes
+    int slot(int i, int j) const { return slots_[i * static_cast<int>(seams_.size()) + j]; }
+
+    std::vector<Zone> zones_;
+    std::vector<Seam> seams_;
+    std::vector<int> order_;
+    std::vector<std::vector<int>> below_;
+    std::vector<std::vector<Pose>> to_other_;  // by zone, then seam's zones: reference frame of the zone seen from another zone's
+    std::vector<std::vector<int>> starts_;     // by zone and its seams: first column of the amplitudes
+    std::vector<Coupling> couplings_;
+    std::vector<MatrixXd> load_;             // by zone: A with rows in component order
+    std::vector<MatrixXf> surface_;          // by zone: [U V] of the surface, in single precision
+    std::vector<MatrixXd> touch_motion_;     // by zone: U of touch nodes with columns in component order
+    std::vector<MatrixXd> zone_stiffness_;   // by zone: K in component order
+
+    std::vector<Pose> frames_;
+    std::vector<std::vector<Pose>> carried_;
+    std::vector<VectorXd> affine_;
+    std::vector<int> slots_;         // of block (i, j), i >= j in the factor; -1: none
+    std::vector<MatrixXd> blocks_;   // rows of seam i, columns of seam j: matrix, then factor
+    std::vector<bool> filled_;
+    std::vector<VectorXd> amplitudes_;
+    std::vector<double> vertices_;
+    std::vector<VectorXf> surface_result_;
+};
+
+}  // namespace supple::zones

@@ -1,0 +1,117 @@
+// Python class of a moving skin.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "module.hpp"
+#include "spatial/arrays.hpp"
+#include "zones/skin.hpp"
+
+namespace nb = nanobind;
+using namespace supple;
+
+namespace {
+
+Eigen::MatrixXd columns(const nb::dict& of, const char* name, std::size_t rows) {
+    return matrix(nb::cast<Doubles>(of[name]), rows);
+}
+
+std::vector<int> integers(const nb::dict& of, const char* name) { return nb::cast<std::vector<int>>(of[name]); }
+
+std::vector<Pose> poses(const nb::dict& of, const char* name) {
+    const auto given = nb::cast<Doubles>(of[name]);
+    std::vector<Pose> result;
+    for (std::size_t i = 0; i < given.size() / 16; ++i) result.push_back(pose(given.data() + 16 * i));
+    return result;
+}
+
+zones::Zone zone(const nb::dict& of) {
+    zones::Zone z;
+    const auto n = nb::cast<std::size_t>(of["amplitudes"]), b = nb::cast<std::size_t>(of["affine_count"]);
+    const auto t = nb::cast<std::size_t>(of["touch_count"]), v = nb::cast<std::size_t>(of["surface_count"]);
+    z.seams = integers(of, "seams");
+    z.bones = nb::cast<int>(of["bones"]);
+    z.stiffness = columns(of, "stiffness", n);
+    z.affine = columns(of, "affine", n);
+    if (n == 0) z.affine.resize(0, b);
+    z.affine_stiffness = columns(of, "affine_stiffness", b);
+    z.motion = columns(of, "motion", 3 * t);
+    z.affine_motion = columns(of, "affine_motion", 3 * t);
+    z.compliance = columns(of, "compliance", 3 * t);
+    z.nodes = columns(of, "nodes", t).transpose();
+    z.surface_motion = columns(of, "surface_motion", 3 * v);
+    z.surface_affine = columns(of, "surface_affine", 3 * v);
+    z.surface_nodes = columns(of, "surface_nodes", v).transpose();
+    z.surface_vertices = integers(of, "surface_vertices");
+    z.carried_bones = integers(of, "carried_bones");
+    z.carried_vertices = integers(of, "carried_vertices");
+    z.carried_nodes = columns(of, "carried_nodes", z.carried_vertices.size()).transpose();
+    z.bodies = integers(of, "bodies");
+    z.on_body = poses(of, "on_body");
+    z.reference = poses(of, "reference").at(0);
+    return z;
+}
+
+zones::Seam seam(const nb::dict& of) {
+    zones::Seam s;
+    s.zones = integers(of, "zones");
+    s.vertices = integers(of, "vertices");
+    s.functions = columns(of, "functions", s.vertices.size());
+    s.nodes = columns(of, "nodes", s.vertices.size()).transpose();
+    return s;
+}
+
+std::vector<zones::TouchPoint> touch_points(const nb::ndarray<const int, nb::c_contig, nb::device::cpu>& rows) {
+    std::vector<zones::TouchPoint> result;
+    for (std::size_t i = 0; i < rows.size() / 3; ++i)
+        result.push_back({rows.data()[3 * i], rows.data()[3 * i + 1], rows.data()[3 * i + 2]});
+    return result;
+}
+
+}  // namespace
+
+void bind_zones(nb::module_& module) {
+    nb::class_<zones::Skin>(module, "ZoneSkin")
+        .def("__init__",
+             [](zones::Skin* self, const nb::list& all_zones, const nb::list& all_seams, std::vector<int> order,
+                std::vector<std::vector<int>> below, int vertices) {
+                 std::vector<zones::Zone> z;
+                 std::vector<zones::Seam> s;
+                 for (const auto& own : all_zones) z.push_back(zone(nb::cast<nb::dict>(own)));
+                 for (const auto& own : all_seams) s.push_back(seam(nb::cast<nb::dict>(own)));
+                 new (self) zones::Skin(std::move(z), std::move(s), std::move(order), std::move(below), vertices);
+             })
+        .def("move",
+             [](zones::Skin& skin, const Doubles& poses) {
+                 nb::gil_scoped_release release;
+                 skin.move(poses.data(), static_cast<int>(poses.size() / 16));
+             })
+        .def_prop_ro("energy", &zones::Skin::energy)
+        .def("vertices",
+             [](zones::Skin& skin) {
+                 const std::vector<double>* values;
+                 {
+                     nb::gil_scoped_release release;
+                     values = &skin.vertices();
+                 }
+                 return numpy(*values, {values->size() / 3, 3});
+             })
+        .def("points",
+             [](const zones::Skin& skin, const nb::ndarray<const int, nb::c_contig, nb::device::cpu>& rows) {
+                 std::vector<double> result;
+                 for (const auto& at : touch_points(rows)) {
+                     const Vec3 y = skin.point(at);
+                     result.insert(result.end(), y.data(), y.data() + 3);
+                 }
+                 const std::size_t count = result.size() / 3;
+                 return numpy(std::move(result), {count, 3});
+             })
+        .def("compliance", [](zones::Skin& skin, const nb::ndarray<const int, nb::c_contig, nb::device::cpu>& rows) {
+            const auto points = touch_points(rows);
+            Eigen::MatrixXd C;
+            {
+                nb::gil_scoped_release release;
+                skin.compliance(points, C);
+            }
+            return copied(C);
+        });
+}

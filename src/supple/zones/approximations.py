@@ -1,0 +1,161 @@
+"""Approximations of the seam equations: fewer functions on seams, and inverses interpolated over joint angles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supple.elastic._checks import Array
+from supple.errors import MechanismError
+from supple.mechanism import kinematics
+from supple.spatial import so3_log
+from supple.zones.terms import turned
+
+if TYPE_CHECKING:
+    from supple.zones.posed import PosedSkin
+    from supple.zones.skin import Skin, Where
+
+BENDING_WEIGHT = 0.3
+"""Weight of the seams' shapes in bent poses, against those under forces, in the choice of a seam basis."""
+ANGLES = 7
+"""Angles over the range of a joint at which the seams' shapes are sampled."""
+ONE_AXIS = 1e-6
+"""Largest part of a relative rotation off its axis, rad."""
+
+
+def seam_basis(skin: Skin, functions: int) -> list[Array]:
+    """Scalar functions (k, m) of each seam that span its own answers: to forces on every touch node of its zones at the
+    reference pose, and to bending over the ranges of the joints.
+
+    The three components of an answer count as three samples of a scalar function, so that the functions serve all
+    directions. Singular vectors in the energy norm of the seam's stiffness give the best ones.
+    """
+    from scipy.linalg import cholesky, solve_triangular, svd
+
+    if functions < 1:
+        raise MechanismError(f"a seam basis needs a function at least, got {functions}")
+    at, reference = skin.pattern.offsets, skin.at()
+    bent = [skin.at(where).amplitudes() for where in _bent(skin)]
+    result = []
+    for i, seam in enumerate(skin.seams):
+        pressed = np.hstack([_pressed(skin, reference, k, i) for k in seam.zones])
+        samples = [_scaled(pressed)]
+        own = np.array([amplitudes[at[i] : at[i + 1]] for amplitudes in bent]).T.reshape(int(at[i + 1] - at[i]), -1)
+        if own.any():
+            samples.append(BENDING_WEIGHT * np.sqrt(max(1, pressed.shape[1])) * _scaled(own))
+        scalars = np.hstack([np.hstack(samples)[axis::3] for axis in range(3)])
+        stiffness = reference.blocks[i, i]
+        metric = cholesky(sum(stiffness[axis::3, axis::3] for axis in range(3)) / 3, lower=True)
+        vectors = svd(metric.T @ scalars, full_matrices=False)[0][:, :functions]
+        result.append(np.linalg.qr(solve_triangular(metric.T, vectors))[0])
+    return result
+
+
+def near_surface(skin: Skin, depth: float) -> list[Array]:
+    """Functions of each seam that move only its nodes within `depth` (m) of a touch node of its zones."""
+    from scipy.spatial import cKDTree
+
+    result, zones = [], list(skin.zones.values())
+    for seam in skin.seams:
+        near = np.zeros(seam.size, dtype=bool)
+        for k, nodes in zip(seam.zones, seam.nodes, strict=True):
+            if len(zones[k].touch):
+                tree = cKDTree(zones[k].nodes[zones[k].touch])
+                near |= tree.query(zones[k].nodes[zones[k].seam[nodes]])[0] <= depth * (1 + 1e-9)
+        result.append(np.eye(seam.size)[:, near])
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolatedInverses:
+    """Inverses of the diagonal blocks of the seam equations at some angles, in the axes of each seam's first zone."""
+
+    axes: tuple[Array, ...]
+    """(3,) axis about which the second zone of each seam turns against the first."""
+    angles: tuple[Array, ...]
+    """(n,) rising, rad."""
+    inverses: tuple[Array, ...]
+    """(n, 3m, 3m) m/N."""
+
+    @classmethod
+    def of(cls, skin: Skin, samples: Sequence[Where]) -> InterpolatedInverses:
+        """Inverses at sampled configurations.
+
+        Raises:
+            MechanismError: a seam of more than two zones, or zones that turn about different axes.
+        """
+        posed = [skin.at(where) for where in samples]
+        axes, angles, inverses = [], [], []
+        for i in range(len(skin.seams)):
+            turns = np.array([_relative_turn(own, i) for own in posed])
+            lengths = np.linalg.norm(turns, axis=1)
+            if not lengths.max() > 0:
+                raise MechanismError(f"seam {i} does not turn in any sample; give samples over the range of its joint")
+            axis = turns[lengths.argmax()] / lengths.max()
+            own = turns @ axis
+            if np.abs(turns - np.outer(own, axis)).max() > ONE_AXIS:
+                raise MechanismError(f"the zones of seam {i} turn about several axes; inverses cannot be interpolated")
+            order = np.unique(own.round(9), return_index=True)[1]
+            first = [own.frames[skin.seams[i].zones[0]][:3, :3] for own in posed]
+            values = [np.linalg.inv(turned(first[n].T, posed[n].blocks[i, i])) for n in order]
+            axes.append(axis)
+            angles.append(own[order])
+            inverses.append(np.array(values))
+        return cls(tuple(axes), tuple(angles), tuple(inverses))
+
+    def solve(self, posed: PosedSkin, rhs: Array) -> Array:
+        """Amplitudes of all seams in world axes; each seam by itself."""
+        at, result = posed.skin.pattern.offsets, np.zeros_like(rhs)
+        for i, seam in enumerate(posed.skin.seams):
+            angle = float(_relative_turn(posed, i) @ self.axes[i])
+            last = len(self.angles[i]) - 1
+            low = min(max(int(np.searchsorted(self.angles[i], angle)) - 1, 0), max(last - 1, 0))
+            high = min(low + 1, last)
+            span = self.angles[i][high] - self.angles[i][low]
+            share = float(np.clip((angle - self.angles[i][low]) / span, 0, 1)) if span > 0 else 0.0
+            inverse = (1 - share) * self.inverses[i][low] + share * self.inverses[i][high]
+            first = posed.frames[seam.zones[0]][:3, :3]
+            result[at[i] : at[i + 1]] = turned(first, inverse) @ rhs[at[i] : at[i + 1]]
+        return result
+
+
+def _relative_turn(posed: PosedSkin, i: int) -> Array:
+    """(3,) rotation vector of the second zone of seam i against the first, since the reference, in the first's axes."""
+    seam = posed.skin.seams[i]
+    if len(seam.zones) != 2:
+        raise MechanismError(f"seam {i} joins {len(seam.zones)} zones; inverses can be interpolated for two only")
+    first, second = (posed.frames[k][:3, :3] for k in seam.zones)
+    rest_first, rest_second = (posed.skin.reference_frames[k][:3, :3] for k in seam.zones)
+    return np.asarray(so3_log(first.T @ second @ (rest_first.T @ rest_second).T))
+
+
+def _pressed(skin: Skin, posed: PosedSkin, k: int, i: int) -> Array:
+    """(3n, t) amplitudes of seam i per force on each free touch node of zone k."""
+    at, terms = skin.pattern.offsets, skin.terms[k]
+    t = 3 * len(list(skin.zones.values())[k].free_touch)
+    rhs = np.zeros((int(at[-1]), t))
+    for j, rows in zip(terms.seams, terms.slices, strict=True):
+        rhs[at[j] : at[j + 1]] = turned(posed.frames[k][:3, :3], terms.motion[:t, rows].T)
+    return posed.factors.solve(rhs)[at[i] : at[i + 1]]
+
+
+def _bent(skin: Skin) -> list[Where]:
+    """Configurations over the ranges of the joints: each coordinate alone, then all together."""
+    lower, upper = skin.limits
+    moving = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
+    result: list[Where] = []
+    for share in np.linspace(0, 1, ANGLES):
+        for chosen in [*[[i] for i in moving], moving] if len(moving) else []:
+            own = np.asarray(chosen)
+            q = skin.mechanism.reference.copy()
+            q[own] = lower[own] + share * (upper[own] - lower[own])
+            result.append(kinematics(skin.mechanism, q))
+    return result
+
+
+def _scaled(samples: Array) -> Array:
+    """Samples over the norm of the largest."""
+    return samples / max(float(np.linalg.norm(samples, axis=0).max(initial=0.0)), 1e-300)

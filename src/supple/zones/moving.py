@@ -1,0 +1,141 @@
+"""A skin that follows moving bodies at high rates, by the compiled core."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import spatial
+from supple.elastic._checks import Array, indices
+from supple.errors import MechanismError
+from supple.zones.terms import ZoneTerms
+from supple.zones.zone import Zone
+
+if TYPE_CHECKING:
+    from supple.zones.skin import Skin, Where
+
+
+class MovingSkin:
+    """A skin with the state of its last pose. Make one with `skin.moving()`.
+
+    It does what `skin.at(where)` with Cholesky factors does, at high rates: a new pose, the positions of all vertices,
+    and the compliance between a few touched vertices.
+    """
+
+    def __init__(self, skin: Skin) -> None:
+        from supple import _core
+
+        self.skin = skin
+        zones = [
+            _packed_zone(skin, k, zone, terms)
+            for k, (zone, terms) in enumerate(zip(skin.zones.values(), skin.terms, strict=True))
+        ]
+        seams = [_packed_seam(skin, i) for i in range(len(skin.seams))]
+        pattern = skin.pattern
+        self.core: Any = _core.ZoneSkin(
+            zones, seams, list(pattern.order), [list(own) for own in pattern.below], skin.vertex_count
+        )
+        """The compiled skin (`supple::zones::Skin`)."""
+        self.move()
+
+    def move(self, where: Where = None) -> None:
+        """Moves the skin to a pose: see `Skin.at`.
+
+        Raises:
+            MechanismError: a pose that is not finite.
+        """
+        poses = np.ascontiguousarray(self.skin.poses_at(where).array)
+        if not np.isfinite(poses).all():
+            raise MechanismError("the poses of the bodies must be finite numbers")
+        self.core.move(poses)
+
+    @property
+    def energy(self) -> float:
+        """Elastic energy of the unpressed skin, J."""
+        return float(self.core.energy)
+
+    def vertices(self) -> Array:
+        """(v, 3) positions of the vertices of the unpressed skin in the world, m, within about 1e-8 m."""
+        return np.asarray(self.core.vertices())
+
+    def points(self, vertices: ArrayLike) -> Array:
+        """(n, 3) positions of touch vertices of the unpressed skin in the world, m, in double precision."""
+        return np.asarray(self.core.points(self._rows(vertices)))
+
+    def compliance(self, vertices: ArrayLike) -> Array:
+        """(3n, 3n) displacements of touch vertices per force on them, world axes, m/N. Symmetric positive
+        semidefinite."""
+        return np.asarray(self.core.compliance(self._rows(vertices)))
+
+    def _rows(self, vertices: ArrayLike) -> Any:
+        chosen = indices(vertices, (-1,), self.skin.vertex_count, "touch vertices")
+        rows = self._places[chosen]
+        for wrong in chosen[rows[:, 2] < 0][:1]:
+            raise MechanismError(f"vertex {wrong} cannot be touched; choose among skin.touch")
+        return np.ascontiguousarray(rows)
+
+    @cached_property
+    def _places(self) -> Any:
+        """(v, 3) zone (-1: none), seam (-1: none) and row of every vertex that can be touched; row -1 for others."""
+        result = np.full((self.skin.vertex_count, 3), -1, dtype=np.int32)
+        for k, (zone, vertices) in enumerate(zip(self.skin.zones.values(), self.skin.vertex_of, strict=True)):
+            own = vertices[zone.free_touch]
+            result[own] = np.stack([np.full(len(own), k), np.full(len(own), -1), np.arange(len(own))], axis=1)
+        touched = np.zeros(self.skin.vertex_count, dtype=bool)
+        touched[self.skin.touch] = True
+        for i in range(len(self.skin.seams)):
+            own = self.skin.seam_vertices(i)
+            rows = np.stack([np.full(len(own), -1), np.full(len(own), i), np.arange(len(own))], axis=1)
+            result[own[touched[own]]] = rows[touched[own]]
+        return result
+
+
+def _packed_zone(skin: Skin, k: int, zone: Zone, terms: ZoneTerms) -> dict[str, Any]:
+    """Arrays of a zone, as `zones_module.cpp` reads them."""
+    vertices = skin.vertex_of[k]
+    t, free = len(zone.free_touch), zone.free
+    shown = int((vertices[free] >= 0).sum())  # free nodes of the surface come first
+    carried = [(i, node) for i, bone in enumerate(zone.bones.values()) for node in bone if vertices[node] >= 0]
+    bodies = list(skin.bodies.values())[k]
+    rest, frame = skin.mechanism.poses, skin.reference_frames[k]
+    arrays = {
+        "stiffness": terms.stiffness,
+        "affine": terms.affine,
+        "affine_stiffness": terms.affine_stiffness,
+        "motion": terms.motion[: 3 * t],
+        "affine_motion": terms.affine_motion[: 3 * t],
+        "compliance": zone.greens.compliance[: 3 * t],
+        "nodes": zone.nodes[free[:t]],
+        "surface_motion": terms.motion[: 3 * shown],
+        "surface_affine": terms.affine_motion[: 3 * shown],
+        "surface_nodes": zone.nodes[free[:shown]],
+        "carried_nodes": zone.nodes[[node for _, node in carried]],
+        "on_body": np.array([spatial.inverse(rest.of(body)) @ frame for body in bodies]),
+        "reference": frame,
+    }
+    return {name: np.ascontiguousarray(values, dtype=float) for name, values in arrays.items()} | {
+        "amplitudes": len(terms.stiffness),
+        "affine_count": len(terms.affine_stiffness),
+        "touch_count": t,
+        "surface_count": shown,
+        "seams": list(terms.seams),
+        "bones": len(zone.bones),
+        "surface_vertices": vertices[free[:shown]].tolist(),
+        "carried_bones": [i for i, _ in carried],
+        "carried_vertices": [int(vertices[node]) for _, node in carried],
+        "bodies": [skin.mechanism.body_index(body) for body in bodies],
+    }
+
+
+def _packed_seam(skin: Skin, i: int) -> dict[str, Any]:
+    seam = skin.seams[i]
+    zone = list(skin.zones.values())[seam.zones[0]]
+    return {
+        "zones": list(seam.zones),
+        "vertices": skin.seam_vertices(i).tolist(),
+        "functions": np.ascontiguousarray(skin.bases[i]),
+        "nodes": np.ascontiguousarray(zone.nodes[zone.seam[seam.nodes[0]]]),
+    }

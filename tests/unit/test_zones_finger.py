@@ -1,0 +1,134 @@
+"""A finger with a skin: bending, approximations of its seams, its resistance as spring curves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import supple
+from supple import MechanismError, RangeWarning, spatial, zones
+
+COARSE = (10, 6, 2)
+BENT = (0.1, 0.7, 0.5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def finger():
+    return zones.finger(cells=COARSE)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return zones.finger(cells=COARSE, halfway=False)
+
+
+def rms(a, b):
+    return float(np.sqrt(((a - b) ** 2).sum(axis=1).mean()))
+
+
+def test_a_finger_is_a_chain_of_pads_and_half_way_zones(finger, plain):
+    assert list(finger.skin.zones) == ["proximal", "pip", "middle", "dip", "distal"]
+    assert list(plain.skin.zones) == ["proximal", "middle", "distal"]
+    assert [seam.zones for seam in finger.skin.seams] == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    zones_ = finger.skin.zones
+    assert zones_["pip"].greens is zones_["dip"].greens  # equal zones are computed once
+    assert finger.mechanism.coordinates == ("knuckle", "pip", "dip")
+
+
+def test_bending_is_continuous_and_half_way_zones_strain_less(finger, plain):
+    bent = finger.skin.at(BENT).solve()
+    by_cg = finger.skin.at(BENT, solver="cg").solve()
+    assert np.abs(by_cg.vertices - bent.vertices).max() < 1e-10
+    assert 0 < by_cg.iterations <= 20
+    assert plain.skin.at(BENT, solver="cg").solve().iterations <= 10
+    assert bent.volume_ratio > plain.skin.at(BENT).solve().volume_ratio
+    # the whole finger may turn: the shape turns with it
+    turned = finger.skin.at((BENT[0] + 0.3, *BENT[1:])).solve()
+    R = spatial.so3_exp(np.array([0, 0.3, 0]))
+    assert np.abs(turned.vertices - bent.vertices @ R.T).max() < 1e-12
+    assert turned.energy == pytest.approx(bent.energy)
+
+
+def test_the_diagonal_blocks_dominate(plain):
+    blocks = plain.skin.at().blocks
+    assert np.linalg.norm(blocks[0, 0], 2) > 50 * np.linalg.norm(blocks[1, 0], 2)
+
+
+def test_far_bending_warns(plain):
+    with pytest.warns(RangeWarning, match="of its volume"):
+        plain.skin.at((0, 1.5, 1.1)).solve()
+
+
+def test_approximations_of_the_seams(finger):
+    """Errors over the largest displacement from blending, in the order of the paper's approximations."""
+    skin = finger.skin
+    exact = skin.at(BENT).solve().vertices
+    blended = skin.with_blended_seams().at(BENT).solve().vertices
+    near = skin.with_seams_near_surface(0.0).at(BENT).solve().vertices
+    basis = skin.with_seam_basis(10)
+    few = basis.at(BENT).solve()
+    diagonal = skin.at(BENT, solver="diagonal").solve().vertices
+    samples = [(0, 1.6 * s, 1.2 * s) for s in np.linspace(0, 1, 5)]
+    interpolated = skin.with_interpolated_seams(samples).at(BENT, solver="interpolated").solve().vertices
+    errors = {"basis": rms(few.vertices, exact), "diagonal": rms(diagonal, exact), "near": rms(near, exact)}
+    errors |= {"interpolated": rms(interpolated, exact), "blended": rms(blended, exact)}
+    assert errors["basis"] < 0.05 * errors["blended"]
+    assert errors["diagonal"] < 0.5 * errors["blended"]
+    assert errors["interpolated"] < 0.6 * errors["blended"]
+    assert errors["near"] < errors["blended"]
+    assert basis.pattern.sizes == (30,) * 4
+    assert np.abs(basis.with_full_seams().at(BENT).solve().vertices - exact).max() < 1e-15
+    with pytest.raises(MechanismError, match="with_interpolated_seams"):
+        skin.at(BENT, solver="interpolated")
+    with pytest.raises(MechanismError, match="does not turn"):
+        skin.with_interpolated_seams([None])
+
+
+def test_the_compliance_of_a_seam_basis_is_its_response(finger):
+    skin = finger.skin.with_seam_basis(8)
+    posed = skin.at(BENT)
+    near_seam = skin.touch_of_zone["pip"]
+    points = posed.pad(near_seam)
+    forces = np.zeros((skin.vertex_count, 3))
+    forces[near_seam] = 0.01 * np.random.default_rng(0).standard_normal((len(near_seam), 3))
+    moved = posed.solve(forces).vertices - posed.solve().vertices
+    predicted = (points.compliance @ forces[points.vertices].ravel()).reshape(-1, 3)
+    assert np.abs(predicted - moved[points.vertices]).max() < 1e-11
+
+
+def test_the_resistance_to_bending_as_spring_curves(finger):
+    curves = finger.curves(7)
+    assert set(curves) == {"pip", "dip"}
+    posed = finger.skin.at((0, 0.8, 0))
+    assert float(curves["pip"].energy(0.8)) == pytest.approx(posed.energy(), rel=2e-3)
+    assert (np.diff(curves["pip"].torque) > 0).all()
+    stiff = finger.with_curves(7)
+    load = {"distal": [0, 0, -0.5, 0, 0, 0]}
+    free = supple.equilibrium(finger.mechanism, load).q
+    held = supple.equilibrium(stiff, load).q
+    assert (np.abs(held[1:]) < np.abs(free[1:])).all()
+    with pytest.raises(MechanismError, match="already has a spring curve"):
+        replace(finger, mechanism=stiff).with_curves(3)
+
+
+def test_bad_fingers_are_refused():
+    with pytest.raises(MechanismError, match="3 positive lengths"):
+        zones.finger(lengths=(0.02, 0.02))
+    with pytest.raises(MechanismError, match="gap"):
+        zones.finger(gap=0.015)
+
+
+def test_a_hand_has_five_equal_fingers():
+    hand = zones.hand(cells=(4, 4, 1), halfway=False)
+    assert len(hand.skin.zones) == 16
+    assert len({id(hand.skin.zones[f"{name}/distal"].greens) for name in ("thumb", "index", "little")}) == 1
+    assert len(hand.skin.seams) == 10
+    shape = hand.skin.at(np.full(hand.mechanism.dof, 0.2)).solve()
+    assert np.isfinite(shape.vertices).all()
