@@ -225,9 +225,7 @@ class Simulation:
         self._torques = read_torques(self._eqs, self._torques, name, torque)
         self._core.set_applied(self._torques)
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
 
         `set_control("grip", 255)` sets one, `set_control({"grip": 255})` several, `set_control(values)` with an array
