@@ -348,6 +348,8 @@ def read_targets(mech: Mechanism, targets: Targets) -> dict[str, float]:
 
     A number or an array (dof,) stands for all coordinates; those without spring or motor take none and are left out.
     """
+    if targets is None or isinstance(targets, str):
+        raise MechanismError(f"targets are given as {{name: position}}, an array (dof,) or a number, got {targets!r}")
     if not isinstance(targets, Mapping):
         targets = _targets_of_coordinates(mech, by_coordinate(mech, targets, mech.reference, "targets"))
     checked: dict[str, float] = {}
