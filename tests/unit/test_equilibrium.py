@@ -72,9 +72,11 @@ def test_bad_targets(targets, text):
         supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
 
 
-def test_targets_that_are_not_a_dict():
+def test_targets_that_are_no_positions():
+    with pytest.raises(supple.MechanismError, match=r"targets of 'pendulum' .* must have shape 1, got 2"):
+        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1, 0.2])
     with pytest.raises(supple.MechanismError, match="targets are given as"):
-        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
+        supple.equilibrium(pendulum(stiffness=1.0), targets="hinge")
     with pytest.raises(supple.MechanismError, match="targets are given as"):
         supple.Simulation(pendulum(stiffness=1.0), 1e-3).set_targets(None)
 
