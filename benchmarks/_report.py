@@ -71,7 +71,9 @@ class Report:
         self.rows.append(columns)
         self._write()
 
-    def target(self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None) -> None:
+    def target(
+        self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
         """Adds a target with its measured value."""
         if at_most is not None and at_least is None:
             bound, target, met = "at most", at_most, value <= at_most

@@ -8,8 +8,9 @@ more or less stiffness or tip mass; curves are made without knowing of it, excep
 stiffness. Measurements for the fitting of materials are simulations with noise of 1 % of the largest displacement.
 
 `--only` runs some parts alone; a part that needs optimised curves computes them. `--out` writes a picture of the wrong
-models. `--quick` takes coarse bases, one time step of 4 ms and three directions instead of ten; it leaves out the full
-finite elements, other ramps, bfgs on two rods and the four-bar, causal ZVD and EI shapers, and the printed plate. Progress goes to stderr.
+models. `--quick` takes coarse bases, one time step of 4 ms and three directions instead of ten. It leaves out the full
+finite elements, other ramps, bfgs on two rods and the four-bar, causal ZVD and EI shapers, and the printed plate.
+Progress goes to stderr.
 """
 
 from __future__ import annotations
