@@ -157,3 +157,12 @@ def test_springs_given_to_a_joint_replace_its_actuator():
         sim.step(100)
         ends.append(sim.q)
     assert np.abs(ends[0] - ends[1]).max() < 1e-9  # the actuator is as soft as its spring
+
+
+def test_mjcf_files_hold_efforts_and_warn_about_actuators(tmp_path):
+    mech = actuated()
+    mech = replace(mech, joints=tuple(replace(j, effort=2.5) for j in mech.joints))
+    with pytest.warns(supple.ExportWarning, match="actuator 'servo' is written as the spring"):
+        mech.save(tmp_path / "arm.xml")
+    again = supple.load(tmp_path / "arm.xml")
+    assert all((joint.effort == 2.5).all() for joint in again.joints)

@@ -159,7 +159,10 @@ class Simulation:
     # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         acting = loads(self.mechanism, {body: wrench}, frame)
         self._loads |= {load.name: load for load in acting}
         self._send_loads()
@@ -227,9 +230,7 @@ class Simulation:
         self._torques = read_torques(self._eqs, self._torques, name, torque)
         self._core.set_applied(self._torques)
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
 
         `set_control("grip", 255)` sets one, `set_control({"grip": 255})` several, `set_control(values)` with an array
@@ -383,12 +384,16 @@ class Simulation:
 
     @property
     def energy(self) -> Energy:
+        """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
 
     # recording and saving
 
     def tape(self) -> Tape:
-        """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.
+
+        The recording ends with `Tape.stop()` or with the `with` block of the tape.
+        """
         return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:
