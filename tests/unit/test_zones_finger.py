@@ -92,8 +92,9 @@ def test_the_compliance_of_a_seam_basis_is_its_response(finger):
     forces = np.zeros((skin.vertex_count, 3))
     forces[near_seam] = 0.01 * np.random.default_rng(0).standard_normal((len(near_seam), 3))
     moved = posed.solve(forces).vertices - posed.solve().vertices
-    predicted = (points.compliance @ forces[points.vertices].ravel()).reshape(-1, 3)
-    assert np.abs(predicted - moved[points.vertices]).max() < 1e-11
+    at = points.vertices[:, 0]
+    predicted = (points.compliance @ forces[at].ravel()).reshape(-1, 3)
+    assert np.abs(predicted - moved[at]).max() < 1e-11
 
 
 def test_the_resistance_to_bending_as_spring_curves(finger):

@@ -9,7 +9,9 @@ from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
 from supple.zones.moving import MovingSkin
-from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.points import Taxels
+from supple.zones.posed import PosedSkin, SkinShape
+from supple.zones.probe import Probe, ProbeStatistics
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
@@ -21,10 +23,12 @@ __all__ = [
     "GreensFunctions",
     "MovingSkin",
     "PosedSkin",
+    "Probe",
+    "ProbeStatistics",
     "Skin",
     "SkinShape",
     "SoftMechanism",
-    "TouchPoints",
+    "Taxels",
     "Zone",
     "block",
     "finger",

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.elastic._checks import Array, indices
+from supple.contact.pads import Pad
+from supple.elastic._checks import Array, Indices, indices
+from supple.elastic.solid import point_areas
 from supple.errors import MechanismError
 from supple.zones.terms import ZoneTerms
 from supple.zones.zone import Zone
@@ -73,6 +75,27 @@ class MovingSkin:
         """(3n, 3n) displacements of touch vertices per force on them, world axes, m/N. Symmetric positive
         semidefinite."""
         return np.asarray(self.core.compliance(self._rows(vertices)))
+
+    def pad(self, vertices: ArrayLike, *, friction: float = 1.0) -> Pad:
+        """The pad of touch vertices (n,) in the world's frame, for contact: see `PosedSkin.pad`. Points are nodes, so
+        that 10-node tetrahedra, which have points inside their faces, need `skin.at(where).pad`."""
+        chosen = indices(vertices, (-1,), self.skin.vertex_count, "touch vertices")
+        x = self.vertices()
+        vectors = point_areas(self._touch_faces, self._touch_faces, x, len(x))[chosen]
+        areas = np.linalg.norm(vectors, axis=1)
+        normals = vectors / np.maximum(areas, 1e-300)[:, None]
+        places, weights = chosen[:, None], np.ones((len(chosen), 1))
+        points, C = self.points(chosen), self.compliance(chosen)
+        return Pad(points, normals, areas, C, friction=friction, vertices=places, weights=weights)
+
+    @cached_property
+    def _touch_faces(self) -> Indices:
+        """(f, 4) or (f, 3) vertices of the faces that may be touched."""
+        pairs = zip(self.skin.zones.values(), self.skin.vertex_of, strict=True)
+        faces = [vertices[zone.touch_faces] for zone, vertices in pairs if len(zone.touch_faces)]
+        if len({own.shape[1] for own in faces} | {6}) > 2 or any(own.shape[1] == 6 for own in faces):
+            raise MechanismError("a moving skin makes pads of hexahedra only; use skin.at(where).pad")
+        return np.concatenate(faces)
 
     def _rows(self, vertices: ArrayLike) -> Any:
         chosen = indices(vertices, (-1,), self.skin.vertex_count, "touch vertices")
