@@ -40,7 +40,8 @@ class Pad {
     double largest_displacement() const { return largest_; }
     Vec3 displacement(const PadPlace& place) const;
     double relaxed_share(double h) const { return h / (relaxation_ + h); }  // theta
-    // The block of C between two places.
+    // The block of C between two points, and between two places.
+    Eigen::Ref<const Mat3, 0, Eigen::OuterStride<>> compliance(int i, int j) const { return C_.block<3, 3>(3 * i, 3 * j); }
     Mat3 compliance(const PadPlace& a, const PadPlace& b) const;
     // What acts on the points in a step, body axes: forces, sums of contact normals, largest friction coefficients.
     struct Loads {

@@ -10,7 +10,7 @@ import pytest
 import supple
 from mujoco_reference import load_quietly
 from supple import spatial
-from supple.mechanism import Joint, Keyframe, Shape
+from supple.mechanism import Actuator, Joint, Keyframe, Shape
 
 PLACE = spatial.pose(spatial.so3_exp(np.array([0.2, -0.4, 1.1])), np.array([1.0, -2.0, 0.5]))
 EYE = np.eye(4)
@@ -42,9 +42,11 @@ def gripper() -> supple.Mechanism:
         b.slide(f"slide{i}", "palm", f"finger{i}", at=(x, 0, 0.15), axis="x", limits=(-0.03, 0.03), stiffness=10.0)
     b.fixed("mount", "world", "palm")
     b.couple("together", {"slide0": 1.0, "slide1": 1.0}, rigid=True)
+    b.couple("tendon", {"slide0": 1.0, "slide1": -1.0}, stiffness=3.0)
     b.exclude("finger0", "finger1")
     b.exclude("palm", "world")
-    return replace(b.build(), keyframes=(Keyframe("open", np.array([-0.02, 0.02])),))
+    drives = (Actuator("grip", "tendon", gear=2.0), Actuator("push", "slide0"))
+    return replace(b.build(), keyframes=(Keyframe("open", np.array([-0.02, 0.02])),), actuators=drives)
 
 
 # placed
@@ -125,7 +127,7 @@ def test_attach(arm: supple.Mechanism, gripper: supple.Mechanism) -> None:
     for name in ("palm", "finger0", "finger1"):
         np.testing.assert_allclose(state.poses[f"g/{name}"], at_tool @ alone.poses[name], atol=1e-12)
     assert both.mass == pytest.approx(arm.mass + gripper.mass)
-    (tie,) = both.couplings
+    tie, _ = both.couplings
     assert (tie.name, tie.coordinates) == ("g/together", ("g/slide0", "g/slide1"))
     assert [mesh.name for mesh in both.meshes] == ["g/pad"]
     assert both.body("g/finger1").shapes[0].mesh == "g/pad"
@@ -133,6 +135,8 @@ def test_attach(arm: supple.Mechanism, gripper: supple.Mechanism) -> None:
     keys = {key.name: key.coordinates.tolist() for key in both.keyframes}
     assert keys == {"bent": [0.3, -0.7, 0, 0], "g/open": [0, 0, -0.02, 0.02]}
     assert both.motors == arm.motors
+    drives = [("g/grip", "g/tendon", 2), ("g/push", "g/slide0", 1)]
+    assert [(a.name, a.drives, a.gear) for a in both.actuators] == drives
     supple.Simulation(both, dt=1e-3).step(5)
 
 
@@ -201,6 +205,7 @@ def test_without_undoes_attach(arm: supple.Mechanism, gripper: supple.Mechanism)
     one_finger = both.without(["g/finger1"])
     assert one_finger.coordinates == ("shoulder", "elbow", "g/slide0")
     assert one_finger.couplings == ()
+    assert [actuator.name for actuator in one_finger.actuators] == ["g/push"]
     with pytest.raises(supple.MechanismError, match="nothing is left of 'arm'"):
         arm.without("upper")
     with pytest.raises(supple.MechanismError, match="'world' is the fixed frame"):

@@ -8,16 +8,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
-from supple.contact.colliders import POINT, Collider, Records, collider
+from supple.contact.colliders import Collider, collider
 from supple.errors import MechanismError
 from supple.mechanism.record import Array, array
 from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 ASYMMETRY = 1e-6
 """Largest difference between a compliance and its transpose, over its largest entry."""
+
+NEAR = 0.01
+"""Distance from a shape, over the size of the pad, within which points may touch it."""
+NOTHING: Array = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,10 @@ class Pad:
     """Sliding coefficient. A contact has the larger one of its two sides, as in MuJoCo."""
     relaxation: float = 0.0
     """s, time in which the skin follows a change of its forces; 0: at once."""
+    vertices: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
+    """(n, k) vertices of a surface whose weighted mean each point is, if the maker of the pad names them."""
+    weights: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    """(n, k) weights of the vertices."""
 
     def __post_init__(self) -> None:
         points = array(self.points, (-1, 3), "points of a pad")
@@ -59,12 +67,16 @@ class Pad:
         triangles = np.asarray(self.triangles, dtype=int).reshape(-1, 3)
         if triangles.size and not (triangles.min() >= 0 and triangles.max() < n):
             raise MechanismError(f"triangles of a pad must name points from 0 to {n - 1}")
+        vertices, weights = np.asarray(self.vertices, dtype=int), np.asarray(self.weights, dtype=float)
+        if vertices.ndim != 2 or vertices.shape != weights.shape or (vertices.size and len(vertices) != n):
+            raise MechanismError(f"vertices and weights of a pad must be arrays of {n} rows and of equal shape")
         for name in ("friction", "relaxation"):
             value = float(array(getattr(self, name), (), f"{name} of a pad"))
             if value < 0:
                 raise MechanismError(f"{name} of a pad must not be negative, got {value:g}")
             object.__setattr__(self, name, value)
         values = {"points": points, "normals": normals, "areas": areas, "triangles": triangles}
+        values |= {"vertices": vertices, "weights": weights}
         for name, numbers in (values | {"compliance": _checked_compliance(self.compliance, n)}).items():
             own = np.array(numbers, order="C")
             own.flags.writeable = False
@@ -97,57 +109,42 @@ class Pad:
             meshes: those that the shape refers to.
         """
         pose = array(np.eye(4) if pose is None else pose, (4, 4), "pose of the shape")
-        other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
-        before = np.zeros_like(self.points) if start is None else start.displacements
-        if before.shape != self.points.shape:
+        other = collider(shape, {mesh.name: mesh for mesh in meshes}, np.eye(4))
+        if start is None:
+            return self.press_from(other, pose)
+        if start.displacements.shape != self.points.shape:
             raise MechanismError("start is the touch of another pad; give the last result of this one")
-        margin = 0.01 * float(np.linalg.norm(np.ptp(self.points, axis=0)))
-        own, found = self.core(np.eye(4)), np.zeros(0, dtype=int)
-        forces = np.zeros_like(self.points)
-        displacements = np.zeros_like(self.points)
-        for _ in range(MOST_ROUNDS):  # pressed points may push others into contact
-            indices, records = _core.collide_pad(own, np.ascontiguousarray(displacements), other.core, margin)
-            fresh = np.setdiff1d(indices.astype(int), found)
-            if not len(fresh) and len(found):
-                break
-            found, contacts = indices.astype(int), records.view(POINT)
-            forces = self._solve(found, contacts, other.friction, before, start, pose)
-            displacements = (self.compliance @ forces.ravel()).reshape(-1, 3)
-            if not len(found):
-                break
-        normals, friction = np.zeros_like(self.points), np.zeros(len(self.points))
-        if len(found):
-            normals[found], friction[found] = contacts["normal"], max(self.friction, other.friction)
-        return Touch(self, pose, forces, displacements, normals, friction)
+        # points that have moved with their bones carry what sticks to them
+        before = start.displacements - (self.points - start.pad.points)
+        return self.press_from(other, pose, before, start.forces, start.pose)
 
-    def _solve(
-        self, found: Array, contacts: Records, friction: float, before: Array, start: Touch | None, pose: Array
-    ) -> Array:
-        """(n, 3) forces on the points, for contacts of the points `found` (k,)."""
-        forces = np.zeros_like(self.points)
-        if not len(found):
-            return forces
-        axes = np.array([contact_axes(normal) for normal in contacts["normal"]])  # (k, 3, 3), columns
-        rows = (3 * found[:, None] + np.arange(3)).ravel()
-        blocks = self.compliance[np.ix_(rows, rows)].reshape(len(found), 3, len(found), 3)
-        W = np.einsum("ira,irjs,jsb->iajb", axes, blocks, axes, optimize=True).reshape(len(rows), len(rows))
-        b = np.zeros((len(found), 3))
-        b[:, 0] = contacts["gap"]
-        if start is not None:
-            move = pose @ spatial.inverse(start.pose)
-            at = contacts["position"]
-            moved = at - (at - move[:3, 3]) @ move[:3, :3]  # of the shape's points, since the start
-            slip = -before[found] - moved
-            b[:, 1:] = np.einsum("ira,ir->ia", axes, slip)[:, 1:]
-        mu = np.full(len(found), max(self.friction, friction))
-        impulses, _ = _core.solve_friction(np.ascontiguousarray(W), b.ravel(), mu, np.zeros(len(rows)))
-        if not np.isfinite(impulses).all():
-            raise MechanismError("the contact forces are not finite; check the compliance of the pad")
-        forces[found] = np.einsum("ira,ia->ir", axes, impulses.reshape(-1, 3))
-        return forces
+    def press_from(
+        self,
+        shape: Collider,
+        pose: Array,
+        before: Array = NOTHING,
+        forces: Array = NOTHING,
+        pose_before: Array | None = None,
+    ) -> Touch:
+        """`press` for a collider. `before` (n, 3), m, are the displacements that the points had when the shape was at
+        `pose_before` (4, 4), or an empty array; `forces` (n, 3), N, those of then: the solver starts from them."""
+        move = np.eye(4) if pose_before is None else pose @ spatial.inverse(pose_before)
+        margin = NEAR * self._size
+        given = [np.ascontiguousarray(values) for values in (pose, before, move, forces)]
+        try:
+            results = self._statics.press(shape.core, given[0], margin, *given[1:])
+        except RuntimeError:
+            raise MechanismError("the contact forces are not finite; check the compliance of the pad") from None
+        u, f, normals = (values.reshape(-1, 3) for values in results[:3])
+        return Touch(self, pose, f, u, normals, results[3])
 
+    @cached_property
+    def _size(self) -> float:
+        return float(np.linalg.norm(np.ptp(self.points, axis=0)))
 
-MOST_ROUNDS = 20
+    @cached_property
+    def _statics(self) -> Any:
+        return _core.PadStatics(self.core(np.eye(4)), self.compliance)
 
 
 @dataclass(frozen=True)
@@ -215,6 +212,15 @@ class Touch:
         """m, largest displacement of a point along its normal, inward."""
         return float(np.max(-np.einsum("ni,ni->n", self.displacements, self.pad.normals), initial=0.0))
 
+    def vertex_forces(self, count: int) -> Array:
+        """(count, 3) N: the forces on the vertices of the surface that the pad's maker names, in the pad's frame.
+        `PosedSkin.solve` takes them for a pad of a skin."""
+        if not len(self.pad.vertices):
+            raise MechanismError("the pad names no vertices of a surface; only pads that a skin makes do")
+        result = np.zeros((count, 3))
+        np.add.at(result, self.pad.vertices, self.pad.weights[..., None] * self.forces[:, None])
+        return result
+
     def taxels(self, points: ArrayLike, radius: float) -> Array:
         """(k,) Pa: readings of tactile elements at `points` (k, 3), m. Each averages the pressure over the skin within
         `radius`, m, weighted by areas.
@@ -236,12 +242,12 @@ class Touch:
         return np.asarray(near @ (self.pressures * self.pad.areas) / areas)
 
 
-def contact_axes(normal: Array) -> Array:
-    """(3, 3) columns: a normal and two tangents."""
-    other = np.eye(3)[int(np.abs(normal).argmin())]
-    first = np.cross(normal, other)
-    first /= np.linalg.norm(first)
-    return np.stack([normal, first, np.cross(normal, first)], axis=1)
+def _positive(matrix: Array) -> bool:
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _checked_compliance(value: ArrayLike, n: int) -> Array:
@@ -256,6 +262,8 @@ def _checked_compliance(value: ArrayLike, n: int) -> Array:
             f"{C[j, i]:.6g} m/N"
         )
     C = 0.5 * (C + C.T)
+    if _positive(C + 1e-9 * most * len(C) * np.eye(len(C))):
+        return np.asarray(C)
     least = float(np.linalg.eigvalsh(C)[0])
     if least < -1e-9 * most * len(C):
         raise MechanismError(f"the compliance of a pad must be positive; its smallest eigenvalue is {least:.3g} m/N")

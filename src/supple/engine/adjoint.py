@@ -65,9 +65,11 @@ class Gradient:
     """(steps + 1,) by coordinate or coupling: with respect to the rest of its spring, or the length of a rigid
     coupling."""
     stiffness: dict[str, float]
+    """By coordinate or coupling: with respect to the stiffness of its spring."""
     damping: dict[str, float]
+    """By coordinate or coupling: with respect to its damping."""
     rest: dict[str, float]
-    """With respect to a rest that is the same in all steps: the sum of `set_points`."""
+    """By coordinate or coupling: with respect to a rest that is the same in all steps, the sum of `set_points`."""
     armature: dict[str, float]
     """By coordinate."""
     mass: dict[str, float]
@@ -77,7 +79,7 @@ class Gradient:
     inertia: Array
     """(bodies, 3, 3): with respect to the inertia about the centre of mass, symmetric."""
     gravity: Array
-    """(3,)"""
+    """(3,): with respect to the gravity of the mechanism, world axes."""
     _wrenches: Array
     """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
     _start: _Start
@@ -103,7 +105,7 @@ class Gradient:
         return result
 
     def payload(self, name: str) -> float:
-        """With respect to a point mass at the origin of a body or site, kg."""
+        """Derivative with respect to a point mass (kg) added at the origin of a body or site."""
         body, mass, centre, inertia = _point_mass(self.tape, name)
         by_mass = self.mass[self.tape.mechanism.bodies[body].name]
         return float(by_mass * mass + self.centre[body] @ centre + np.sum(self.inertia[body] * inertia))
@@ -215,8 +217,8 @@ def tangent(
 ) -> Motion:
     """Derivatives of the recorded motion along directions of the inputs, by a sweep forward over the tape.
 
-    All directions go through one sweep with one factorisation per step. A direction costs nothing before the first step
-    that it acts in.
+    One sweep with one factorisation per step computes the derivatives along all directions. A direction costs nothing
+    before the first step in which it acts.
 
     Args:
         tape: the recorded time steps.

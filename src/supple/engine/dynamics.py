@@ -18,7 +18,7 @@ from supple.engine.starting import LARGEST_START_GAP, closed_start
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
-from supple.mechanism import Mechanism, Poses, kinematics
+from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.named import Coordinates, Twists
@@ -159,7 +159,10 @@ class Simulation:
     # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         acting = loads(self.mechanism, {body: wrench}, frame)
         self._loads |= {load.name: load for load in acting}
         self._send_loads()
@@ -378,12 +381,16 @@ class Simulation:
 
     @property
     def energy(self) -> Energy:
+        """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
 
     # recording and saving
 
     def tape(self) -> Tape:
-        """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.
+
+        The recording ends with `Tape.stop()` or with the `with` block of the tape.
+        """
         return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:
@@ -498,6 +505,8 @@ def check_inertia(mech: Mechanism) -> None:
     """Raises if joints and loops allow a motion without mass or armature."""
     if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
         return
+    if not mech.dof or np.linalg.eigvalsh(evenly_scaled(mass_matrix(mech))[1])[0] > 1e-13:
+        return  # the tree has mass in all its motions, so also in those that loops allow
     linear = linearised(mech)
     if not linear.mass.size:
         return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supple.engine.assembly import Equations
+from supple.engine.assembly import Equations, equations
 from supple.errors import ConvergenceError, MechanismError, StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.assembling import assemble
@@ -54,6 +54,25 @@ def closed_start(eqs: Equations, q: Array) -> Array | None:
         raise MechanismError(f"{faults[0].text}; {error}") from None
     warnings.warn(StartWarning(_moved_text(eqs.mechanism, faults, assembly.moved)), stacklevel=4)
     return assembly.q
+
+
+def startable(mech: Mechanism) -> Mechanism:
+    """The mechanism, assembled with a `StartWarning` where its reference pose has faults of any size.
+
+    It is returned as it is if it cannot be assembled.
+    """
+    eqs = equations(mech)
+    eqs.core.set_state(*eqs.zero_state())
+    eqs.core.evaluate(False)
+    faults = start_faults(eqs)
+    if not faults:
+        return mech
+    try:
+        assembly = assemble(mech)
+    except ConvergenceError:
+        return mech
+    warnings.warn(StartWarning(_moved_text(mech, faults, assembly.moved)), stacklevel=3)
+    return assembly.mechanism
 
 
 def _remedy(name: str) -> str:

@@ -104,11 +104,16 @@ class Builder:
         self.body(name, spatial.pose(np.asarray(orientation), a), mass, middle, moments, [rod])
 
     def flexible(self, name: str, part: Part, pose: ArrayLike | None = None) -> None:
-        """Adds an elastic part with a basis as a flexible body, its coordinates at `pose` (4, 4).
+        """Adds an elastic part with a basis as a flexible body.
 
-        Each interface of the part becomes a frame that joints, sites and loads take like a body: `rod.start`, `rod.end`
-        for a body "rod" with the interfaces start and end. Its modal amplitudes are coordinates: `rod.eta0`, `rod.eta1`
-        and so on.
+        Each interface of the part becomes a body, to which joints, sites and loads can be attached: `rod.start` and
+        `rod.end` for a flexible body "rod" with the interfaces start and end. The modal amplitudes (m) are coordinates
+        of the mechanism: `rod.eta0`, `rod.eta1` and so on.
+
+        Args:
+            name: name of the flexible body.
+            part: the part, with a basis (`part.with_basis()`).
+            pose: (4, 4) from the part's coordinates to the world at the reference pose; by default they coincide.
         """
         body = FlexibleBody(name, part)
         at = np.eye(4) if pose is None else checked_pose(pose, f"pose of flexible body '{name}'")

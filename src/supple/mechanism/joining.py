@@ -17,7 +17,7 @@ from supple.mechanism.placing import base_body, base_joint, with_base
 from supple.mechanism.record import Array, checked_pose
 from supple.mechanism.shapes import Shape
 
-APPENDED = ("couplings", "motors", "meshes", "import_report", "flexible")
+APPENDED = ("couplings", "motors", "actuators", "meshes", "import_report", "flexible")
 """Fields of a mechanism that are appended as they are, once the names have their prefix."""
 
 # joining
@@ -136,6 +136,7 @@ def _renamed(mech: Mechanism, prefix: str) -> Mechanism:
         sites=tuple(replace(s, name=name(s.name), body=name(s.body)) for s in mech.sites),
         couplings=tuple(replace(c, name=name(c.name), coordinates=axes(c.coordinates)) for c in mech.couplings),
         motors=tuple(replace(m, name=name(m.name), coordinate=name(m.coordinate)) for m in mech.motors),
+        actuators=tuple(replace(a, name=name(a.name), drives=name(a.drives)) for a in mech.actuators),
         shapes=shapes(mech.shapes),
         meshes=tuple(replace(mesh, name=name(mesh.name)) for mesh in mech.meshes),
         keyframes=tuple(replace(key, name=name(key.name)) for key in mech.keyframes),
@@ -148,7 +149,7 @@ def _renamed(mech: Mechanism, prefix: str) -> Mechanism:
 def _check_names(mech: Mechanism, part: Mechanism, prefix: str) -> None:
     """Raises if both mechanisms have a part of the same name."""
     for what, ours, theirs in zip(
-        ("body or site", "joint", "coordinate", "coupling or motor", "mesh", "keyframe"),
+        ("body or site", "joint", "coordinate", "coupling, motor or actuator", "mesh", "keyframe"),
         _names_by_kind(mech), _names_by_kind(part), strict=True,
     ):  # fmt: skip
         if both := sorted(ours & theirs):
@@ -163,7 +164,7 @@ def _names_by_kind(mech: Mechanism) -> list[set[str]]:
         {body.name for body in mech.bodies} | {site.name for site in mech.sites},
         {joint.name for joint in mech.joints},
         {axis for joint in mech.joints for axis in joint.axes},
-        {coupling.name for coupling in mech.couplings} | {motor.name for motor in mech.motors},
+        {drive.name for drives in (mech.couplings, mech.motors, mech.actuators) for drive in drives},
         {mesh.name for mesh in mech.meshes},
         {key.name for key in mech.keyframes},
     ]
@@ -173,7 +174,8 @@ def _names_by_kind(mech: Mechanism) -> list[set[str]]:
 
 
 def without(mech: Mechanism, bodies: Iterable[str] | str) -> Mechanism:
-    """The mechanism without bodies and all that they carry: with their joints, sites, couplings, motors, meshes."""
+    """The mechanism without bodies and all that they carry: with their joints, sites, couplings, motors, actuators,
+    meshes."""
     names = [bodies] if isinstance(bodies, str) else list(bodies)
     topology = mech.topology
     gone = np.zeros(len(mech.bodies), dtype=bool)
@@ -200,13 +202,16 @@ def restricted(mech: Mechanism, kept: set[str]) -> Mechanism:
     axes = {axis for joint in joints for axis in joint.axes}
     columns = [i for i, axis in enumerate(mech.coordinates) if axis in axes]
     bodies = tuple(body for body in mech.bodies if body.name in kept)
+    couplings = tuple(c for c in mech.couplings if axes.issuperset(c.coordinates))
+    driven = axes | {coupling.name for coupling in couplings}
     drawn = {shape.mesh for shape in (*mech.shapes, *(shape for body in bodies for shape in body.shapes))}
     return replace(
         mech,
         bodies=bodies,
         joints=joints,
         sites=tuple(site for site in mech.sites if site.body in kept),
-        couplings=tuple(c for c in mech.couplings if axes.issuperset(c.coordinates)),
+        couplings=couplings,
+        actuators=tuple(actuator for actuator in mech.actuators if actuator.drives in driven),
         motors=tuple(motor for motor in mech.motors if motor.coordinate in axes),
         meshes=tuple(mesh for mesh in mech.meshes if mesh.name in drawn),
         keyframes=tuple(replace(key, coordinates=key.coordinates[columns]) for key in mech.keyframes),

@@ -302,7 +302,8 @@ class Mechanism(Record):
         return with_payload(self, frame, mass, centre, inertia)
 
     def without(self, bodies: Iterable[str] | str) -> Mechanism:
-        """A copy without bodies and all that they carry: their joints, sites, couplings, motors and meshes go too."""
+        """A copy without bodies and all that they carry: their joints, sites, couplings, motors, actuators and
+        meshes go too."""
         from supple.mechanism.joining import without
 
         return without(self, bodies)

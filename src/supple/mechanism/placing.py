@@ -57,6 +57,8 @@ def base_body(mech: Mechanism) -> Body:
 
 def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
     """The mechanism with another joint between the world and its base body: "fixed", "free", or any joint."""
+    if not isinstance(base, Joint) and base not in ("fixed", "free"):
+        raise MechanismError(f"the base is 'fixed', 'free' or a Joint, got {base!r:.60}")
     old, body = base_joint(mech), base_body(mech)
     if not isinstance(base, Joint):
         new = _standard_base(mech, base, old, body)
@@ -69,6 +71,7 @@ def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
         new = base
     used = [(c.name, axis) for c in mech.couplings for axis in c.coordinates]
     used += [(motor.name, motor.coordinate) for motor in mech.motors]
+    used += [(actuator.name, actuator.drives) for actuator in mech.actuators]
     for name, axis in used:
         if axis in old.axes and axis not in new.axes:
             raise MechanismError(f"'{name}' acts on '{axis}' of the old base of '{mech.name}'; remove it first")
@@ -86,10 +89,8 @@ def with_base(mech: Mechanism, base: str | Joint) -> Mechanism:
     return replace(bare, keyframes=tuple(keyframes))
 
 
-def _standard_base(mech: Mechanism, base: object, old: Joint, body: Body) -> Joint:
+def _standard_base(mech: Mechanism, base: str, old: Joint, body: Body) -> Joint:
     """A fixed joint where the base body is, or a free joint with the body's world pose as coordinates."""
-    if base not in ("fixed", "free"):
-        raise MechanismError(f"the base is 'fixed', 'free' or a Joint, got {base!r:.60}")
     taken = {joint.name for joint in mech.joints if joint is not old}
     name = f"{body.name}_{base}"
     while name in taken:

@@ -53,7 +53,10 @@ class ReducedState:
 
 
 class ReducedSimulation:
-    """Simulates a reduced model by implicit time steps in the admissible space. Its interface is that of `Simulation`.
+    """Simulates a reduced model by implicit time steps. Its interface is that of `Simulation`.
+
+    Only the end effectors move in time, along motions that joints and loops allow; loads and handles act on them only.
+    The poses of all links are computed from their state when they are read.
 
     Arguments:
         model: A `ReducedModel`, `BlendedModel` or `CondensedModel`.
@@ -106,7 +109,10 @@ class ReducedSimulation:
     # loads and set-points
 
     def apply(self, end_effector: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Applies a wrench (6,), force (N) then torque (N m), at the origin of an end effector, until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of an end effector. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         self.model.index(end_effector)
         loads(self.mechanism, {end_effector: wrench}, frame)  # checks
         self._set_wrench(end_effector, np.array(wrench, dtype=float), frame == "world")
@@ -343,7 +349,8 @@ class ReducedSimulation:
 
     @property
     def separation(self) -> Separation:
-        """Separation of the joints of the reconstructed links."""
+        """Distances (m) by which the two bodies of each joint are separated in the reconstructed poses, and their sum
+        over the radius. Each access computes them, which takes much longer than a time step."""
         self._motion.core.update()
         return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
 

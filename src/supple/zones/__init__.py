@@ -4,25 +4,31 @@ A `Zone` is a linear elastic pad in the frame of its bone. A `Skin` bonds zones 
 its poses.
 """
 
+from supple.zones.blending import BlendedVertices
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
 from supple.zones.moving import MovingSkin
-from supple.zones.posed import PosedSkin, SkinShape, TouchPoints
+from supple.zones.points import Taxels
+from supple.zones.posed import PosedSkin, SkinShape
+from supple.zones.probe import Probe, ProbeStatistics
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
 
 __all__ = [
     "Attached",
+    "BlendedVertices",
     "BoundaryChange",
     "GreensFunctions",
     "MovingSkin",
     "PosedSkin",
+    "Probe",
+    "ProbeStatistics",
     "Skin",
     "SkinShape",
     "SoftMechanism",
-    "TouchPoints",
+    "Taxels",
     "Zone",
     "block",
     "finger",

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.contact.pads import Pad, Touch
 from supple.elastic._checks import Array, Indices, indices, numbers
 from supple.errors import MechanismError, RangeWarning, listed
+from supple.mechanism.shapes import HeightField, Mesh, Shape
 from supple.zones.blocks import BlockCholesky, Blocks, conjugate_gradients, diagonal_part
 from supple.zones.dual import amplitudes_by_forces
 from supple.zones.greens import AFFINE
 from supple.zones.layout import placed
+from supple.zones.pressing import press
 from supple.zones.terms import affine_between, turned, turned_rows
 
 if TYPE_CHECKING:
@@ -46,24 +49,6 @@ class SkinShape:
     """Least ratio of an element's volume to that at rest (det F) over all quadrature points."""
     iterations: int
     """Iterations of conjugate gradients; 0 for the other solvers."""
-
-
-@dataclass(frozen=True, eq=False)
-class TouchPoints:
-    """What contact needs to know about a skin in a pose: arrays only."""
-
-    points: Array
-    """(n, 3) positions of the points of the bent, unpressed skin, m."""
-    normals: Array
-    """(n, 3) outward unit normals."""
-    areas: Array
-    """(n,) area that each point stands for, m^2."""
-    compliance: Array
-    """(3n, 3n) displacements of the points per force on them, m/N; symmetric positive semidefinite."""
-    zones: tuple[str, ...]
-    """Zone of each point."""
-    vertices: Indices
-    """(n,) the skin's vertex of each point; -1 for points inside faces of 10-node tetrahedra."""
 
 
 class PosedSkin:
@@ -213,6 +198,31 @@ class PosedSkin:
             )
         return SkinShape(vertices, seam_forces, wrenches, energy, float(ratio), iterations)
 
+    def motion(self, forces: ArrayLike) -> Array:
+        """(v, 3) displacements of the vertices, m, by which forces (v, 3) on touch vertices, N, move them from the
+        unpressed skin, in world axes."""
+        skin = self.skin
+        touch, rhs = self._split(forces)
+        at = skin.pattern.offsets
+        for k, (terms, R) in enumerate(zip(skin.terms, self._rotations, strict=True)):
+            if touch[k].any():
+                own = terms.motion[: len(touch[k])].T @ turned_rows(R.T, touch[k])
+                for i, rows in zip(terms.seams, terms.slices, strict=True):
+                    rhs[at[i] : at[i + 1]] += turned_rows(R, own[rows])
+        amplitudes = self.factors.solve(rhs)
+        result = np.zeros((skin.vertex_count, 3))
+        for k, (zone, terms, R) in enumerate(zip(skin.zone_list, skin.terms, self._rotations, strict=True)):
+            free = zone.free[: skin.free_surface[k]]
+            u = terms.motion[: 3 * len(free)] @ self._zone_amplitudes(k, amplitudes)
+            f = turned_rows(R.T, touch[k])
+            loaded = np.flatnonzero(f)
+            if len(loaded):
+                u += zone.greens.compliance[: 3 * len(free), loaded] @ f[loaded]
+            result[skin.vertex_of[k][free]] = u.reshape(-1, 3) @ R.T
+        for i in range(len(skin.seams)):
+            result[skin.seam_vertices(i)] = skin.bases[i] @ amplitudes[at[i] : at[i + 1]].reshape(-1, 3)
+        return result
+
     def _held(self, k: int, amplitudes: Array) -> Array:
         """Held coordinates of zone k (see `GreensFunctions`)."""
         skin, terms = self.skin, self.skin.terms[k]
@@ -265,7 +275,14 @@ class PosedSkin:
 
     # --- contact ------------------------------------------------------------------------------------------------------
 
-    def pad(self, touch: str | ArrayLike | None = None, *, frame: str = "world") -> TouchPoints:
+    def pad(
+        self,
+        touch: str | ArrayLike | None = None,
+        *,
+        frame: str = "world",
+        friction: float = 1.0,
+        relaxation: float = 0.0,
+    ) -> Pad:
         """Points where the skin may be touched, with the compliance between them.
 
         The compliance C gives displacements of the points per force on them, with bonded seams and with the bones at
@@ -273,24 +290,78 @@ class PosedSkin:
 
         Args:
             touch: a zone's name; or touch vertices, indices or a mask (v,); default: all.
-            frame: the body in whose frame the arrays are given, or "world".
+            frame: the body in whose frame the arrays are given, or "world". `World.cover` needs the covered body's.
+            friction: sliding coefficient of the skin.
+            relaxation: time in which the skin follows a change of its forces, s.
 
         Raises:
             MechanismError: an unknown zone or body, a vertex that cannot be touched.
         """
+        points = self.skin.contact_points
+        mask = self._chosen(touch)
+        used = mask[points.vertices] | (points.weights == 0)
+        chosen = np.flatnonzero(used.all(axis=1))
+        if not len(chosen):
+            raise MechanismError("no contact point lies on the chosen vertices alone; choose more of them")
+        return self._pad_of(chosen, frame, friction, relaxation)
+
+    def _pad_of(self, chosen: Indices, frame: str, friction: float, relaxation: float) -> Pad:
+        """The pad of chosen contact points."""
         skin = self.skin
-        chosen = self._chosen(touch)
-        amplitudes = self.amplitudes()
-        pieces = []
-        for k, (name, zone) in enumerate(skin.zones.items()):
+        x, vectors = self.contact_places
+        x, vectors, C = x[chosen], vectors[chosen], self.compliance(chosen)
+        areas = np.linalg.norm(vectors, axis=1)
+        normals = vectors / np.maximum(areas, 1e-300)[:, None]
+        if frame != "world":
+            H = spatial.inverse(self._body_pose(frame))
+            x, normals, C = placed(x, H), normals @ H[:3, :3].T, turned(H[:3, :3], C)
+        place = np.full(skin.contact_points.count, -1)
+        place[chosen] = np.arange(len(chosen))
+        triangles = place[skin.contact_points.triangles]
+        triangles = triangles[(triangles >= 0).all(axis=1)]
+        vertices, weights = skin.contact_points.vertices[chosen], skin.contact_points.weights[chosen]
+        return Pad(x, normals, areas, C, triangles, friction, relaxation, vertices, weights)
+
+    @cached_property
+    def contact_places(self) -> tuple[Array, Array]:
+        """(p, 3) positions of the contact points of the unpressed skin, m, and (p, 3) their outward normals times
+        areas, m^2, in the world."""
+        skin, amplitudes = self.skin, self.amplitudes()
+        x, vectors = np.zeros((skin.contact_points.count, 3)), np.zeros((skin.contact_points.count, 3))
+        for k, zone in enumerate(skin.zones.values()):
             if len(zone.touch) == 0:
                 continue
             u = zone.displacements(self._held(k, amplitudes), np.zeros(3 * len(zone.free_touch)))
-            x = placed(zone.nodes + u, self.frames[k])
-            matrix, _ = zone.points
-            areas = zone.area_vectors(x) if zone.solid is not None else zone.area_vectors(x) @ self._rotations[k].T
-            pieces.append((k, name, matrix, matrix @ x, areas))
-        return self._assemble(pieces, chosen, frame)
+            nodes = placed(zone.nodes + u, self.frames[k])
+            own = skin.contact_points.of_zone[k]
+            x[own] = zone.points[0] @ nodes
+            turn = np.eye(3) if zone.solid is not None else self._rotations[k]
+            vectors[own] += zone.area_vectors(nodes) @ turn.T
+        return x, vectors
+
+    def press(
+        self,
+        shape: Shape | HeightField,
+        pose: ArrayLike | None = None,
+        *,
+        start: Touch | None = None,
+        friction: float = 1.0,
+        meshes: Sequence[Mesh] = (),
+    ) -> Touch:
+        """Statics: the forces with which a shape presses into the skin; the bones do not move.
+
+        The pad of the result holds the points near the shape, in the world's frame. `solve` with the result's
+        `vertex_forces` gives the whole surface.
+
+        Args:
+            shape: its own pose and friction count, too.
+            pose: (4, 4) of the shape's body in the world.
+            start: the result for the previous pose, of the shape and of the skin. On the way from there the skin sticks
+                to the shape, or slides on it. Without `start`, points stick where they are first touched.
+            friction: sliding coefficient of the skin.
+            meshes: those that the shape refers to.
+        """
+        return press(self, shape, pose, start, friction, meshes)
 
     def _chosen(self, touch: str | ArrayLike | None) -> Array:
         """(v,) mask of the chosen touch vertices."""
@@ -314,77 +385,36 @@ class PosedSkin:
             raise MechanismError("no touch vertex is chosen")
         return mask
 
-    def _assemble(self, pieces: list[tuple[int, str, object, Array, Array]], chosen: Array, frame: str) -> TouchPoints:
-        """Points of all pieces: nodes that two zones share become one point, with the sum of their areas."""
+    def compliance(self, chosen: Indices) -> Array:
+        """(3n, 3n) C of chosen contact points (n,), m/N, world axes: C = B S^-1 B^T + G with S the seam equations'
+        matrix, B the points' motion per amplitude and G the zones' own compliance."""
         skin = self.skin
-        points: list[Array] = []
-        vectors: list[Array] = []
-        known: dict[int, int] = {}
-        rows, names, vertices = [], [], []
-        for k, name, matrix, x, areas in pieces:
-            own = matrix.tocsr()  # type: ignore[attr-defined]
-            for p in range(own.shape[0]):
-                nodes = own.indices[own.indptr[p] : own.indptr[p + 1]]
-                weights = own.data[own.indptr[p] : own.indptr[p + 1]]
-                reached = skin.vertex_of[k][nodes]
-                if not chosen[reached].all():
-                    continue
-                vertex = int(reached[0]) if len(nodes) == 1 else -1
-                if vertex >= 0 and vertex in known:
-                    vectors[known[vertex]] = vectors[known[vertex]] + areas[p]
-                    continue
-                known[vertex] = len(points)
-                points.append(x[p])
-                vectors.append(areas[p])
-                rows.append((k, nodes, weights))
-                names.append(name)
-                vertices.append(vertex)
-        C = self._compliance(rows)
-        x, n = np.array(points), np.array(vectors)
-        areas = np.linalg.norm(n, axis=1)
-        normals = n / np.maximum(areas, 1e-300)[:, None]
-        if frame != "world":
-            H = spatial.inverse(self._body_pose(frame))
-            x, normals, C = placed(x, H), normals @ H[:3, :3].T, turned(H[:3, :3], C)
-        return TouchPoints(x, normals, areas, 0.5 * (C + C.T), tuple(names), np.array(vertices))
-
-    def _compliance(self, rows: list[tuple[int, Indices, Array]]) -> Array:
-        """(3n, 3n) C of points given as (zone, nodes, weights of the nodes), world axes: C = B S^-1 B^T + G with S the
-        seam equations' matrix, B the points' motion per amplitude and G the zones' own compliance."""
-        skin = self.skin
-        zones = list(skin.zones.values())
-        at = skin.pattern.offsets
-        B = np.zeros((3 * len(rows), int(at[-1])))
-        G = np.zeros((3 * len(rows), 3 * len(rows)))
-        for k, (zone, terms, R) in enumerate(zip(zones, skin.terms, self._rotations, strict=True)):
-            own = [i for i, row in enumerate(rows) if row[0] == k]
-            if not own:
-                continue
-            t = 3 * len(zone.free_touch)
-            weights = self._weights(k, [rows[i] for i in own])  # (own, free touch + seam)
-            coordinates = (3 * np.array(own)[:, None] + np.arange(3)).ravel()
-            inner, at_seam = weights[:, : t // 3], weights[:, t // 3 :]
-            U = np.einsum("pn,nim->pim", inner, terms.motion[:t].reshape(t // 3, 3, -1)).reshape(3 * len(own), -1)
-            C = zone.greens.compliance[:t].reshape(t // 3, 3, t // 3, 3)
-            C = np.einsum("pn,nimj,qm->piqj", inner, C, inner, optimize=True).reshape(3 * len(own), -1)
+        at, points = skin.pattern.offsets, skin.contact_points
+        B = np.zeros((3 * len(chosen), int(at[-1])))
+        G = np.zeros((3 * len(chosen), 3 * len(chosen)))
+        for k in np.unique(points.zones[chosen]).tolist():
+            zone, terms, R = skin.zone_list[k], skin.terms[k], self._rotations[k]
+            own = np.flatnonzero(points.zones[chosen] == k)
+            nodes, weights = points.nodes[chosen[own]], points.weights[chosen[own]]
+            place = skin.touch_places[k][nodes]  # among the free touch nodes, then the seam nodes
+            t = len(zone.free_touch)
+            free = np.where(place < t, weights, 0.0)
+            rows = np.where(place < t, place, 0)
+            U = np.einsum("pk,pkim->pim", free, terms.motion[: 3 * t].reshape(t, 3, -1)[rows]).reshape(3 * len(own), -1)
+            C = zone.greens.compliance[: 3 * t].reshape(t, 3, t, 3)
+            C = C[rows[:, :, None, None], :, rows[None, None], :]  # (p, k, q, l, 3, 3)
+            C = np.einsum("pk,pkqlij,ql->piqj", free, C, free, optimize=True).reshape(3 * len(own), -1)
+            coordinates = (3 * own[:, None] + np.arange(3)).ravel()
             G[np.ix_(coordinates, coordinates)] = turned(R, C)
             for i, columns in zip(terms.seams, terms.slices, strict=True):
-                block = turned(R, U[:, columns])
-                nodes = skin.seams[i].nodes[skin.seams[i].zones.index(k)]
-                block = block + np.kron(at_seam[:, nodes] @ skin.bases[i], np.eye(3))
-                B[coordinates, at[i] : at[i + 1]] += block
+                basis = np.zeros((len(zone.seam), skin.bases[i].shape[1]))
+                basis[skin.seams[i].nodes[skin.seams[i].zones.index(k)]] = skin.bases[i]
+                on_seam = np.where(place >= t, weights, 0.0)
+                shares = np.einsum("pk,pkm->pm", on_seam, basis[np.where(place >= t, place - t, 0)])
+                B[coordinates, at[i] : at[i + 1]] += turned(R, U[:, columns]) + np.kron(shares, np.eye(3))
         half = self.factors.solve_lower(B.T)
-        return np.asarray(half.T @ half + G)
-
-    def _weights(self, k: int, rows: list[tuple[int, Indices, Array]]) -> Array:
-        """(points, free touch nodes + seam nodes) weights of the nodes of zone k in its points."""
-        zone = list(self.skin.zones.values())[k]
-        place = np.full(len(zone.nodes), -1)
-        place[np.concatenate([zone.free_touch, zone.seam])] = np.arange(len(zone.free_touch) + len(zone.seam))
-        weights = np.zeros((len(rows), len(zone.free_touch) + len(zone.seam)))
-        for i, (_, nodes, own) in enumerate(rows):
-            weights[i, place[nodes]] = own
-        return weights
+        C = half.T @ half + G
+        return np.asarray(0.5 * (C + C.T))
 
     def _body_pose(self, body: str) -> Array:
         """Pose of a body that carries a zone."""

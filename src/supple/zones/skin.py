@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.contact.pads import Pad, Touch
 from supple.elastic._checks import Array, Indices
 from supple.elastic.solid import triangles_of
 from supple.errors import MechanismError, listed
 from supple.mechanism import Kinematics, Mechanism, Poses, kinematics
 from supple.mechanism.record import checked_pose
+from supple.mechanism.shapes import HeightField, Mesh, Shape
 from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
 from supple.zones.moving import MovingSkin
-from supple.zones.posed import PosedSkin, TouchPoints
+from supple.zones.points import ContactPoints, Taxels, contact_points_of, taxels_of
+from supple.zones.posed import PosedSkin
 from supple.zones.terms import ZoneTerms, zone_terms
 from supple.zones.zone import Zone
 
@@ -142,8 +145,17 @@ class Skin:
 
     @cached_property
     def terms(self) -> tuple[ZoneTerms, ...]:
-        """The terms of each zone in the seam equations."""
-        return tuple(zone_terms(zone, k, self.seams, self.bases) for k, zone in enumerate(self.zones.values()))
+        """The terms of each zone in the seam equations. Equal zones with equal seams share their arrays."""
+        known: dict[tuple[object, ...], ZoneTerms] = {}
+        result = []
+        for k, zone in enumerate(self.zones.values()):
+            own = [i for i, seam in enumerate(self.seams) if k in seam.zones]
+            nodes = [self.seams[i].nodes[self.seams[i].zones.index(k)].tobytes() for i in own]
+            key = (id(zone.greens), *nodes, *(self.bases[i].tobytes() for i in own))
+            if key not in known:
+                known[key] = zone_terms(zone, k, self.seams, self.bases)
+            result.append(replace(known[key], seams=tuple(own)))
+        return tuple(result)
 
     @cached_property
     def pattern(self) -> Pattern:
@@ -211,6 +223,33 @@ class Skin:
         pairs = zip(self.zones.items(), self.vertex_of, strict=True)
         return MappingProxyType({name: vertices[zone.touch] for (name, zone), vertices in pairs})
 
+    @cached_property
+    def zone_list(self) -> tuple[Zone, ...]:
+        """The zones in order."""
+        return tuple(self.zones.values())
+
+    @cached_property
+    def contact_points(self) -> ContactPoints:
+        """The points where contact forces act."""
+        return contact_points_of(self.zones, self.vertex_of, self.triangles)
+
+    @cached_property
+    def touch_places(self) -> tuple[Indices, ...]:
+        """For each zone: the place of every node among its free touch nodes, then its seam nodes; -1: neither."""
+        result = []
+        for zone in self.zone_list:
+            own = np.concatenate([zone.free_touch, zone.seam])
+            place = np.full(len(zone.nodes), -1)
+            place[own] = np.arange(len(own))
+            result.append(place)
+        return tuple(result)
+
+    @cached_property
+    def free_surface(self) -> tuple[int, ...]:
+        """For each zone: how many of its free nodes are vertices; they come first."""
+        pairs = zip(self.zone_list, self.vertex_of, strict=True)
+        return tuple(int((vertices[zone.free] >= 0).sum()) for zone, vertices in pairs)
+
     def seam_vertices(self, i: int) -> Indices:
         """(k,) vertices of the nodes of seam i."""
         seam = self.seams[i]
@@ -259,9 +298,41 @@ class Skin:
         where: Where = None,
         *,
         frame: str = "world",
-    ) -> TouchPoints:
+        friction: float = 1.0,
+        relaxation: float = 0.0,
+    ) -> Pad:
         """Points, normals, areas and compliance for contact; see `PosedSkin.pad`."""
-        return self.at(where).pad(touch, frame=frame)
+        return self.at(where).pad(touch, frame=frame, friction=friction, relaxation=relaxation)
+
+    def press(
+        self,
+        shape: Shape | HeightField,
+        pose: ArrayLike | None = None,
+        where: Where = None,
+        *,
+        start: Touch | None = None,
+        friction: float = 1.0,
+        meshes: Sequence[Mesh] = (),
+    ) -> Touch:
+        """Statics: the forces with which a shape at `pose` (4, 4) presses into the skin; see `PosedSkin.press`."""
+        return self.at(where).press(shape, pose, start=start, friction=friction, meshes=meshes)
+
+    def taxels(self, points: ArrayLike, radius: float) -> Taxels:
+        """Tactile elements that move with the skin.
+
+        Args:
+            points: (k, 3) their places at the reference pose, in the world, m.
+            radius: of the skin around them whose pressure they average, m.
+
+        Raises:
+            MechanismError: no skin that may be touched is near an element.
+        """
+        posed = self.at()
+        own = self.contact_points
+        areas = np.zeros(self.vertex_count)
+        vectors = posed.contact_places[1]
+        np.add.at(areas, own.vertices, own.weights * np.linalg.norm(vectors, axis=1)[:, None])
+        return taxels_of(points, radius, posed.solve().vertices, areas)
 
     def poses_at(self, where: Where) -> Poses:
         """Poses of the bodies in a configuration.

@@ -1,7 +1,8 @@
 """Static shapes of a Neo-Hookean solid of hexahedra with mean dilatation: the nonlinear reference of `zones.py`.
 
-The energy is mu/2 (J^(-2/3) tr F^T F - 3) at each quadrature point plus V kappa/2 (ln theta)^2 of each element, with theta the
-ratio of the element's volume to that at rest. At small strain it is the linear element of `supple.elastic.linear`.
+The energy is mu/2 (J^(-2/3) tr F^T F - 3) at each quadrature point plus V kappa/2 (ln theta)^2 of each element, with
+theta the ratio of the element's volume to that at rest. At small strain it is the linear element of
+`supple.elastic.linear`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class NeoHookean:
         return total, coo_array((K.ravel(), (rows, columns)), shape=(size, size)).tocsc()
 
     def solve(self, u: np.ndarray, held: np.ndarray, goal: np.ndarray, most: int = 25) -> np.ndarray | None:
-        """Equilibrium with coordinates `held` at `goal`, from the equilibrium u (n, 3); None if Newton's method fails."""
+        """Equilibrium with coordinates `held` at `goal`, from the equilibrium u (n, 3); None if it fails."""
         u, loose = u.ravel().copy(), np.setdiff1d(np.arange(u.size), held)
         for iteration in range(most):
             state = self.tangent(u.reshape(-1, 3))

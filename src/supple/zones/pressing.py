@@ -1,0 +1,83 @@
+"""Statics of contact on a skin in a pose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core, spatial
+from supple.contact.colliders import Collider, collider
+from supple.contact.pads import NOTHING, Pad, Touch
+from supple.elastic._checks import Array, Indices
+from supple.mechanism.record import array
+from supple.mechanism.shapes import HeightField, Mesh, Shape
+
+if TYPE_CHECKING:
+    from supple.zones.posed import PosedSkin
+
+MOST_ROUNDS = 20
+NEAR = 0.5
+"""Points nearer to a shape than this share of its depth in the skin are included from the beginning."""
+LEAST_NEAR = 2e-3
+"""The same, over the size of the skin."""
+
+
+def press(
+    posed: PosedSkin,
+    shape: Shape | HeightField,
+    pose: ArrayLike | None,
+    start: Touch | None,
+    friction: float,
+    meshes: Sequence[Mesh],
+) -> Touch:
+    """Forces of a shape on a skin: see `PosedSkin.press`. Only the compliance of points near the shape is computed;
+    points that others push into the shape are added."""
+    pose = array(np.eye(4) if pose is None else pose, (4, 4), "pose of the shape")
+    other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
+    x, vectors = posed.contact_places
+    areas = np.linalg.norm(vectors, axis=1)
+    normals = vectors / np.maximum(areas, 1e-300)[:, None]
+    everything = _core.pad_collider(x, normals, NOTHING, np.eye(4), friction)
+    least = LEAST_NEAR * float(np.linalg.norm(np.ptp(x, axis=0)))
+    indices, gaps = _core.near_points(everything, other.core, least)
+    if len(gaps) and (deepest := -float(gaps.min())) * NEAR > least:
+        indices, gaps = _core.near_points(everything, other.core, NEAR * deepest)
+    chosen = indices.astype(int)
+    if start is not None:
+        chosen = np.union1d(chosen, _points_of(posed, start))
+    if not len(chosen):
+        chosen = np.array([int(np.linalg.norm(x - pose[:3, 3], axis=1).argmin())])
+    for _ in range(MOST_ROUNDS):
+        pad = posed._pad_of(chosen, "world", friction, 0.0)
+        touch = pad.press_from(other, np.eye(4)) if start is None else _press_from(pad, other, pose, start)
+        if not touch.forces.any():
+            break
+        motion = posed.motion(touch.vertex_forces(posed.skin.vertex_count))
+        own = posed.skin.contact_points
+        moved = x + np.einsum("pk,pki->pi", own.weights, motion[own.vertices])
+        pressed = _core.pad_collider(moved, normals, NOTHING, np.eye(4), friction)
+        fresh = np.setdiff1d(_core.near_points(pressed, other.core, 0.0)[0].astype(int), chosen)
+        if not len(fresh):
+            break
+        chosen = np.union1d(chosen, fresh)
+    return replace(touch, pose=pose)
+
+
+def _points_of(posed: PosedSkin, touch: Touch) -> Indices:
+    """Contact points of the skin that a pad of it has."""
+    known = {tuple(own): i for i, own in enumerate(posed.skin.contact_points.vertices.tolist())}
+    return np.array([known[tuple(own)] for own in touch.pad.vertices.tolist()])
+
+
+def _press_from(pad: Pad, shape: Collider, pose: Array, start: Touch) -> Touch:
+    """Presses from a start on fewer points; points that are new have neither displacement nor force there."""
+    places = {tuple(own): i for i, own in enumerate(pad.vertices.tolist())}
+    at = np.array([places[tuple(own)] for own in start.pad.vertices.tolist()])
+    before, forces = np.zeros_like(pad.points), np.zeros_like(pad.points)
+    before[at] = start.displacements - (pad.points[at] - start.pad.points)
+    forces[at] = start.forces
+    return pad.press_from(shape, np.eye(4), before, forces, start.pose @ spatial.inverse(pose))

@@ -1,0 +1,183 @@
+"""Contact on skins: against Hertz on a bonded layer, no overlap, sensors, and pads of a skin in a World."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import MechanismError, elastic, spatial, zones
+from supple.mechanism import Shape
+from supple.zones.layout import placed
+
+UP = np.eye(4)
+YOUNG, POISSON, FRICTION = 1e5, 0.3, 0.5
+RADIUS = 0.02
+BENT = (0.2, 0.7, 0.5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def finger():
+    return zones.finger(cells=(6, 8, 2))
+
+
+def on_body(solid, poisson, touch):
+    """A skin of one block that is bonded to a fixed body."""
+    builder = supple.Builder("bench")
+    builder.body("bench", mass=1.0, inertia=(1e-3,) * 3)
+    builder.fixed("bolt", "world", "bench")
+    material = elastic.Material(young=YOUNG, poisson=poisson, density=1e3)
+    zone = zones.Zone.from_solid(solid, material, bone="bottom", touch=touch)
+    return zones.Skin(builder.build(), {"block": zones.Attached(zone, "bench")})
+
+
+def bonded_layer_factor(a, thickness, poisson):
+    """Force on a thin bonded layer over that on a half-space (Dimitriadis et al. 2002, eq. 6), contact radius a."""
+    x, nu = a / thickness, poisson
+    alpha = -(1.2876 - 1.4678 * nu + 1.3442 * nu**2) / (1 - nu)
+    beta = (0.6387 - 1.0277 * nu + 1.5164 * nu**2) / (1 - nu)
+    third = alpha**3 + 4 * np.pi**2 / 15 * beta
+    fourth = alpha**3 + 3 * np.pi**2 / 5 * beta
+    terms = [-2 * alpha / np.pi, 4 * alpha**2 / np.pi**2, -8 / np.pi**3 * third, 16 * alpha / np.pi**4 * fourth]
+    return 1 + sum(term * x ** (k + 1) for k, term in enumerate(terms))
+
+
+def ball_at(x):
+    return spatial.translation(np.asarray(x, dtype=float))
+
+
+A = 1e-3
+"""Contact radius, m."""
+
+
+@pytest.fixture(scope="module")
+def layer():
+    """A graded block, bonded below, five contact radii thick."""
+    solid = zones.block((12 * A, 12 * A, 5 * A), (14, 14, 6), growth=1.4)
+    return on_body(solid, POISSON, lambda x: (x[:, 2] > -1e-9) & (np.hypot(x[:, 0], x[:, 1]) < 1.5 * A))
+
+
+def test_a_ball_on_a_bonded_layer_against_hertz(layer):
+    ball, R = Shape("sphere", [10 * A], UP, friction=(0, 0, 0)), 10 * A
+    depth = A**2 / R
+    touch = layer.press(ball, ball_at([0, 0, R - depth]), friction=0.0)
+    modulus = YOUNG / (1 - POISSON**2)
+    half_space = 4 / 3 * modulus * np.sqrt(R) * depth**1.5
+    force = -touch.force[2]
+    assert force == pytest.approx(half_space * bonded_layer_factor(A, 5 * A, POISSON), rel=0.03)
+    radius = (3 * force * R / (4 * modulus)) ** (1 / 3)
+    assert touch.pressures.max() == pytest.approx(1.5 * force / (np.pi * radius**2), rel=0.06)
+    # the skin slides all around when the ball is twisted far
+    rough = Shape("sphere", [R], UP, friction=(FRICTION, 0, 0))
+    touch = layer.press(rough, ball_at([0, 0, R - depth]), friction=0.0)
+    for angle in np.linspace(0.1, 0.5, 5):
+        pose = ball_at([0, 0, R - depth]) @ spatial.exp(np.array([0, 0, 0, 0, 0, angle]))
+        touch = layer.press(rough, pose, start=touch, friction=0.0)
+    assert touch.wrench[5] == pytest.approx(3 * np.pi / 16 * FRICTION * radius * -touch.force[2], rel=0.05)
+
+
+@pytest.mark.parametrize("where", [None, BENT])
+def test_pressing_a_finger(finger, where):
+    """No force pulls, no point overlaps, forces and displacements fit the whole skin."""
+    posed = finger.skin.at(where)
+    x, vectors = posed.contact_places
+    lowest = int(np.argmin(vectors[:, 2] - 1e3 * (finger.skin.contact_points.zones != 0) * vectors.min()))
+    normal = vectors[lowest] / np.linalg.norm(vectors[lowest])
+    centre = x[lowest] + (RADIUS - 8e-4) * normal
+    touch = posed.press(Shape("sphere", [RADIUS], UP), ball_at(centre))
+    assert touch.normal_forces.min() >= 0
+    assert np.linalg.norm(touch.force) > 0.01
+    assert touch.friction_used.max() <= 1 + 1e-6
+    forces = touch.vertex_forces(finger.skin.vertex_count)
+    shape, rest = posed.solve(forces), posed.solve()
+    moved = shape.vertices - rest.vertices
+    np.testing.assert_allclose(posed.motion(forces), moved, atol=1e-12)
+    np.testing.assert_allclose(moved[touch.pad.vertices[:, 0]], touch.displacements, atol=1e-10)
+    away = shape.vertices[finger.skin.touch] - centre
+    facing = np.isin(finger.skin.touch, touch.pad.vertices) | (np.linalg.norm(away, axis=1) > RADIUS)
+    assert facing.all()
+    assert np.linalg.norm(away, axis=1).min() > RADIUS - 1e-6  # gaps are those along the undeformed normal
+    total = sum(wrench[:3] for wrench in shape.bone_wrenches.values())
+    np.testing.assert_allclose(total, touch.force, atol=1e-10)
+
+
+def test_pressing_goes_on_while_the_finger_bends(finger):
+    ball = Shape("sphere", [RADIUS], UP)
+    pose = ball_at([0.055, 0, -9.5e-3 - RADIUS + 5e-4])
+    first = finger.skin.press(ball, pose)
+    same = finger.skin.press(ball, pose, start=first)
+    np.testing.assert_allclose(same.force, first.force, atol=1e-9)
+    bent = finger.skin.press(ball, pose, (0.01, 0, 0), start=first)
+    assert bent.normal_forces.sum() > 1.5 * first.normal_forces.sum()
+    assert finger.skin.press(ball, ball_at([1, 0, 0])).force.tolist() == [0, 0, 0]
+
+
+def test_tactile_elements_follow_the_skin(finger):
+    skin, ball = finger.skin, Shape("sphere", [RADIUS], UP)
+    taxels = skin.taxels([[0.011, 0, -9.5e-3], [0.055, 0, -9.5e-3]], radius=3e-3)
+    pose = ball_at([0.011, 0, -9.5e-3 - RADIUS + 6e-4])
+    readings = taxels.read(skin.press(ball, pose))
+    assert readings[0] > 100
+    assert readings[1] == 0
+    turned = (0.9, 0, 0)
+    H = supple.kinematics(finger.mechanism, turned).poses.of("proximal")
+    assert taxels.read(skin.press(ball, H @ pose, turned))[0] == pytest.approx(readings[0], rel=1e-6)
+    with pytest.raises(MechanismError, match=r"tactile element 0 .*no skin within"):
+        skin.taxels([[1, 0, 0]], radius=1e-3)
+    with pytest.raises(MechanismError, match="radius of a tactile element"):
+        skin.taxels([[0, 0, 0]], radius=0)
+
+
+def test_ten_node_tetrahedra_carry_contact_between_their_nodes():
+    """A flat punch on a block: three points a face, and the same force as hexahedra within a few percent."""
+    hexahedra = zones.block((0.01, 0.01, 0.004), (4, 4, 2))
+    forces = []
+    for solid in (hexahedra, tetrahedra(hexahedra)):
+        skin = on_body(solid, POISSON, "top")
+        touch = skin.press(Shape("box", [0.02, 0.02, 0.01], UP), ball_at([0, 0, 0.01 - 1e-4]))
+        forces.append(-touch.force[2])
+        shape = skin.at().solve(touch.vertex_forces(skin.vertex_count))
+        assert shape.bone_wrenches["bench"][2] == pytest.approx(touch.force[2], rel=1e-9)
+    assert forces[1] == pytest.approx(forces[0], rel=0.05)
+
+
+def tetrahedra(solid):
+    """The same solid of 10-node tetrahedra, six a hexahedron."""
+    corners = np.array([[0, 1, 2, 6], [0, 2, 3, 6], [0, 3, 7, 6], [0, 7, 4, 6], [0, 4, 5, 6], [0, 5, 1, 6]])
+    cells = solid.cells[:, corners].reshape(-1, 4)
+    edges = np.sort(cells[:, [[0, 1], [1, 2], [0, 2], [0, 3], [1, 3], [2, 3]]], axis=2)
+    pairs, number = np.unique(edges.reshape(-1, 2), axis=0, return_inverse=True)
+    nodes = np.concatenate([solid.nodes, solid.nodes[pairs].mean(axis=1)])
+    top, bottom = (np.flatnonzero(np.abs(nodes[:, 2] - z) < 1e-9) for z in (0, solid.nodes[:, 2].min()))
+    middles = number.reshape(-1, 6) + len(solid.nodes)
+    return elastic.Solid(nodes, np.hstack([cells, middles]), {"top": top, "bottom": bottom})
+
+
+def test_a_pad_of_a_skin_covers_a_body(finger):
+    """A fingertip presses on the ground in a World; pads are in the frame of their body."""
+    skin = finger.skin
+    pad = skin.pad("distal", frame="distal", friction=FRICTION)
+    H = finger.mechanism.poses.of("distal")
+    world_pad = skin.pad("distal", friction=FRICTION)
+    np.testing.assert_allclose(placed(pad.points, H), world_pad.points, atol=1e-12)
+    assert len(pad.triangles)
+    corners = pad.points[pad.triangles]
+    outward = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    assert np.einsum("ti,ti->t", outward, pad.normals[pad.triangles[:, 0]]).min() > 0
+    world = supple.World(dt=1e-3)
+    world.add(supple.Simulation(finger.mechanism, 1e-3), "finger")
+    world.cover("finger:distal", pad)
+    plane = Shape("plane", [0, 0, 1], ball_at([0, 0, pad.points[:, 2].min() + 3e-4]))
+    world.ground(plane)
+    world.step(300)
+    touch = world.touch("finger:distal")
+    bent = skin.pad("distal", world.mechanisms["finger"].poses, friction=FRICTION)
+    assert touch.force[2] > 1e-3
+    assert bent.press(plane).normal_forces.sum() == pytest.approx(touch.normal_forces.sum(), rel=0.1)
