@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.engine.actuation import add_actuator, shift_controls
+from supple.engine.actuation import add_actuator, as_in_spring, shift_controls
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism
+from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
@@ -90,10 +90,15 @@ class Equations:
     """Set-points of motors and rest lengths of couplings, rad or m."""
     limit_names: list[str] = field(default_factory=list)
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
-    actuator: dict[str, int] = field(default_factory=dict)
-    """Index of each actuator; empty unless the equations have them."""
+    actuators: tuple[Actuator, ...] = ()
+    """As in the springs that contain them; empty unless the equations have them."""
     idle: tuple[IdleSpin, ...] = ()
     """Idle spins that a weak spring holds."""
+
+    @cached_property
+    def actuator(self) -> dict[str, int]:
+        """Index of each actuator."""
+        return {each.name: i for i, each in enumerate(self.actuators)}
 
     @cached_property
     def layout(self) -> Layout:
@@ -292,9 +297,8 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
             limit_names.append(c.name)
             core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), *c.limits.tolist(), False)
 
-    actuator: dict[str, int] = {}
-    for drive in mech.actuators if with_actuators else ():
-        actuator[drive.name] = len(actuator)
+    actuators = tuple(as_in_spring(mech, drive) for drive in mech.actuators) if with_actuators else ()
+    for drive in actuators:
         add_actuator(core, mech, drive, axis, spring)
 
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
@@ -302,7 +306,7 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
     return Equations(
-        described, core, axis, reference, rest, spring, row, targets, limit_names, actuator, tuple(held)
+        described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held)
     )
 
 
