@@ -24,6 +24,7 @@ void World::prepare() {
     speed_.assign(colliders.size(), 0.0);
     swept_radius_.assign(colliders.size(), 0.0);
     rows_.resize(participants.size());
+    self_contact.resize(participants.size(), 0);
 }
 
 double World::energy() const {
@@ -44,8 +45,10 @@ void World::find_candidate_pairs() {
         for (std::size_t m = k; m > 0 && low(bounded_[m]) < low(bounded_[m - 1]); --m) std::swap(bounded_[m], bounded_[m - 1]);
     auto may = [&](int i, int j) {
         const MountedCollider &a = colliders[i], &b = colliders[j];
-        if (a.participant == b.participant) return false;  // the same body or mechanism, or both fixed
-        return (a.type & b.affinity) || (b.type & a.affinity);
+        if ((a.participant < 0 || a.still) && (b.participant < 0 || b.still)) return false;  // neither moves
+        if (a.participant == b.participant && (a.frame == b.frame || !self_contact[a.participant])) return false;
+        if (!(a.type & b.affinity) && !(b.type & a.affinity)) return false;
+        return excluded.empty() || !excluded.count({std::min(i, j), std::max(i, j)});
     };
     for (std::size_t k = 0; k < bounded_.size(); ++k) {
         const int i = bounded_[k];
@@ -180,7 +183,8 @@ void World::assemble() {
         for (int i = 0; i < rows; ++i) most = std::max(most, block.response[static_cast<std::size_t>(i) * (rows + 1)]);
         for (int c : block.contacts) solver_.max_response[c] = std::max(solver_.max_response[c], most);
         const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
-        const bool contiguous = !own_limits && block.contacts.back() - block.contacts.front() + 1 == touches;
+        // contacts of a mechanism with itself appear twice
+        const bool contiguous = !own_limits && !self_contact[k] && block.contacts.back() - block.contacts.front() + 1 == touches;
         if (contiguous) {  // the rows are contiguous in the solver, too
             const int first = 3 * block.contacts.front();
             for (int j = 0; j < rows; ++j) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 
 #include "contact/contact.hpp"
 #include "contact/contact_shapes.hpp"
@@ -17,6 +18,7 @@ class World {
         int participant = -1, frame = -1;  // that the collider is fixed to; -1: the world
         unsigned type = 1, affinity = 1;   // bit masks, as MuJoCo's contype and conaffinity
         int pad = -1;                      // index in `pads`
+        bool still = false;                // its body is welded to the world
     };
     struct Contact {
         int first, second;  // colliders; the normal points from the second to the first
@@ -39,6 +41,8 @@ class World {
     std::vector<MountedCollider> colliders;
     std::vector<Pad> pads;
     GeneralCollide general_collide;
+    std::vector<char> self_contact;    // by participant: its bodies may touch each other
+    std::set<std::pair<int, int>> excluded;  // pairs of colliders that never touch, the lower index first
 
     Outcome step();
     void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow

@@ -157,8 +157,9 @@ class WorldCore {
         return static_cast<int>(world.participants.size()) - 1;
     }
 
-    int add_collider(const Collider& collider, int participant, int frame, unsigned type, unsigned affinity) {
+    int add_collider(const Collider& collider, int participant, int frame, unsigned type, unsigned affinity, bool still) {
         world.colliders.push_back({collider, participant, frame, type, affinity});
+        world.colliders.back().still = still;
         world.prepare();
         return static_cast<int>(world.colliders.size()) - 1;
     }
@@ -166,11 +167,14 @@ class WorldCore {
     int add_pad(const Collider& collider, int participant, int frame, const Doubles& compliance, double relaxation) {
         const std::size_t n = 3 * collider.vertices.size();
         expect(compliance, n * n);
-        add_collider(collider, participant, frame, 1, 1);
+        add_collider(collider, participant, frame, 1, 1, false);
         world.colliders.back().pad = static_cast<int>(world.pads.size());
         world.pads.emplace_back(Eigen::Map<const Eigen::MatrixXd>(compliance.data(), n, n), relaxation);
         return world.colliders.back().pad;
     }
+
+    void exclude(int first, int second) { world.excluded.insert({std::min(first, second), std::max(first, second)}); }
+    void allow_self_contact(int participant) { world.self_contact.at(participant) = 1; }
 
     // State of a pad's points at the end of the last step, in the pad's axes, (10 n,): displacements (n, 3), forces (n, 3), contact normals
     // (n, 3), friction coefficients (n,).
@@ -278,6 +282,8 @@ void bind_world(nb::module_& module) {
              })
         .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
         .def("add_collider", &WorldCore::add_collider)
+        .def("exclude", &WorldCore::exclude)
+        .def("allow_self_contact", &WorldCore::allow_self_contact)
         .def("add_pad", &WorldCore::add_pad)
         .def("pad_state", &WorldCore::pad_state, nb::rv_policy::automatic)
         .def("set_pad_state", &WorldCore::set_pad_state)

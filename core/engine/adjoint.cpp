@@ -31,6 +31,10 @@ SUPPLE_INLINE Coefficients8 stumpff_coefficients(const Eight& s) {
 Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape)
     : system_(system), tape_(std::move(tape)) {
     system_.active_fixed = true;
+    for (Actuator& each : system_.actuators) {  // a tape on which one saturates is refused
+        each.lower = -INFINITY;
+        each.upper = INFINITY;
+    }
     system_.gravity = tape_->gravity;
     if (passes) passes_ = std::make_unique<Articulated>(*passes, system_);
     exact_passes_ = passes && passes->can_be_exact();
@@ -74,7 +78,7 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     wrenches_.resize(width * blocks);
     twists_.resize(width * blocks);
     axes_.resize(na);
-    row_motion_.resize(nr);
+    rows_.resize(nr);
     for (const Joint& joint : system_.joints) {
         int axis = joint.first;
         for (int size : joint.blocks) {
@@ -99,7 +103,7 @@ std::size_t Adjoint::size_of(const std::string& input) const {
     const std::size_t nb = system_.bodies(), na = system_.axes(), nt = times(), parts = tape_->records.size() - 1;
     if (input == "twists" || input == "start_velocities") return 6 * nb;
     if (input == "increments" || input == "rates" || input == "stiffness" || input == "damping" || input == "armature") return na;
-    if (input == "targets") return nt * system_.rows.size();
+    if (input == "targets" || input == "multipliers") return nt * system_.rows.size();
     if (input == "rest" || input == "coordinates") return nt * na;
     if (input == "spring_rest") return nt * system_.springs.size();
     if (input == "wrenches") return 6 * parts * nb;
@@ -296,6 +300,7 @@ void Adjoint::set_inputs(int record) {
     inputs_ = tape_->records[record].inputs;
     const TapeInputs& in = tape_->inputs(record);
     system_.rest = in.rest;
+    system_.applied = in.applied;
     for (std::size_t s = 0; s < system_.springs.size(); ++s) system_.springs[s].rest = in.spring_rest[s];
     system_.loads = in.loads;
     system_.handles = in.handles;

@@ -59,12 +59,14 @@ struct InputArrays {
 struct OutputArrays {
     std::vector<double> coordinates;        // (times, axes)
     std::vector<double> poses, velocities;  // (times, bodies, 6)
+    std::vector<double> multipliers;        // (times, rows); those at the start do not count
 
     template <class Self, class Visit>
     static void visit(Self& self, Visit visit) {
         visit("coordinates", self.coordinates);
         visit("poses", self.poses);
         visit("velocities", self.velocities);
+        visit("multipliers", self.multipliers);
     }
 };
 
@@ -84,9 +86,9 @@ class Adjoint {
     Adjoint(const Adjoint&) = delete;
 
     InputArrays backward(const OutputArrays& gradient);
-    // One motion for each direction of the inputs; only the arrays named in `wanted` are filled.
+    // One motion for each direction of the inputs; only the arrays asked for are filled.
     std::vector<OutputArrays> forward(const std::vector<InputArrays>& directions, bool coordinates, bool poses,
-                                      bool velocities);
+                                      bool velocities, bool multipliers);
     // Twists, velocities, increments and rates at the start that follow from coordinates q and rates of the spanning tree,
     // for their directions (axes); those of loop joints follow from the bodies.
     InputArrays start(const double* q, const double* rates);
@@ -145,6 +147,7 @@ class Adjoint {
     struct Tangents {
         std::vector<Six> H, M;     // per node: displacement and rotation, momenta
         std::vector<Eight> q, p;   // per axis
+        std::vector<Eight> mu;     // per row
         std::vector<FlexibleState> flexible;  // eight for each flexible body
     };
     Frame& posed(int record);      // with poses
@@ -160,7 +163,7 @@ class Adjoint {
     double share_of(int row) const;  // of a row's target at the end of the time step; the rest is that at its start
     bool acts(const InputArrays& direction, int record) const;
     void add_objective(const OutputArrays& objective, int record, Gradient& g);
-    void solve_transposed(const Gradient& g);
+    void solve_transposed(const Gradient& g, const double* by_multipliers);
     // Flexible bodies in the sweep backward, before and after the solution, and at the start.
     void pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before);
     void add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity);
@@ -200,7 +203,8 @@ class Adjoint {
     Articulated::Solution<OneColumn> one_;
     Articulated::Solution<EightColumns> eight_;
     std::vector<Six> wrenches_, twists_;      // eight columns, per node: at the centres of mass
-    std::vector<Eight> axes_, row_motion_;    // per axis: right-hand sides, then increments; per row
+    std::vector<Eight> axes_;                 // per axis: right-hand sides, then increments
+    std::vector<Eight> rows_;                 // per row: motions of targets, then multipliers
 };
 
 }  // namespace supple

@@ -62,8 +62,8 @@ void Adjoint::add_objective(const OutputArrays& objective, int record, Gradient&
     }
 }
 
-// z_, z_axes_ and z_rows_ from K^T z = g
-void Adjoint::solve_transposed(const Gradient& g) {
+// z_, z_axes_ and z_rows_ from K^T z = g; `by_multipliers` (rows): gradient with respect to the multipliers, or null
+void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) {
     if (!by_passes_) {
         right_.assign(system_.unknowns(), 0.0);
         x_.resize(system_.unknowns());
@@ -77,6 +77,8 @@ void Adjoint::solve_transposed(const Gradient& g) {
             Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.centre[b]);
         }
         for (int a = 0; a < system_.axes(); ++a) right_[system_.axis_row(a)] = g.q[a];
+        for (std::size_t r = 0; by_multipliers && r < z_rows_.size(); ++r)
+            right_[system_.row_row(static_cast<int>(r))] = by_multipliers[r];
         system_.solve(right_.data(), x_.data(), true, true);
         for (int b = 0; b < system_.bodies(); ++b) {
             const Vec6 z(&x_[system_.twist_row(b)]);
@@ -112,6 +114,12 @@ void Adjoint::solve_transposed(const Gradient& g) {
             one_.wrench[loop.end[1].node].v += w;
         }
     }
+    if (by_multipliers) {
+        for (const Articulated::Lock& lock : passes_->locks_)
+            if (lock.active) one_.locked[lock.node] = by_multipliers[lock.system_row] / lock.coefficient;
+        for (const Articulated::Coupling& coupling : passes_->couplings_)
+            if (coupling.system_row >= 0) one_.tie[coupling.row] = -by_multipliers[coupling.system_row];
+    }
     passes_->substitute(one_, true);
     for (std::size_t k = 0; k < constants_.size(); ++k) {
         Eight v[8];
@@ -132,7 +140,7 @@ void Adjoint::solve_transposed(const Gradient& g) {
         for (std::size_t i = 0; i < loop.axes.size(); ++i)
             z_axes_[loop.axes[i]] = free_axis(static_cast<int>(k), static_cast<int>(i)).dot(Vec3(turn[3], turn[4], turn[5]));
     }
-    for (const Articulated::Lock& lock : passes_->locks_) z_rows_[lock.system_row] = lock.active ? one_.locked[lock.node] / lock.coefficient : 0.0;
+    for (const Articulated::Lock& lock : passes_->locks_) z_rows_[lock.system_row] = lock.active ? one_.reaction[lock.node] / lock.coefficient : 0.0;
     for (const Articulated::Coupling& coupling : passes_->couplings_)
         if (coupling.system_row >= 0) z_rows_[coupling.system_row] = one_.tie[coupling.row];
 }
@@ -215,7 +223,7 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
         }
 
         pull_back_flexible(step, g, last, before);
-        solve_transposed(g);
+        solve_transposed(g, at_end && !objective.multipliers.empty() ? &objective.multipliers[static_cast<std::size_t>(t) * nr] : nullptr);
         add_flexible_past(step, last, before, by_flexible_gravity);
 
         for (const Handle& handle : system_.handles) {  // its damper: -d (f + omega x a) at the point

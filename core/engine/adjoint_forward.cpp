@@ -78,7 +78,7 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
     start_flexible(directions, count, now);
 }
 
-// twists_ and axes_ from wrenches_ at the centres of mass, axes_ and row_motion_
+// twists_, axes_ and rows_ (multipliers) from wrenches_ at the centres of mass, axes_ and rows_ (motions)
 void Adjoint::solve_forward() {
     if (!by_passes_) {
         const std::size_t n = system_.unknowns();
@@ -93,7 +93,7 @@ void Adjoint::solve_forward() {
                     at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.centre[b]);
             }
             for (int a = 0; a < system_.axes(); ++a) to[system_.axis_row(a)] = axes_[a][column];
-            for (std::size_t r = 0; r < system_.rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = row_motion_[r][column];
+            for (std::size_t r = 0; r < system_.rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
         }
         system_.solve(right_.data(), x_.data(), false, true, width);
         for (int column = 0; column < width; ++column) {
@@ -106,6 +106,7 @@ void Adjoint::solve_forward() {
                 put(twists_[i].angular, column, R * twist.tail<3>());
             }
             for (int a = 0; a < system_.axes(); ++a) axes_[a][column] = from[system_.axis_row(a)];
+            for (std::size_t r = 0; r < system_.rows.size(); ++r) rows_[r][column] = from[system_.row_row(static_cast<int>(r))];
         }
         return;
     }
@@ -132,10 +133,14 @@ void Adjoint::solve_forward() {
         }
     }
     for (const Articulated::Lock& lock : passes.locks_)
-        if (lock.active) eight_.locked[lock.node] = (1 / lock.coefficient) * row_motion_[lock.system_row];
+        if (lock.active) eight_.locked[lock.node] = (1 / lock.coefficient) * rows_[lock.system_row];
     for (const Articulated::Coupling& coupling : passes.couplings_)
-        if (coupling.system_row >= 0) eight_.tie[coupling.row] = -row_motion_[coupling.system_row];
+        if (coupling.system_row >= 0) eight_.tie[coupling.row] = -rows_[coupling.system_row];
     passes_->substitute(eight_, false);
+    for (const Articulated::Lock& lock : passes.locks_)
+        rows_[lock.system_row] = lock.active ? (1 / lock.coefficient) * eight_.reaction[lock.node] : every(0.0);
+    for (const Articulated::Coupling& coupling : passes.couplings_)
+        if (coupling.system_row >= 0) rows_[coupling.system_row] = eight_.tie[coupling.row];
     for (int i : node_of_) {
         const Six& v = eight_.twist[i].v;
         twists_[i] = {v.linear - cross(arm(i), v.angular), v.angular};
@@ -274,13 +279,13 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (std::size_t m = 0; m < spring.of.axes.size(); ++m) axes_[spring.of.axes[m]] -= spring.of.coefficients[m] * force;
     }
     for (int r = 0; r < nr; ++r) {
-        row_motion_[r] = every(0.0);
+        rows_[r] = every(0.0);
         if (!system_.rows[r].equality) continue;
         const double share = share_of(r);
         for (int column = 0; column < count; ++column) {
             const std::vector<double>& targets = directions[column].targets;
             if (targets.empty()) continue;
-            row_motion_[r][column] = share * targets[t * nr + r] + (share < 1 ? (1 - share) * targets[(t - 1) * nr + r] : 0.0);
+            rows_[r][column] = share * targets[t * nr + r] + (share < 1 ? (1 - share) * targets[(t - 1) * nr + r] : 0.0);
         }
     }
 
@@ -308,6 +313,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         velocities[i] = {Mat3(in.transpose()) * v, Mat3(in.transpose()) * ds};
     }
     now.q = axes_;
+    now.mu = rows_;
     step_flexible(count, now, last, before);
     for (const Block& block : blocks_) {
         Eight rate[3];
@@ -336,6 +342,8 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
     for (int b = 0; !out->velocities.empty() && b < nb; ++b)
         for (int column = 0; column < count; ++column)
             Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = get(velocities[node_of_[b]], column);
+    for (int column = 0; !out->multipliers.empty() && column < count; ++column)
+        for (std::size_t r = 0; r < rows_.size(); ++r) out[column].multipliers[time * rows_.size() + r] = now.mu[r][column];
     for (int column = 0; !out->coordinates.empty() && column < count; ++column) {
         double* q = &out[column].coordinates[static_cast<std::size_t>(time) * na];
         for (int axis = 0; axis < na; ++axis) q[axis] = now.q[axis][column];
@@ -346,13 +354,14 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
 }
 
 std::vector<OutputArrays> Adjoint::forward(const std::vector<InputArrays>& directions, bool coordinates, bool poses,
-                                           bool velocities) {
+                                           bool velocities, bool multipliers) {
     const int na = system_.axes(), columns = static_cast<int>(directions.size());
     std::vector<OutputArrays> result(columns);
     for (OutputArrays& out : result) {
         if (coordinates) out.coordinates.assign(size_of("coordinates"), 0.0);
         if (poses) out.poses.assign(size_of("poses"), 0.0);
         if (velocities) out.velocities.assign(size_of("velocities"), 0.0);
+        if (multipliers) out.multipliers.assign(size_of("multipliers"), 0.0);
     }
     struct Group {  // of eight directions
         int first = 0, count = 0;
@@ -364,7 +373,7 @@ std::vector<OutputArrays> Adjoint::forward(const std::vector<InputArrays>& direc
     const std::vector<Eight> none(na, every(0.0));
     std::vector<FlexibleState> flexible;
     for (const FlexibleBody& each : system_.flexible) flexible.insert(flexible.end(), width, each.zero_state());
-    const Tangents zero{still, still, none, none, flexible};
+    const Tangents zero{still, still, none, none, std::vector<Eight>(rows_.size(), every(0.0)), flexible};
     std::vector<Group> groups;
     for (int first = 0; first < columns; first += width) {
         Group& group = groups.emplace_back(Group{first, std::min(width, columns - first), false, zero, zero, zero, still});

@@ -54,6 +54,11 @@ void bind_adjoint(nb::module_& module) {
             for (int i : tape.ends) values.insert(values.end(), tape.q(i), tape.q(i) + tape.axes());
             return numpy(std::move(values), {tape.ends.size(), static_cast<std::size_t>(tape.axes())});
         }, nb::rv_policy::automatic)
+        .def_prop_ro("multipliers", [](const Tape& tape) {
+            std::vector<double> values;
+            for (int i : tape.ends) values.insert(values.end(), tape.mu(i), tape.mu(i) + tape.rows());
+            return numpy(std::move(values), {tape.ends.size(), static_cast<std::size_t>(tape.rows())});
+        }, nb::rv_policy::automatic)
         .def_prop_ro("targets", [](const Tape& tape) {
             std::vector<double> values;
             for (int i : tape.ends) values.insert(values.end(), tape.targets(i), tape.targets(i) + tape.rows());
@@ -65,6 +70,7 @@ void bind_adjoint(nb::module_& module) {
             for (std::size_t i = 1; i < tape.records.size(); ++i) result.push_back(tape.records[i].index);
             return result;
         })
+        .def_ro("driven", &Tape::driven)
         // time steps (from 1) that were divided, and those in which a limit was met or left
         .def_prop_ro("divided", [](const Tape& tape) {
             std::vector<int> result;
@@ -113,13 +119,14 @@ void bind_adjoint(nb::module_& module) {
             }
             return to_dict(std::move(result));
         })
-        .def("forward", [](Adjoint& self, const std::vector<nb::dict>& directions, bool coordinates, bool poses, bool velocities) {
+        .def("forward", [](Adjoint& self, const std::vector<nb::dict>& directions, bool coordinates, bool poses, bool velocities,
+                           bool multipliers) {
             std::vector<InputArrays> inputs;
             for (const nb::dict& direction : directions) inputs.push_back(from_dict<InputArrays>(self, direction));
             std::vector<OutputArrays> result;
             {
                 nb::gil_scoped_release release;
-                result = self.forward(inputs, coordinates, poses, velocities);
+                result = self.forward(inputs, coordinates, poses, velocities, multipliers);
             }
             nb::list list;
             for (OutputArrays& each : result) list.append(to_dict(std::move(each)));

@@ -107,7 +107,7 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     for (int i = 0; i < 3; ++i) {
         const int a = node.axis + i;
         const double deflection = q[i] - s.rest[a];
-        torque[i] = s.stiffness[a] * deflection;
+        torque[i] = s.stiffness[a] * deflection - s.applied[a];
         slope(i, i) = s.stiffness[a];
         if (s.curve[a] < 0) continue;
         double more, steeper, energy;
@@ -316,6 +316,7 @@ bool Articulated::inward(const Step& step) {
                         out.part = lft;
                         out.upart = exact_ ? u : none;
                         out.inverse = 0;
+                        out.diagonal = d;
                     } else {
                         out.inverse = 1 / d;
                         out.part = out.inverse * lft;

@@ -108,7 +108,7 @@ class Articulated {
         double turns = 0, slides = 0;
     };
     struct Fixed {  // constants of eight nodes
-        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, free;
+        Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
     };
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
@@ -121,7 +121,8 @@ class Articulated {
     };
     struct Eliminated {     // of a node's coordinate, for back-substitution
         Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
-        double inverse = 0;        // 1 / d
+        double inverse = 0;        // 1 / d; zero where the coordinate is locked
+        double diagonal = 0;       // d of a locked coordinate
     };
     struct Summed {  // sum of the contributions of several children to a node
         Eight A[6], B[6], W;
@@ -179,6 +180,7 @@ class Articulated {
         double value = 0, past = 0, before = 0;
         double stiffness = 0, damping = 0, rest = 0, lower = 0, upper = 0;
         int curve = -1;
+        std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
     };
@@ -306,6 +308,7 @@ class Articulated {
     std::vector<Eight> outward_;
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<std::pair<int, int>> actuators_;  // node, actuator
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
     std::vector<double> unresisted_;   // 1: a massless node without stiffness, which gets a small one in the tangent

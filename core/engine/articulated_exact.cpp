@@ -133,8 +133,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             columns.turn[i] = out.inverse == 0 ? rho : out.inverse * rho;
             if (out.inverse != 0)
                 add_column(-rho, vectors(transposed, i, front));
-            else if (!transposed)
-                add_column(columns.locked[i], vectors(false, i, front));
+            else
+                add_column(columns.locked[i], vectors(transposed, i, front));
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
             Number* turn = &columns.ball[3 * ball_of_[i]];
@@ -167,8 +167,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             const Eliminated& out = eliminated_[i];
             Number turn = back_substitute(columns.turn[i], vectors(!transposed, i, front));
             if (out.inverse == 0) {
-                if (transposed) std::swap(turn, columns.locked[i]);  // columns.locked is zero on entry
-                else turn = columns.locked[i];
+                columns.reaction[i] = turn - out.diagonal * columns.locked[i];
+                turn = columns.locked[i];
             }
             columns.turn[i] = turn;
             twist.add(turn, out.screw);

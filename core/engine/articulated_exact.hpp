@@ -40,7 +40,8 @@ struct Articulated::Solution {
     std::vector<Number> turn;      // of each node's coordinate
     std::vector<Number> ball;      // three for each ball node
     std::vector<Number> tie;       // multipliers of loops and couplings
-    std::vector<Number> locked;    // per node: a motor's motion (given), or the multiplier of the transposed solution
+    std::vector<Number> locked;    // per node: the given motion of a locked coordinate
+    std::vector<Number> reaction;  // per node: the torque that holds a locked coordinate
 
     // Zero right-hand sides, of all nodes or of the marked ones.
     void prepare(const Articulated& passes, const char* nodes = nullptr) {
@@ -50,6 +51,7 @@ struct Articulated::Solution {
         twist.resize(n);
         turn.resize(n);
         locked.resize(n);
+        reaction.resize(n);
         for (int i = 0; i < n; ++i)
             if (!nodes || (i < static_cast<int>(passes.nodes_.size()) && nodes[i])) {
                 wrench[i] = {};

@@ -32,6 +32,8 @@ void Articulated::find_axes_acted_on(const System& s) {
     acted_on_.assign(s.axes(), 0);
     for (int a = 0; a < s.axes(); ++a)
         acted_on_[a] = s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0;
+    for (const Actuator& each : s.actuators)
+        if (each.axis >= 0) acted_on_[each.axis] = 1;
     for (const Spring& spring : s.springs)
         for (int a : spring.of.axes) acted_on_[a] = 1;
     for (const Row& row : s.rows)
@@ -290,6 +292,8 @@ void Articulated::add_ties(const System& s) {
         coupling.stiffness = s.springs[k].stiffness;
         coupling.damping = s.springs[k].damping;
         coupling.curve = s.springs[k].curve;
+        for (std::size_t a = 0; a < s.actuators.size(); ++a)
+            if (s.actuators[a].spring == static_cast<int>(k)) coupling.actuators.push_back(static_cast<int>(a));
         couplings_.push_back(coupling);
     }
     lock_of_.assign(nodes_.size(), -1);
@@ -503,6 +507,8 @@ void Articulated::lay_out_fronts() {
         fixed.damping[l] = s.damping[node.axis];
         fixed.armature[l] = s.armature[node.axis];
         if (s.curve[node.axis] >= 0) curves_.emplace_back(i, s.curve[node.axis]);
+        for (std::size_t a = 0; a < s.actuators.size(); ++a)
+            if (s.actuators[a].axis == node.axis) actuators_.emplace_back(i, static_cast<int>(a));
         // massless axes of a loop joint: only the loop gives them stiffness
         if (node.body < 0 && s.stiffness[node.axis] == 0 && s.damping[node.axis] == 0 && s.armature[node.axis] == 0)
             for (const Loop& loop : loops_)
@@ -515,7 +521,10 @@ void Articulated::lay_out_fronts() {
 void Articulated::refresh(const System& s) {
     gravity_ = s.gravity;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-        if (nodes_[i].size == 1) fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
+        if (nodes_[i].size == 1) {
+            fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
+            fixed_[i / width].applied[i % width] = s.applied[nodes_[i].axis];
+        }
     auto in_node = [&](int body) { return nodes_[body_node_[body]].body_in_node; };
     loads_.clear();
     handles_.clear();
@@ -524,6 +533,14 @@ void Articulated::refresh(const System& s) {
         const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
         loads_.push_back({body_node_[load.body], body.act(load.point), load.world ? force : Vec3(body.R * force),
                           load.world ? torque : Vec3(body.R * torque), load.world});
+    }
+    for (const Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
+        if (loop.rows != 5 || s.applied[loop.axes[0]] == 0) continue;
+        for (int side = 0; side < 2; ++side) {
+            const End& end = loop.end[side];
+            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * s.applied[loop.axes[0]] * end.direction[0];
+            loads_.push_back({end.node, end.point, Vec3::Zero(), torque, false});
+        }
     }
     std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
     for (const Handle& handle : s.handles) {

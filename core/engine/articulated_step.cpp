@@ -62,7 +62,7 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     const double c = step.c0 / step.h;
     Eight rate = c * now.q + (step.c1 / step.h) * past.q;
     if (second) rate += (step.c2 / step.h) * past.q_before;
-    Eight torque = fixed.stiffness * (now.q - fixed.rest) + fixed.damping * rate + (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
+    Eight torque = fixed.stiffness * (now.q - fixed.rest) - fixed.applied + fixed.damping * rate + (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
     if (second) torque += (step.c2 / step.h) * past.p_before;
     slope = fixed.stiffness + c * fixed.damping + (c * c) * fixed.armature;
     for (const auto& [node, curve] : curves_)
@@ -71,6 +71,12 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
             system_->curves[curve].evaluate(now.q[node % width] - fixed.rest[node % width], t, d, energy);
             torque[node % width] += t;
             slope[node % width] += d;
+        }
+    for (const auto& [node, actuator] : actuators_)
+        if (node / width == b) {
+            double d;
+            torque[node % width] -= system_->actuators[actuator].excess(now.q[node % width], rate[node % width], c, d);
+            slope[node % width] -= d;
         }
     for (const auto& [node, row] : stops_)
         if (node / width == b) {
@@ -331,7 +337,9 @@ Vec6 Articulated::loop_wrench(const Loop& loop) const {
     if (loop.rows > 3) moment += z.cross(Vec3(multiplier[3] * loop.along[0] + multiplier[4] * loop.along[1]));
     if (loop.rows > 5) moment += multiplier[5] * x.cross(loop.along[2]);
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
-    return wrench_in(frame, stack(force, H.act(loop.end[0].point).cross(force) + moment));
+    Vec6 wrench = wrench_in(frame, stack(force, H.act(loop.end[0].point).cross(force) + moment));
+    if (loop.rows == 5) wrench.tail<3>() -= system_->applied[loop.axes[0]] * system_->twists[loop.axes[0]].tail<3>();
+    return wrench;
 }
 
 // Coordinates of a free ball joint that closes a loop.

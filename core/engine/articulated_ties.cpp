@@ -186,10 +186,18 @@ void Articulated::evaluate_ties(const Step& step) {
                 force += t;
                 slope += d;
             }
-            force += c.damping * (step.c0 * c.value + step.c1 * c.past + step.c2 * c.before) / step.h;
+            const double speed = (step.c0 * c.value + step.c1 * c.past + step.c2 * c.before) / step.h;
+            force += c.damping * speed;
             slope += c.damping * step.c0 / step.h;
+            const double stiffest = slope;
+            for (int actuator : c.actuators) {
+                double by_length;
+                force -= system_->actuators[actuator].excess(c.value, speed, step.c0 / step.h, by_length);
+                slope -= by_length;
+            }
             multiplier = force;
-            diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
+            // a saturated actuator cancels the slope of its spring
+            diagonal_[c.row] = std::abs(slope) <= 1e-12 * stiffest ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.stop) {
             double slope, energy;
             system_->rows[c.system_row].stop_torque(c.value, multiplier, slope, energy);
@@ -479,6 +487,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 for (int r = 0; r < m; ++r) FA[(6 + r) * wide][6] += lane(upart, r) * by;
                 if (!exact_) std::fill_n(upart, wide, none);
                 out.inverse = 0;
+                out.diagonal = d;
             } else {
                 out.inverse = 1 / d;
                 with_width(wide, [&](auto w) { eliminate_column<w()>(FA, FB, part, upart, m, out.inverse); });

@@ -1,5 +1,8 @@
 // Binds the engine.
+#include "engine/inverse_dynamics.hpp"
 #include "engine/linearisation.hpp"
+
+#include <chrono>
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -12,6 +15,28 @@ namespace nb = nanobind;
 using namespace supple;
 
 void bind_engine(nb::module_& module) {
+    nb::class_<InverseDynamics>(module, "InverseDynamics")
+        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system); })
+        .def("torques", [](InverseDynamics& self, const Doubles& q, const Doubles& rates, const Doubles& accelerations, const Doubles& gravity,
+                           const std::vector<int>& body, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
+            for (const Doubles* each : {&q, &rates, &accelerations}) expect(*each, self.size());
+            expect(gravity, 3);
+            const auto at = vectors<3>(points);
+            const auto values = vectors<6>(wrenches);
+            std::vector<Load> loads;
+            for (std::size_t i = 0; i < body.size(); ++i) loads.push_back({body[i], at[i], values[i], world[i]});
+            std::vector<double> torques(self.size());
+            self.compute(q.data(), rates.data(), accelerations.data(), Vec3(gravity.data()), loads, torques.data());
+            return numpy(std::move(torques), {static_cast<std::size_t>(self.size())});
+        })
+        .def("seconds_per_call", [](InverseDynamics& self, const Doubles& q, const Doubles& rates, const Doubles& accelerations, int calls) {
+            for (const Doubles* each : {&q, &rates, &accelerations}) expect(*each, self.size());
+            std::vector<double> torques(self.size());
+            const auto start = std::chrono::steady_clock::now();
+            for (int k = 0; k < calls; ++k) self.compute(q.data(), rates.data(), accelerations.data(), Vec3(0, 0, -9.81), {}, torques.data());
+            return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
+        });
+
     nb::class_<Linearisation>(module, "Linearisation")
         .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
         .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
@@ -33,6 +58,11 @@ void bind_engine(nb::module_& module) {
         .def("follow_statics", &Engine::follow_statics)
         .def("add_flexible", &Engine::add_flexible)
         .def("add_spring", &Engine::add_spring)
+        .def("add_actuator", &Engine::add_actuator)
+        .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
+        .def("set_actuation", &Engine::set_actuation)
+        .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
+        .def("set_applied", &Engine::set_applied)
         .def("add_row", &Engine::add_row)
         .def("prepare", &Engine::prepare)
         .def("absorb_gaps", &Engine::absorb_gaps)

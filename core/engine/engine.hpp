@@ -107,6 +107,59 @@ class Engine {
         system.springs.push_back({{axes, coefficients}, stiffness, damping, rest, curve});
     }
 
+    // `law`: gain, bias and share, three numbers each; range of the force, then of the activation.
+    void add_actuator(int axis, int spring, double gear, const Doubles& law, const Doubles& ranges, int dynamics, double lag,
+                      double control, double activation) {
+        expect(law, 9);
+        expect(ranges, 4);
+        Actuator actuator;
+        actuator.axis = axis;
+        actuator.spring = spring;
+        actuator.gear = gear;
+        std::copy_n(law.data(), 3, actuator.gain);
+        std::copy_n(law.data() + 3, 3, actuator.bias);
+        std::copy_n(law.data() + 6, 3, actuator.share);
+        actuator.lower = ranges.data()[0];
+        actuator.upper = ranges.data()[1];
+        actuator.least = ranges.data()[2];
+        actuator.most = ranges.data()[3];
+        actuator.dynamics = static_cast<Actuator::Dynamics>(dynamics);
+        actuator.lag = lag;
+        actuator.control = control;
+        actuator.activation = activation;
+        system.actuators.push_back(actuator);
+    }
+
+    // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs contain.
+    Array actuation() const {
+        std::vector<double> values;
+        for (const Actuator& each : system.actuators) values.insert(values.end(), {each.on ? 1.0 : 0.0, each.control, each.activation, each.share[0]});
+        return numpy(std::move(values), {system.actuators.size(), 4});
+    }
+    void set_actuation(const Doubles& values) {
+        expect(values, 4 * system.actuators.size());
+        refresh();
+        const double* at = values.data();
+        for (Actuator& each : system.actuators) {
+            each.on = *at++ != 0;
+            each.control = *at++;
+            each.activation = *at++;
+            each.share[0] = *at++;
+        }
+    }
+    // Force of each actuator in the present state, before its gear.
+    Array actuator_forces() const {
+        const System& s = synchronised();
+        std::vector<double> forces;
+        for (const Actuator& each : s.actuators) {
+            const double x = each.axis >= 0 ? s.state.q[each.axis] : s.springs[each.spring].of.value(s.state.q);
+            const double speed = each.axis >= 0 ? s.rate[each.axis] : s.springs[each.spring].of.value(s.rate);
+            double slope;
+            forces.push_back(each.force(x, speed, 0.0, slope));
+        }
+        return numpy(std::move(forces), {s.actuators.size()});
+    }
+
     void add_row(const std::vector<int>& axes, const std::vector<double>& coefficients, double lower, double upper,
                  bool equality) {
         system.rows.push_back({{axes, coefficients}, lower, upper, equality});
@@ -153,6 +206,12 @@ class Engine {
         refresh();
         expect(rest, system.axes());
         system.rest = doubles(rest);
+    }
+
+    void set_applied(const Doubles& torques) {
+        refresh();
+        expect(torques, system.axes());
+        system.applied = doubles(torques);
     }
 
     void set_spring_rest(int spring, double rest) {

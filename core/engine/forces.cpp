@@ -37,6 +37,39 @@ double Combination::value(const std::vector<double>& q) const {
     return sum;
 }
 
+double Actuator::force(double x, double speed, double c, double& slope) const {
+    slope = 0;
+    if (!on) return 0;
+    double law[3];
+    for (int i = 0; i < 3; ++i) law[i] = gain[i] * activation + bias[i];
+    const double f = law[0] + gear * (law[1] * x + law[2] * speed);
+    if (f > upper) return upper;
+    if (f < lower) return lower;
+    slope = law[1] + c * law[2];
+    return f;
+}
+
+double Actuator::excess(double x, double speed, double c, double& slope) const {
+    const double f = force(x, speed, c, slope);
+    slope = gear * gear * (slope - (share[1] + c * share[2]));
+    return gear * (f - share[0] - gear * (share[1] * x + share[2] * speed));
+}
+
+double Actuator::next_activation(double h) const {
+    if (dynamics == none) return control;
+    const double next = dynamics == integrator ? activation + h * control : control + (activation - control) * std::exp(-h / lag);
+    return std::min(std::max(next, least), most);
+}
+
+bool System::is_driven() const {
+    for (const Actuator& each : actuators) {
+        const double x = each.axis >= 0 ? state.q[each.axis] : springs[each.spring].of.value(state.q);
+        double speed = each.axis >= 0 ? rate[each.axis] : springs[each.spring].of.value(rate), slope;
+        if (std::abs(each.excess(x, speed, 1.0, slope)) > 1e-9 * std::abs(each.share[0]) + 1e-12 || std::abs(slope) > 1e-9 * std::abs(each.share[1])) return true;
+    }
+    return false;
+}
+
 // Torque of a stop at penetration p: k p^2 / (2 onset) up to p = onset, then k (p - onset / 2).
 void Row::stop_torque(double value, double& torque, double& slope, double& energy) const {
     torque = slope = energy = 0;
@@ -179,7 +212,7 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
     for (int i = 0; i < size; ++i) {
         const int axis = first + i;
         const double deflection = state.q[axis] - rest[axis];
-        torque[i] = stiffness[axis] * deflection;
+        torque[i] = stiffness[axis] * deflection - applied[axis];
         slope(i, i) = stiffness[axis];
         if (curve[axis] >= 0) {
             double t, s, e;
@@ -219,6 +252,13 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
         for (int k = 0; k < size; ++k) slope(i, k) += resistance * turn(i, k);
     }
     if (size == 3) slope -= 0.5 * skew(torque);
+    if (actuators.empty() || size != 1) return;
+    for (const Actuator& each : actuators) {
+        if (each.axis != first) continue;
+        double by_length;
+        torque[0] -= each.excess(state.q[first], step ? rate[first] : 0.0, step ? step->c0 / step->h : 0.0, by_length);
+        slope(0, 0) -= by_length;
+    }
 }
 
 // -(dS_i/dq_k + dS_k/dq_i) . lambda / 2 for the screws S of an interface: the second derivative of lambda^T c.
@@ -321,9 +361,14 @@ void System::fill_spring(int s, const Step* step, const History* history, bool t
         force += t;
         slope += d;
     }
-    if (step) {
-        force += spring.damping * step->rate(length, history->length[s], history->length_before[s]);
-        slope += spring.damping * step->c0 / step->h;
+    const double speed = step ? step->rate(length, history->length[s], history->length_before[s]) : 0.0, c = step ? step->c0 / step->h : 0.0;
+    force += spring.damping * speed;
+    slope += spring.damping * c;
+    for (const Actuator& each : actuators) {
+        if (each.spring != s) continue;
+        double by_length;
+        force -= each.excess(length, speed, c, by_length);
+        slope -= by_length;
     }
     const auto& of = spring.of;
     for (std::size_t i = 0; i < of.axes.size(); ++i) residual_[axis_row_[of.axes[i]]] -= of.coefficients[i] * force;

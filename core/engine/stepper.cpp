@@ -108,6 +108,18 @@ void Stepper::set_targets(const std::vector<int>& driven, const double* values) 
     for (std::size_t i = 0; i < driven.size(); ++i) system_.rows[driven[i]].lower = values[i];
 }
 
+void Stepper::advance_activations() {
+    kept_.activations.clear();
+    for (Actuator& each : system_.actuators) {
+        kept_.activations.push_back(each.activation);
+        each.activation = each.next_activation(h_);
+    }
+}
+
+void Stepper::restore_activations() {
+    for (std::size_t i = 0; i < kept_.activations.size(); ++i) system_.actuators[i].activation = kept_.activations[i];
+}
+
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
@@ -115,6 +127,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     elapsed_ = 0;
     if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
     inputs_recorded_ = true;
+    advance_activations();
     if (step_by_passes(driven, targets)) return true;
     sync();
     set_targets(driven, targets);
@@ -132,6 +145,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     } else {  // the step failed: the passes are in the state before it, too
         refusals_ = refusals;
         steps_by_fronts_ = pause;
+        restore_activations();
     }
     if (tape && !done) {
         tape->drop_unfinished();
@@ -167,6 +181,12 @@ void Stepper::start_tape() {
 }
 
 void Stepper::record(double h, int order, bool impact) {
+    if (!system_.actuators.empty()) {
+        const bool outdated = system_outdated_;
+        sync();
+        tape->driven = tape->driven || system_.is_driven();
+        system_outdated_ = outdated;
+    }
     elapsed_ += h / h_;  // exact: h / h_ is a power of two
     const int record = tape->add(difference(h, order), time, elapsed_, impact);
     if (!system_outdated_) return tape->fill(record, system_);
@@ -319,6 +339,7 @@ bool Stepper::begin() {
     for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
     fresh = true;
+    advance_activations();
     begun_by_passes_ = prepare_passes(!driven_.empty());
     if (begun_by_passes_) {
         if (passes_->begin(h_)) return true;
@@ -327,6 +348,7 @@ bool Stepper::begin() {
     }
     if (begin_sparse()) return true;
     set_targets(driven_, kept_.targets.data());
+    restore_activations();
     return false;
 }
 
@@ -442,6 +464,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         passes_refused();
         if (!begin_sparse()) {
             set_targets(driven_, kept_.targets.data());
+            restore_activations();
             return false;
         }
     }
@@ -459,6 +482,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     system_.loads.resize(before);
     if (!solved) {
         set_targets(driven_, kept_.targets.data());
+        restore_activations();
         return false;
     }
     kept_.history = history;
@@ -477,6 +501,7 @@ void Stepper::abandon() {
         next_ -= driven_.size();
     }
     set_targets(driven_, kept_.targets.data());
+    restore_activations();
     if (by_passes) {
         passes_->abandon();
         system_outdated_ = kept_.system_outdated;

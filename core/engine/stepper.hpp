@@ -83,6 +83,8 @@ class Stepper : public Participant {
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);
+    void advance_activations();  // to the end of the step
+    void restore_activations();  // to its start
     void find_convergence_failure(double motion);
 
     System& system_;
@@ -95,7 +97,7 @@ class Stepper : public Participant {
         State state;
         std::vector<Vec6> velocity, momentum;
         std::vector<FlexibleState> flexible;
-        std::vector<double> rate, targets;
+        std::vector<double> rate, targets, activations;
         std::vector<int> active;
         History history;
         double time = 0;

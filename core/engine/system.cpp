@@ -35,6 +35,7 @@ SUPPLE_INLINE Pose exp_axis(const Vec6& twist, double q) {
 
 void System::prepare() {
     const int nb = bodies(), nj = static_cast<int>(joints.size()), nr = static_cast<int>(rows.size());
+    applied.assign(axes(), 0.0);
     std::vector<int> sizes(nb, 6);
     std::vector<int> axis_joint(axes());
     for (int j = 0; j < nj; ++j) {

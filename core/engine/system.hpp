@@ -52,6 +52,26 @@ struct Spring {  // on a combination; the joints' own springs are stored per axi
     int curve = -1;
 };
 
+// An actuator of a file: force = gain(l, l') activation + bias(l, l') on the length l = gear x, within a range; x is a coordinate or the
+// length of a coupling. The springs of the coordinate or coupling already contain the part `share`; the actuator adds the rest.
+struct Actuator {
+    enum Dynamics { none, integrator, filter };
+    int axis = -1, spring = -1;               // one of them is -1
+    double gear = 1;
+    double gain[3], bias[3], share[3];        // of 1, l and l'
+    double lower = 0, upper = 0;              // of the force
+    Dynamics dynamics = none;
+    double lag = 0;                           // time constant of a filter, s
+    double least = 0, most = 0;               // of the activation
+    bool on = true;                           // false: the force is zero
+    double control = 0, activation = 0;
+
+    double force(double x, double speed, double c, double& slope) const;  // slope: of l, with l' = c l + ...
+    // Force on x beyond that of the springs, and its slope.
+    double excess(double x, double speed, double c, double& slope) const;
+    double next_activation(double h) const;   // after h at a constant control
+};
+
 struct Row {  // equality: of = lower; otherwise lower <= of <= upper
     Combination of;
     double lower = 0, upper = 0;
@@ -117,12 +137,14 @@ class System {
     std::vector<int> curve;  // per axis, -1 for none
     std::vector<Curve> curves;
     std::vector<Spring> springs;
+    std::vector<Actuator> actuators;
     std::vector<Row> rows;
     double stiffness_scale = 1, length_scale = 1;
 
     // inputs that may change between solves
     Vec3 gravity = Vec3::Zero();
     std::vector<double> rest;
+    std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
     std::vector<Load> loads;
     std::vector<Handle> handles;
     bool released = false;      // limits are ignored
@@ -167,6 +189,7 @@ class System {
     // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by it, because
     // it does not depend on stiffnesses and masses.
     double motion_size(const double* x) const;
+    bool is_driven() const;  // an actuator saturates, or its force differs from that of the springs
     const std::vector<int>& active() const { return active_; }  // per row: 1 upper or equality, -1 lower, 0 not
     void set_active(const std::vector<int>& active) { active_ = active; }
 

@@ -43,14 +43,14 @@ void Tape::set_inputs(const System& system, const std::vector<int>& driven) {
     auto same_rest = [&](const Spring& spring, double rest) { return spring.rest == rest; };
     if (!inputs_.empty()) {
         const TapeInputs& last = inputs_.back();
-        if (last.rest == system.rest && last.driven == driven && are_equal(last.loads, system.loads) &&
+        if (last.rest == system.rest && last.applied == system.applied && last.driven == driven && are_equal(last.loads, system.loads) &&
             std::equal(system.springs.begin(), system.springs.end(), last.spring_rest.begin(), same_rest) &&
             are_equal(last.handles, system.handles))
             return;
     }
     std::vector<double> spring_rest;
     for (const Spring& spring : system.springs) spring_rest.push_back(spring.rest);
-    inputs_.push_back({system.rest, std::move(spring_rest), system.loads, system.handles, driven});
+    inputs_.push_back({system.rest, std::move(spring_rest), system.applied, system.loads, system.handles, driven});
 }
 
 int Tape::add(const Step& step, double time, double share, bool impact) {
@@ -79,7 +79,7 @@ void Tape::drop_unfinished() {
 std::size_t Tape::bytes() const {
     std::size_t sum = sizeof(TapeRecord) * records.size() + sizeof(double) * numbers_.size() + active_.size();
     for (const TapeInputs& in : inputs_)
-        sum += sizeof(TapeInputs) + sizeof(double) * (in.rest.size() + in.spring_rest.size()) + sizeof(Load) * in.loads.size() +
+        sum += sizeof(TapeInputs) + sizeof(double) * (in.rest.size() + in.spring_rest.size() + in.applied.size()) + sizeof(Load) * in.loads.size() +
                sizeof(Handle) * in.handles.size() + sizeof(int) * in.driven.size();
     return sum;
 }

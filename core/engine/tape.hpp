@@ -10,7 +10,7 @@ namespace supple {
 
 // Inputs that a user may change between time steps.
 struct TapeInputs {
-    std::vector<double> rest, spring_rest;
+    std::vector<double> rest, spring_rest, applied;
     std::vector<Load> loads;
     std::vector<Handle> handles;
     std::vector<int> driven;  // rows whose targets move linearly through a divided step
@@ -68,6 +68,7 @@ class Tape {
     std::vector<double> p[2];        // armature momenta of the first two records
     std::vector<FlexibleState> flexible[2];  // of the first two records
     bool uses_two_steps = false;
+    bool driven = false;             // an actuator acted that the derivatives do not cover
     Vec3 gravity = Vec3::Zero();
 
    private:

@@ -67,6 +67,27 @@ void turn(const Mat3& R, const Vector& v, Eigen::Index m, VectorXd& into) {
 
 }  // namespace
 
+Terms::Terms(std::vector<int> of_seams, const MatrixXd& K, const MatrixXd& A, const MatrixXd& U, const MatrixXd& surface_motion,
+             const MatrixXd& surface_affine)
+    : functions(std::move(of_seams)), starts{0} {
+    for (int m : functions) starts.push_back(starts.back() + 3 * m);
+    const auto places = component_order(starts, functions);
+    stiffness = with_columns(with_rows(K, places), places);
+    affine = with_rows(A, places);
+    motion = with_columns(U, places);
+    MatrixXd both(surface_motion.rows(), surface_motion.cols() + surface_affine.cols());
+    both << with_columns(surface_motion, places), surface_affine;
+    surface = both.cast<float>();
+    for (std::size_t a = 0; a < functions.size(); ++a)
+        for (std::size_t b = 0; b < functions.size(); ++b) {
+            blocks.emplace_back();
+            for (int r = 0; r < 3; ++r)
+                for (int c = 0; c < 3; ++c)
+                    blocks.back().push_back(
+                        stiffness.block(starts[a] + r * functions[a], starts[b] + c * functions[b], functions[a], functions[b]));
+        }
+}
+
 Skin::Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> order, std::vector<std::vector<int>> below, int vertices)
     : zones_(std::move(zones)), seams_(std::move(seams)), order_(std::move(order)), below_(std::move(below)), vertices_(3 * vertices) {
     const int n = static_cast<int>(seams_.size());
@@ -82,43 +103,18 @@ Skin::Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> or
         for (int i : below_[j]) add_slot(i, j);
     }
     filled_.resize(blocks_.size());
-    for (std::size_t k = 0; k < zones_.size(); ++k) {
+    for (int k = 0; k < static_cast<int>(zones_.size()); ++k) {
         const Zone& zone = zones_[k];
-        std::vector<int> starts{0}, functions;
-        for (int s : zone.seams) {
-            functions.push_back(static_cast<int>(seams_[s].functions.cols()));
-            starts.push_back(starts.back() + 3 * functions.back());
-        }
-        const auto places = component_order(starts, functions);
-        zone_stiffness_.push_back(with_columns(with_rows(zone.stiffness, places), places));
-        load_.push_back(with_rows(zone.affine, places));
-        touch_motion_.push_back(with_columns(zone.motion, places));
-        MatrixXd both(zone.surface_motion.rows(), zone.surface_motion.cols() + zone.surface_affine.cols());
-        both << with_columns(zone.surface_motion, places), zone.surface_affine;
-        surface_.push_back(both.cast<float>());
-        surface_result_.emplace_back(both.rows());
-        for (std::size_t a = 0; a < zone.seams.size(); ++a)
-            for (std::size_t b = 0; b < zone.seams.size(); ++b) {
-                const int i = zone.seams[a], j = zone.seams[b];
-                if (i != j && rank[i] < rank[j]) continue;
-                Coupling coupling{static_cast<int>(k), i, j, functions[a], functions[b], {}};
-                for (int r = 0; r < 3; ++r)
-                    for (int c = 0; c < 3; ++c)
-                        coupling.components.push_back(zone_stiffness_[k].block(
-                            starts[a] + r * functions[a], starts[b] + c * functions[b], functions[a], functions[b]));
-                couplings_.push_back(std::move(coupling));
-            }
-        starts_.push_back(std::move(starts));
+        const int count = static_cast<int>(zone.seams.size());
+        for (int a = 0; a < count; ++a)
+            for (int b = 0; b < count; ++b)
+                if (rank[zone.seams[a]] >= rank[zone.seams[b]]) couplings_.push_back({k, a, b, zone.seams[a], zone.seams[b]});
         std::vector<Pose> others;
         for (int s : zone.seams)
             for (int other : seams_[s].zones) others.push_back(zone.reference.seen_from(zones_[other].reference));
         to_other_.push_back(std::move(others));
-        affine_.emplace_back(zone.affine.cols());
-        zones_[k].stiffness.resize(0, 0);  // copied in another order
-        zones_[k].affine.resize(0, 0);
-        zones_[k].motion.resize(0, 0);
-        zones_[k].surface_motion.resize(0, 0);
-        zones_[k].surface_affine.resize(0, 0);
+        affine_.emplace_back(zone.terms->affine.cols());
+        surface_result_.emplace_back(zone.terms->surface.rows());
     }
     amplitudes_.resize(n);
     frames_.resize(zones_.size());
@@ -134,11 +130,11 @@ void Skin::move(const double* poses, int bodies) {
     for (const Seam& seam : seams_) rhs.emplace_back(MatrixXd::Zero(3 * seam.functions.cols(), 1));
     VectorXd turned;
     for (std::size_t k = 0; k < zones_.size(); ++k) {
-        const VectorXd own = load_[k] * affine_[k];
+        const VectorXd own = zones_[k].terms->affine * affine_[k];
         for (std::size_t a = 0; a < zones_[k].seams.size(); ++a) {
             const int s = zones_[k].seams[a];
             const Eigen::Index m = seams_[s].functions.cols();
-            turn(frames_[k].R, own.segment(starts_[k][a], 3 * m), m, turned);
+            turn(frames_[k].R, own.segment(zones_[k].terms->starts[a], 3 * m), m, turned);
             rhs[s].col(0) -= turned;
         }
     }
@@ -205,7 +201,9 @@ void Skin::assemble() {
     std::fill(filled_.begin(), filled_.end(), false);
     for (const Coupling& c : couplings_) {
         const int at = slot(c.row_seam, c.column_seam);
-        add_turned(frames_[c.zone].R, c.components, c.rows, c.columns, c.row_seam == c.column_seam, !filled_[at], blocks_[at]);
+        const Terms& terms = *zones_[c.zone].terms;
+        add_turned(frames_[c.zone].R, terms.blocks[c.row * terms.functions.size() + c.column], terms.functions[c.row],
+                   terms.functions[c.column], c.row == c.column, !filled_[at], blocks_[at]);
         filled_[at] = true;
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -253,12 +251,12 @@ void Skin::solve_upper(std::vector<MatrixXd>& x) const {
 }
 
 VectorXd Skin::zone_amplitudes(int k) const {
-    VectorXd result(starts_[k].back()), turned;
+    VectorXd result(zones_[k].terms->starts.back()), turned;
     const Mat3 R = frames_[k].R.transpose();
     for (std::size_t a = 0; a < zones_[k].seams.size(); ++a) {
         const int s = zones_[k].seams[a];
         turn(R, amplitudes_[s], seams_[s].functions.cols(), turned);
-        result.segment(starts_[k][a], turned.size()) = turned;
+        result.segment(zones_[k].terms->starts[a], turned.size()) = turned;
     }
     return result;
 }
@@ -267,7 +265,8 @@ double Skin::energy() const {
     double total = 0;
     for (std::size_t k = 0; k < zones_.size(); ++k) {
         const VectorXd c = zone_amplitudes(static_cast<int>(k)), &a = affine_[k];
-        const VectorXd Kc = zone_stiffness_[k] * c, Aa = load_[k] * a, Sa = zones_[k].affine_stiffness * a;
+        const Terms& terms = *zones_[k].terms;
+        const VectorXd Kc = terms.stiffness * c, Aa = terms.affine * a, Sa = terms.affine_stiffness * a;
         total += 0.5 * (c.dot(Kc) + a.dot(Sa)) + c.dot(Aa);
     }
     return total;
@@ -284,10 +283,10 @@ const std::vector<double>& Skin::vertices() {
         held.resize(c.size() + affine_[k].size());
         held << c.cast<float>(), affine_[k].cast<float>();
         VectorXf& u = surface_result_[k];
-        u.noalias() = surface_[k] * held;
+        u.noalias() = zone.terms->surface * held;
         for (std::size_t v = 0; v < zone.surface_vertices.size(); ++v) {
             Vec3 x;
-            for (int i = 0; i < 3; ++i) x[i] = zone.surface_nodes(i, v) + u[3 * v + i];
+            for (int i = 0; i < 3; ++i) x[i] = zone.terms->surface_nodes(i, v) + u[3 * v + i];
             put(zone.surface_vertices[v], frames_[k].act(x));
         }
         for (std::size_t v = 0; v < zone.carried_vertices.size(); ++v)
@@ -301,11 +300,12 @@ const std::vector<double>& Skin::vertices() {
 
 Vec3 Skin::point(const TouchPoint& at) const {
     if (at.zone >= 0) {
+        const Terms& terms = *zones_[at.zone].terms;
         const VectorXd c = zone_amplitudes(at.zone), &a = affine_[at.zone];
         Vec3 x;
         for (int i = 0; i < 3; ++i) {
             const int row = 3 * at.row + i;
-            x[i] = zones_[at.zone].nodes(i, at.row) + touch_motion_[at.zone].row(row).dot(c) + zones_[at.zone].affine_motion.row(row).dot(a);
+            x[i] = terms.nodes(i, at.row) + terms.motion.row(row).dot(c) + terms.affine_motion.row(row).dot(a);
         }
         return frames_[at.zone].act(x);
     }
@@ -343,10 +343,10 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
         }
         const Mat3& R = frames_[at.zone].R;
         for (std::size_t a = 0; a < zones_[at.zone].seams.size(); ++a) {
-            const int s = zones_[at.zone].seams[a], first = starts_[at.zone][a];
+            const int s = zones_[at.zone].seams[a], first = zones_[at.zone].terms->starts[a];
             const Eigen::Index m = seams_[s].functions.cols();
             zero[s] = false;
-            half.noalias() = touch_motion_[at.zone].block(3 * at.row, first, 3, 3 * m).transpose() * R.transpose();
+            half.noalias() = zones_[at.zone].terms->motion.block(3 * at.row, first, 3, 3 * m).transpose() * R.transpose();
             for (int i = 0; i < 3; ++i)  // row i of R U blockdiag(R)^T
                 for (int j = 0; j < 3; ++j)
                     B[s].col(3 * q + i).segment(j * m, m) = R(j, 0) * half.col(i).segment(0, m) + R(j, 1) * half.col(i).segment(m, m) +
@@ -362,7 +362,7 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
         for (Eigen::Index r = 0; r < p; ++r) {
             if (points[q].zone < 0 || points[q].zone != points[r].zone) continue;
             const Mat3& R = frames_[points[q].zone].R;
-            const Mat3 G = zones_[points[q].zone].compliance.block<3, 3>(3 * points[q].row, 3 * points[r].row);
+            const Mat3 G = zones_[points[q].zone].terms->compliance.block<3, 3>(3 * points[q].row, 3 * points[r].row);
             into.block<3, 3>(3 * q, 3 * r) += R * G * Mat3(R.transpose());
         }
 }

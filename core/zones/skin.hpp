@@ -3,7 +3,7 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "spatial/spatial.hpp"
@@ -15,21 +15,31 @@ using Eigen::MatrixXd, Eigen::MatrixXf, Eigen::VectorXd, Eigen::VectorXf;
 // Numbers of a displacement M x + t: M by rows, then t.
 inline constexpr int affine_size = 12;
 
-// A zone, with the terms of supple.zones.terms. Amplitudes of a seam with m functions are stored as x of all functions, then y, then
-// z, so that a rotation combines whole vectors. The matrices that come in have the components of each function side by side.
+// The terms of a zone (supple.zones.terms); equal zones share them. Amplitudes of a seam with m functions are stored as x of all
+// functions, then y, then z, so that a rotation combines whole vectors.
+struct Terms {
+    // Arguments with the components of each function side by side. functions: of each seam of the zone; stiffness (n, n) K; affine
+    // (n, 12 b) A, b: seams, then bones; motion (3 t, n) and affine_motion (3 t, 12 b) of free touch nodes; surface_motion (3 v, n),
+    // surface_affine (3 v, 12 b) of free nodes of the surface.
+    Terms(std::vector<int> functions, const MatrixXd& stiffness, const MatrixXd& affine, const MatrixXd& motion,
+          const MatrixXd& surface_motion, const MatrixXd& surface_affine);
+
+    std::vector<int> functions, starts;  // of each seam; first amplitude of each seam, and their number
+    MatrixXd stiffness;                  // K, A, U in component order
+    MatrixXd affine;
+    MatrixXd motion;
+    MatrixXf surface;                           // [U V] of the surface, in single precision
+    std::vector<std::vector<MatrixXd>> blocks;  // for each pair of seams: K^(kl) for k, l = x, y, z
+    MatrixXd affine_stiffness;                  // (12 b, 12 b)
+    MatrixXd affine_motion;                     // (3 t, 12 b)
+    MatrixXd compliance;                        // (3 t, 3 t) of free touch nodes
+    MatrixXd nodes, surface_nodes;              // (3, t), (3, v) places in the zone's frame
+};
+
 struct Zone {
+    std::shared_ptr<const Terms> terms;
     std::vector<int> seams;
     int bones = 0;
-    MatrixXd stiffness;         // (n, n) K, interleaved
-    MatrixXd affine;            // (n, 12 b) A, interleaved rows; b: seams, then bones
-    MatrixXd affine_stiffness;  // (12 b, 12 b)
-    MatrixXd motion;            // (3 t, n) displacements of free touch nodes, interleaved columns
-    MatrixXd affine_motion;     // (3 t, 12 b)
-    MatrixXd compliance;        // (3 t, 3 t)
-    MatrixXd nodes;             // (3, t) free touch nodes
-    MatrixXd surface_motion;    // (3 v, n), (3 v, 12 b): free nodes of the surface, interleaved columns
-    MatrixXd surface_affine;
-    MatrixXd surface_nodes;     // (3, v)
     std::vector<int> surface_vertices;  // (v)
     // nodes that bones carry: bone, vertex and place in the zone's frame
     std::vector<int> carried_bones, carried_vertices;
@@ -76,11 +86,9 @@ class Skin {
 
    private:
     struct Coupling {
-        int zone, row_seam, column_seam;  // row_seam >= column_seam
-        int rows, columns;
-        std::vector<MatrixXd> components;  // K^(kl) for k, l = x, y, z
+        int zone, row, column;            // places in the zone's list of seams
+        int row_seam, column_seam;        // the row's seam is eliminated after the column's
     };
-    using Key = std::pair<int, int>;
 
     void find_frames(const double* poses, int bodies);
     void find_affine();
@@ -97,12 +105,7 @@ class Skin {
     std::vector<int> order_;
     std::vector<std::vector<int>> below_;
     std::vector<std::vector<Pose>> to_other_;  // by zone, then seam's zones: reference frame of the zone seen from another zone's
-    std::vector<std::vector<int>> starts_;     // by zone and its seams: first column of the amplitudes
     std::vector<Coupling> couplings_;
-    std::vector<MatrixXd> load_;             // by zone: A with rows in component order
-    std::vector<MatrixXf> surface_;          // by zone: [U V] of the surface, in single precision
-    std::vector<MatrixXd> touch_motion_;     // by zone: U of touch nodes with columns in component order
-    std::vector<MatrixXd> zone_stiffness_;   // by zone: K in component order
 
     std::vector<Pose> frames_;
     std::vector<std::vector<Pose>> carried_;

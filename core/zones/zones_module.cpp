@@ -24,23 +24,26 @@ std::vector<Pose> poses(const nb::dict& of, const char* name) {
     return result;
 }
 
-zones::Zone zone(const nb::dict& of) {
-    zones::Zone z;
+std::shared_ptr<const zones::Terms> terms(const nb::dict& of) {
     const auto n = nb::cast<std::size_t>(of["amplitudes"]), b = nb::cast<std::size_t>(of["affine_count"]);
     const auto t = nb::cast<std::size_t>(of["touch_count"]), v = nb::cast<std::size_t>(of["surface_count"]);
+    Eigen::MatrixXd affine = columns(of, "affine", n);
+    if (n == 0) affine.resize(0, b);
+    auto result = std::make_shared<zones::Terms>(integers(of, "functions"), columns(of, "stiffness", n), affine, columns(of, "motion", 3 * t),
+                                                 columns(of, "surface_motion", 3 * v), columns(of, "surface_affine", 3 * v));
+    result->affine_stiffness = columns(of, "affine_stiffness", b);
+    result->affine_motion = columns(of, "affine_motion", 3 * t);
+    result->compliance = columns(of, "compliance", 3 * t);
+    result->nodes = columns(of, "nodes", t).transpose();
+    result->surface_nodes = columns(of, "surface_nodes", v).transpose();
+    return result;
+}
+
+zones::Zone zone(const nb::dict& of, const std::vector<std::shared_ptr<const zones::Terms>>& all) {
+    zones::Zone z;
+    z.terms = all.at(nb::cast<std::size_t>(of["terms"]));
     z.seams = integers(of, "seams");
     z.bones = nb::cast<int>(of["bones"]);
-    z.stiffness = columns(of, "stiffness", n);
-    z.affine = columns(of, "affine", n);
-    if (n == 0) z.affine.resize(0, b);
-    z.affine_stiffness = columns(of, "affine_stiffness", b);
-    z.motion = columns(of, "motion", 3 * t);
-    z.affine_motion = columns(of, "affine_motion", 3 * t);
-    z.compliance = columns(of, "compliance", 3 * t);
-    z.nodes = columns(of, "nodes", t).transpose();
-    z.surface_motion = columns(of, "surface_motion", 3 * v);
-    z.surface_affine = columns(of, "surface_affine", 3 * v);
-    z.surface_nodes = columns(of, "surface_nodes", v).transpose();
     z.surface_vertices = integers(of, "surface_vertices");
     z.carried_bones = integers(of, "carried_bones");
     z.carried_vertices = integers(of, "carried_vertices");
@@ -72,11 +75,13 @@ std::vector<zones::TouchPoint> touch_points(const nb::ndarray<const int, nb::c_c
 void bind_zones(nb::module_& module) {
     nb::class_<zones::Skin>(module, "ZoneSkin")
         .def("__init__",
-             [](zones::Skin* self, const nb::list& all_zones, const nb::list& all_seams, std::vector<int> order,
-                std::vector<std::vector<int>> below, int vertices) {
+             [](zones::Skin* self, const nb::list& all_terms, const nb::list& all_zones, const nb::list& all_seams,
+                std::vector<int> order, std::vector<std::vector<int>> below, int vertices) {
+                 std::vector<std::shared_ptr<const zones::Terms>> t;
                  std::vector<zones::Zone> z;
                  std::vector<zones::Seam> s;
-                 for (const auto& own : all_zones) z.push_back(zone(nb::cast<nb::dict>(own)));
+                 for (const auto& own : all_terms) t.push_back(terms(nb::cast<nb::dict>(own)));
+                 for (const auto& own : all_zones) z.push_back(zone(nb::cast<nb::dict>(own), t));
                  for (const auto& own : all_seams) s.push_back(seam(nb::cast<nb::dict>(own)));
                  new (self) zones::Skin(std::move(z), std::move(s), std::move(order), std::move(below), vertices);
              })

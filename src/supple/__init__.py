@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gravity_torques as gravity_torques
+    from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
     from supple.linkage import AdaptiveLinkage as AdaptiveLinkage
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
+    from supple.mechanism import assemble as assemble
+    from supple.mechanism import attach as attach
     from supple.mechanism import jacobian as jacobian
     from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
+    from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
     from supple.reduced import ReducedModel as ReducedModel
@@ -53,12 +58,17 @@ _HOME = {
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",
     "World": "supple.world",
+    "assemble": "supple.mechanism",
+    "attach": "supple.mechanism",
     "blend": "supple.reduced",
     "condense": "supple.reduced",
     "elastic": "supple.elastic",
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gravity_torques": "supple.engine",
+    "inverse_dynamics": "supple.engine",
+    "inverse_kinematics": "supple.mechanism",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
     "library": "supple.mechanism.library",

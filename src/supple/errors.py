@@ -41,6 +41,10 @@ class ExportWarning(UserWarning):
     """A Mechanism has parts that the written file cannot represent exactly."""
 
 
+class StartWarning(UserWarning):
+    """A simulation starts in a pose that was changed a little, so that loops are closed and limits respected."""
+
+
 class RangeWarning(UserWarning):
     """A reduced model is used outside the range in which it is accurate."""
 

@@ -9,13 +9,6 @@ from supple import MechanismError, zones
 BENT = [(0.0, 0.0, 0.0), (0.1, 0.7, 0.5), (-0.2, 1.4, 1.1)]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache_folder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def finger():
     return zones.finger(cells=(10, 6, 2))

@@ -174,3 +174,54 @@ def test_springs_with_damping(run, tmp_path):
     turns = [found["bodies"][0]["rotation"][2] for found in (free, damped)]
     assert 0 < turns[1] < 0.5 * turns[0]
     assert run(*told, "--dt", "0").exit_code == 1
+
+
+URDF = """<robot name="r"><link name="base"/>
+<link name="arm"><inertial><origin xyz="0 0 .5"/><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0"
+ izz=".01"/></inertial></link><link name="wheel"/>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+ <limit lower="0.7" upper="2" effort="1" velocity="1"/></joint>
+<joint name="spin" type="continuous"><parent link="arm"/><child link="wheel"/><origin xyz="0 0 1"/></joint></robot>"""
+
+
+def test_a_urdf_file_with_faults_runs(run, tmp_path):
+    """A reference pose far outside a limit, and a wheel without mass."""
+    (tmp_path / "r.urdf").write_text(URDF)
+    result = run("run", "r.urdf", "--time", "0.1", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "supple: 'shoulder' starts at 0 rad, outside its limits 0.7 ... 2" in result.stderr
+    assert "supple: joints that move no mass get an armature, kg m^2 or kg: 'spin' " in result.stderr
+    joints = {joint["name"]: joint["coordinates"] for joint in json.loads(result.stdout)["joints"]}
+    assert joints["shoulder"][0] > 0.7
+
+
+def test_coordinates_base_and_targets(run, tmp_path):
+    (tmp_path / "r.urdf").write_text(URDF)
+    options = ("--q", "shoulder", "1.5", "--springs", "50", "--json")
+    result = run("run", "r.urdf", *options, "--target", "shoulder", "1.2")
+    assert result.exit_code == 0, result.stderr
+    joints = {joint["name"]: joint["coordinates"] for joint in json.loads(result.stdout)["joints"]}
+    assert joints["shoulder"][0] == pytest.approx(1.2, abs=0.2)
+    assert run("run", "r.urdf", *options).stderr == ""
+    result = run("run", "r.urdf", "--q", "shoulder", "1.5", "--base", "free", "--time", "0.02", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "base_free" in result.stdout
+    result = run("run", "ladder", "--q", "left_hinge_1", "0.1")
+    assert "supple: to close loops within limits, these move too, rad or m: '" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--q", "elbow", "1"), "no coordinate of 'r' named 'elbow'"),
+        (("--q", "shoulder", "0.1"), "'shoulder' must not move, but it is at 0.1, outside its limits 0.7 ... 2"),
+        (("--q", "shoulder", "x"), "--q shoulder: 'x' is not a number"),
+        (("--base", "swing"), "the base is 'fixed', 'free' or a Joint, got 'swing'"),
+    ],
+)
+def test_bad_preparations_are_one_line(run, tmp_path, options, text):
+    (tmp_path / "r.urdf").write_text(URDF)
+    result = run("run", "r.urdf", *options)
+    assert result.exit_code == 1
+    assert text in result.stderr
+    assert result.stderr.count("\n") == 1

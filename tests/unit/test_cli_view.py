@@ -13,14 +13,21 @@ import pytest
 from browser.browsing import free_port
 from supple.viewer.recording import Recording
 
+SCENE_OPTIONS = [
+    ("--springs", "5"),
+    ("--damping", "1"),
+    ("--keyframe", "home"),
+    ("--base", "free"),
+    ("--q", "a", "1"),
+    ("--target", "a", "1"),
+]
 
-@pytest.mark.parametrize("options", [("--springs", "5"), ("--damping", "1"), ("--keyframe", "home")])
+
+@pytest.mark.parametrize("options", SCENE_OPTIONS)
 def test_options_that_a_scene_does_not_take(run, options):
     result = run("view", "trampoline", "--no-browser", *options)
     assert result.exit_code == 2
     assert "are for mechanisms" in result.output
-
-
 
 
 def test_a_run_is_recorded_and_converted_to_other_files(run, tmp_path):
@@ -58,6 +65,8 @@ def test_a_port_in_use_is_one_line(run):
         (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
         (("view", "nosuch"), "two_rods, y), nor a scene ("),
         (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),
+        (("view", "ladder", "--target", "left_pin_999", "1"), "named 'left_pin_999'"),
+        (("view", "robot_arm", "--q", "nothing", "1"), "no coordinate of 'robot_arm' named 'nothing'"),
         (("view", "ladder", "--method", "magic"), "no method named 'magic'"),
         (("view", "ladder", "--port", "99999"), "a port is a number from 1 to 65535"),
         (("view", "ladder", "--host", "192.0.2.1"), "cannot listen on 192.0.2.1"),

@@ -154,17 +154,10 @@ REPORTS = {
         BODY.replace("<geom", '<site name="p"/><geom') + '<site name="o" pos="0 0 1"/>',
         '<tendon><spatial name="t"><site site="p"/><site site="o"/></spatial></tendon>',
     ),
-    "actuator 'a': is a force": world(outside='<actuator><motor name="a" joint="j"/></actuator>'),
     "actuator 'a': is a muscle": world(outside='<actuator><muscle name="a" joint="j" lengthrange="0 1"/></actuator>'),
     "actuator 'a': acts through a site": world(
         BODY.replace("<geom", '<site name="p"/><geom'),
         '<actuator><general name="a" site="p" gear="1 0 0 0 0 0"/></actuator>',
-    ),
-    "force limit of actuator 'a'": world(
-        outside='<actuator><position name="a" joint="j" kp="1" forcerange="-1 1"/></actuator>'
-    ),
-    "dynamics of actuator 'a'": world(
-        outside='<actuator><position name="a" joint="j" kp="1" timeconst=".1"/></actuator>'
     ),
     "actuator 'a': belongs to a group": world(
         outside='<option actuatorgroupdisable="1"/><actuator><position name="a" group="1" joint="j" kp="1"/></actuator>'
@@ -350,3 +343,30 @@ def test_threads(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert names == {i: f"b{i}" for i in range(8)}
+
+
+# loops that close within rounding
+
+CRANK = '<joint name="{0}" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .1" size=".005"/>'
+CRANKS = f"""<mujoco><worldbody>
+  <body name="a">{CRANK.format("a")}
+    <body name="plate" pos="0 0 .1"><joint name="plate" axis="0 1 0"/><geom type="box" size=".06 .01 .005"/></body>
+  </body>
+  <body name="b" pos="0.05 0 0">{CRANK.format("b")}</body>
+  <body name="c" pos="-0.05 0 0">{CRANK.format("c")}</body>
+  </worldbody><equality><connect body1="plate" body2="b" anchor="0.05 0 0"/>
+  <connect body1="plate" body2="c" anchor="-0.05 0 {{}}"/></equality></mujoco>"""
+
+
+@pytest.mark.parametrize("rounded", ["0", "1e-8"])
+def test_parallel_cranks_with_rounded_lengths_move(tmp_path: Path, rounded: str) -> None:
+    mech = load_quietly(write(tmp_path, CRANKS.format(rounded)))
+    notes = [note for note in mech.import_report if "rounding" in note.reason]
+    assert len(notes) == (rounded != "0")
+    sim = supple.Simulation(mech, 2e-3)
+    sim.apply("plate", [0.1, 0, 0, 0, 0, 0])
+    sim.step(150)
+    angles = [float(sim.coordinates[name][0]) for name in "abc"]
+    assert angles[0] > 0.1
+    np.testing.assert_allclose(angles, angles[0], atol=1e-5)
+    assert float(sim.coordinates["plate"][0]) == pytest.approx(-angles[0], abs=1e-5)

@@ -9,6 +9,7 @@ from scipy.interpolate import BSpline
 import supple
 from supple.retargeting import Motion
 from supple.retargeting.problem import simpson
+from supple.retargeting.tracking import moved_bodies
 
 
 def example() -> Motion:
@@ -75,6 +76,12 @@ def test_bad_motions():
         Motion.from_samples([0, 1], {})
     with pytest.raises(supple.MechanismError, match="must be positive"):
         Motion.from_samples([0, 1], {"a": [0, 1]}, rate=0)
+    with pytest.raises(supple.MechanismError, match=r"lasts 0.02 s, less than the 0.04 s between two control points"):
+        Motion.from_samples([0, 0.02], {"a": [0, 0.01]})
+    for values in ([0, 0, 1, 1], [0, 0, 1, 0], [0, np.inf, 0, 0]):
+        with pytest.raises(supple.MechanismError, match=r"motor 'a' jumps near 0\.5.* s|'a' must be finite"):
+            Motion.from_samples([0, 0.5, 0.502, 0.504 if values[-1] == 0 else 1.0], {"b": [0, 0, 0, 0], "a": values})
+    Motion.from_samples([0, 0.5, 0.6, 1.0], {"a": [0, 0, 1, 1]})  # fast, but no jump
 
 
 def test_simpson_is_exact_for_cubics():
@@ -84,25 +91,104 @@ def test_simpson_is_exact_for_cubics():
     assert simpson(5, 0.2).sum() == pytest.approx(1.0)
 
 
-def test_bad_arguments():
-    loop = supple.library.loop()
-    motion = example()
-    with pytest.raises(supple.MechanismError, match="has no motors"):
-        supple.retarget(loop, motion, {"tip": 1.0})
+def refused(match: str):
+    return pytest.raises(supple.MechanismError, match=match)
+
+
+@pytest.fixture(scope="module")
+def bar() -> supple.Mechanism:
+    """A bar on a motor, an arm that no motor moves, and a plate that is fixed to the world."""
     build = supple.Builder("bar")
     build.link("bar", (0, 0, 0), (0, 0, 0.5), mass=1.0)
-    build.hinge("a", "world", "bar", at=(0, 0, 0), axis="y")
+    build.link("other", (1, 0, 0), (1, 0, 0.5), mass=1.0)
+    build.link("plate", (0, 0, 0), (0.1, 0, 0), mass=1.0)
+    build.hinge("a", "world", "bar", at=(0, 0, 0), axis="y", limits=(-0.5, 1.2))
+    build.hinge("b", "world", "other", at=(1, 0, 0), axis="y", stiffness=20.0)
+    build.fixed("weld", "world", "plate")
     build.motor("a", "a")
-    mech = build.build()
-    with pytest.raises(supple.MechanismError, match="'b'"):
-        supple.retarget(mech, motion, {"bar": 1.0})
-    motion = Motion.from_samples([0, 1], {"a": [0, 1]})
-    for track, told in (({"none": 1.0}, "none"), ({"bar": -1.0}, "negative"), ({"bar": 0.0}, "zero"), ({}, "zero")):
-        with pytest.raises(supple.MechanismError, match=told):
-            supple.retarget(mech, motion, track)
-    with pytest.raises(supple.MechanismError, match="no method 'adam'"):
-        supple.retarget(mech, motion, {"bar": 1.0}, method="adam")
-    with pytest.raises(supple.MechanismError, match="time steps"):
-        supple.retarget(mech, motion, {"bar": 1.0}, dt=0.0)
-    with pytest.raises(supple.MechanismError, match="robust"):
-        supple.retarget(mech, motion, {"bar": 1.0}, robust={"mass": 0.1})
+    build.site("wall", "world", at=(0, 0, 1))
+    return build.build()
+
+
+@pytest.fixture
+def motion() -> Motion:
+    return Motion.from_samples([0, 1], {"a": [0, 1]})
+
+
+def test_motions_that_do_not_fit_the_mechanism(bar):
+    with refused("has no motors"):
+        supple.retarget(supple.library.loop(), example(), {"tip": 1.0})
+    with refused("'b'"):
+        supple.retarget(bar, example(), {"bar": 1.0})
+    with refused(r"'a' moves to 1.\d+ at .* s, beyond the limits -0.5 ... 1.2 of joint 'a'"):
+        supple.retarget(bar, Motion.from_samples([0, 1, 2], {"a": [0, 1.3, 1.3]}), {"bar": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("track", "told"),
+    [
+        ({"none": 1.0}, "named 'none'"),
+        ({"wall": 1.0}, "'wall' is fixed to the world"),
+        ({"plate": 1.0}, "no motor of the motion moves 'plate'"),
+        ({"other": 1.0}, "no motor of the motion moves 'other'"),
+        ({"bar": -1.0}, "'bar' in `track` must not be negative, got -1"),
+        ({"bar": lambda t: 0.5 - t}, r"must not be negative, got .* at 0.51 s"),
+        ({"bar": ([0, 1], [1, np.nan])}, "finite"),
+        ({"bar": ([1, 0], [1, 1])}, "must rise"),
+        ({"bar": ([0, 1], [1, 1], 2)}, r"\(times, values\)"),
+        ({"bar": "much"}, "numbers"),
+        ({"bar": np.inf}, "finite"),
+        ({"bar": 0.0}, "all weights are zero"),
+        ({"bar": lambda t: 0.0}, "all weights are zero"),
+        ({}, "all weights are zero"),
+        ("bar", "{body: weight}"),
+    ],
+)
+def test_bad_weights(bar, motion, track, told):
+    with refused(told):
+        supple.retarget(bar, motion, track)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"orientation": {"bar": -1.0}}, "'bar' in `orientation` must not be negative"),
+        ({"closeness": -1.0}, "`closeness` must not be negative"),
+        ({"acceleration": {"a": lambda t: -t}}, "`acceleration` of 'a' must not be negative"),
+        ({"closeness": {"b": 1.0}}, "motor of the motion, in `closeness` named 'b'"),
+        ({"torque_limit": 0.0}, "`torque_limit` must be positive"),
+        ({"speed_limit": np.nan}, "`speed_limit` must be finite"),
+        ({"acceleration_limit": {"c": 1.0}}, "in `acceleration_limit` named 'c'"),
+        ({"method": "adam"}, "no method 'adam'"),
+        ({"dt": 0.0}, "time steps"),
+        ({"dt": ()}, "time steps"),
+        ({"robust": {"mass": 0.1}}, "robust"),
+        ({"robust": {"stiffness": 1.5}}, "robust"),
+    ],
+)
+def test_bad_options(bar, motion, option, told):
+    with refused(told):
+        supple.retarget(bar, motion, {"bar": 1.0}, **option)
+
+
+def test_bodies_that_motors_move(bar):
+    assert moved_bodies(bar, ("a",)) == {bar.body_index("bar")}
+    build = supple.Builder("chain")
+    for i in range(3):
+        build.link(f"link{i}", (i, 0, 0), (i + 1, 0, 0), mass=1.0)
+        build.hinge(f"h{i}", f"link{i - 1}" if i else "world", f"link{i}", at=(i, 0, 0), axis="y")
+    build.link("gear", (0, 1, 0), (1, 1, 0), mass=1.0)
+    build.hinge("g", "world", "gear", at=(0, 1, 0), axis="y")
+    build.couple("gears", {"h2": 1.0, "g": -1.0}, rigid=True)
+    build.motor("m", "h1")
+    assert moved_bodies(build.build(), ("m",)) == {0, 1, 2, 3}
+
+
+def test_reports_have_a_known_suffix(bar, motion, tmp_path):
+    result = supple.retarget(bar, motion, {"bar": ([0, 1], [1, 2])}, dt=0.02, speed_limit={"a": 2.0})
+    result.report(tmp_path / "report.PNG")
+    assert (tmp_path / "report.PNG").stat().st_size > 10_000
+    with refused("the name of a report ends in .html, .png"):
+        result.report(tmp_path / "report.txt")
+    with refused("cannot write the report"):
+        result.report(tmp_path / "missing" / "report.html")

@@ -211,6 +211,8 @@ def test_links_and_joints(tmp_path: Path) -> None:
     assert mech.joint("air").axes == ("air.x", "air.y", "air.z", "air.rx", "air.ry", "air.rz")
     np.testing.assert_array_equal(mech.joint("shoulder").limits, [[-1, 2]])
     assert mech.joint("shoulder").damping == 0.2
+    assert mech.joint("shoulder").effort == 3
+    assert mech.joint("elbow").effort == np.inf
     np.testing.assert_array_equal(mech.poses["bird"][:3, 3], [1, 2, 3])
     (mimic,) = mech.couplings
     assert mimic.rigid

@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from clocks import Clock
+from supple.errors import StartWarning
 from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
 from supple.viewer.runner import MAX_LAG, PERIOD, Runner
@@ -401,6 +402,36 @@ def test_end_effectors_are_guessed():
     b.hinge("pole", "tie", "flag", at=(0, 0, 2), axis="x", stiffness=10.0)
     assert likely_end_effectors(b.build()) == ("flag",)
     assert likely_end_effectors(supple.library.molecule(50).mechanism())
+
+
+def test_end_effectors_that_are_guessed_move():
+    b = supple.Builder("robot")
+    b.body("base tip", np.eye(4))  # fixed to the world, whatever its name
+    b.fixed("stand", "world", "base tip")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "base tip", "arm", at=(0, 0, 0), axis="y")
+    b.site("wall tip", "world", at=(0, 0, 0))
+    for name in ("flange", "camera"):
+        b.body(name, np.eye(4))
+    b.fixed("screw", "arm", "flange")
+    b.fixed("clip", "flange", "camera")
+    assert likely_end_effectors(b.build()) == ("camera",)  # the links that are fixed to the arm count once
+    b = supple.Builder("still")
+    b.body("post", np.eye(4), mass=1.0)
+    b.fixed("stand", "world", "post")
+    assert likely_end_effectors(b.build()) == ("post",)
+
+
+def test_a_session_starts_within_limits():
+    b = supple.Builder("arm")
+    b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=5.0, damping=1.0, limits=(0.8, 2.0))
+    with pytest.warns(StartWarning, match="'pivot' starts at 0 rad"):
+        session = Session(b.build(), clock=Clock(TICK))
+    session.step(5)
+    assert session.mechanism.reference == pytest.approx([0.8])
+    assert session.method == "engine"  # the limit holds it, so there is no linear model
+    assert "because the linear method cannot: end effector 'arm' cannot move" in session.messages[0].text
 
 
 @pytest.mark.parametrize(

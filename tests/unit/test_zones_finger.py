@@ -12,13 +12,6 @@ COARSE = (10, 6, 2)
 BENT = (0.1, 0.7, 0.5)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache_folder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def finger():
     return zones.finger(cells=COARSE)
@@ -117,6 +110,21 @@ def test_the_resistance_to_bending_as_spring_curves(finger):
     assert (np.abs(held[1:]) < np.abs(free[1:])).all()
     with pytest.raises(MechanismError, match="already has a spring curve"):
         replace(finger, mechanism=stiff).with_curves(3)
+
+
+def test_vertices_off_the_pads_are_blended(finger):
+    """They follow the zones near them rigidly, and lie between those of two zones."""
+    tip, back = np.array([0.085, 0, 0.004]), np.array([0.03, 0, 0.0045])
+    blended = zones.BlendedVertices.of(finger.skin, [tip, back])
+    assert np.allclose(blended.weights.sum(axis=1), 1)
+    assert np.allclose(blended.at(), [tip, back])
+    posed = finger.skin.frames(BENT)[0]
+    carried = [H @ np.linalg.inv(rest) for H, rest in zip(posed, finger.skin.reference_frames, strict=True)]
+    at_tip, at_back = blended.at(BENT)
+    assert np.allclose(at_tip, (carried[-1] @ [*tip, 1])[:3], atol=2e-4)
+    assert np.allclose(at_back, (carried[1] @ [*back, 1])[:3], atol=2e-4)
+    with pytest.raises(MechanismError, match="vertices"):
+        zones.BlendedVertices.of(finger.skin, [[0, 0]])
 
 
 def test_bad_fingers_are_refused():

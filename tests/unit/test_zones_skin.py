@@ -16,13 +16,6 @@ SIDE = 0.01
 SOLVERS = ("cholesky", "cg", "forces")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache_folder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def bodies(places, parents=None):
     """A mechanism of free bodies at given places (n, 3)."""
     builder = supple.Builder("bodies")

@@ -201,17 +201,22 @@ def random_direction(rng: np.random.Generator, case: Case, inputs: Inputs, skip:
 
 
 class Objective:
-    """A scalar of the recorded motion with random weights: linear in coordinates, pose matrices and velocities."""
+    """A scalar of the recorded motion with random weights: linear in coordinates, pose matrices, velocities and motor
+    torques."""
 
     def __init__(self, rng: np.random.Generator, case: Case) -> None:
         n, bodies = case.steps + 1, len(case.mech.bodies)
         self.coordinates = rng.normal(size=(n, case.mech.dof))
         self.poses = rng.normal(size=(n, bodies, 3, 4))
         self.velocities = 0.05 * rng.normal(size=(n, bodies, 6))
+        self.torques = {motor.name: 0.05 * rng.normal(size=n) for motor in case.mech.motors}
+        for weights in self.torques.values():
+            weights[0] = 0  # the torque at the start is kept
 
     def value(self, tape: Tape) -> float:
         q, poses = np.sum(self.coordinates * tape.coordinates), np.sum(self.poses * tape.poses[:, :, :3])
-        return float(q + poses + np.sum(self.velocities * adjoint.velocities(tape)))
+        torques = sum(weights @ tape.torques[name] for name, weights in self.torques.items())
+        return float(q + poses + np.sum(self.velocities * adjoint.velocities(tape)) + torques)
 
     def wrenches(self, tape: Tape) -> np.ndarray:
         H = tape.poses[:, :, :3]
@@ -223,13 +228,18 @@ class Objective:
 
     def gradient(self, tape: Tape) -> adjoint.Gradient:
         return adjoint.gradient(
-            tape, coordinates=self.coordinates, poses=self.wrenches(tape), velocities=self.velocities
+            tape,
+            coordinates=self.coordinates,
+            poses=self.wrenches(tape),
+            velocities=self.velocities,
+            torques=self.torques,
         )
 
     def along(self, tape: Tape, motion: adjoint.Motion) -> tuple[float, float]:
         """The derivative along a motion, and the sum of the sizes of its terms."""
-        parts = (self.coordinates, self.wrenches(tape), self.velocities)
-        moved = (motion.coordinates[0], motion.poses[0], motion.velocities[0])
+        torques = np.reshape([self.torques[motor.name] for motor in tape.mechanism.motors], (-1, tape.steps + 1)).T
+        parts = (self.coordinates, self.wrenches(tape), self.velocities, torques)
+        moved = (motion.coordinates[0], motion.poses[0], motion.velocities[0], motion.torques[0])
         terms = [a * b for a, b in zip(parts, moved, strict=True)]
         return float(sum(map(np.sum, terms))), float(sum(np.abs(part).sum() for part in terms))
 

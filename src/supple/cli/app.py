@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,9 @@ from supple.cli.grouped_options import GroupedCommand, error_in_one_line, split_
 from supple.cli.options import (
     PICTURES,
     AsJson,
+    Base,
     Browser,
+    Coordinates,
     Damping,
     EndEffectors,
     Forces,
@@ -35,7 +38,9 @@ from supple.cli.options import (
     check_file,
     completions,
 )
+from supple.cli.preparing import Preparation, movable, with_targets
 from supple.cli.source import open_mechanism
+from supple.errors import StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.io.writing import writing
 from supple.progress import Bar
@@ -99,9 +104,21 @@ MethodName = Annotated[
 
 @contextmanager
 def _errors_in_one_line() -> Iterator[None]:
-    """Turns errors that a user can correct into one line on stderr and exit code 1."""
+    """Turns errors that a user can correct into one line on stderr and exit code 1, and start warnings into one
+    line."""
+    show = warnings.showwarning
+
+    def show_in_one_line(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, StartWarning):
+            text = str(message).partition(" To start there")[0]  # the rest is about Python
+            typer.echo(f"supple: {tables.printable(text)}", err=True)
+        else:
+            show(message, category, *rest)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = show_in_one_line  # type: ignore[assignment]
+            yield
     except BrokenPipeError:
         raise  # the reader of the pipe has closed it: typer ends quietly
     except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
@@ -115,9 +132,7 @@ def options(version: Version = False) -> None:
 
 
 @app.command()
-def info(
-    source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False
-) -> None:
+def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False) -> None:
     """Print bodies, joints, springs, loops, mobility, and elements of the file that were not imported."""
     with _errors_in_one_line():
         mech = open_mechanism(source, keyframe)
@@ -135,6 +150,8 @@ def run(
     torque: Torques = None,
     frame: Frame = "world",
     target: Targets = None,
+    q: Coordinates = None,
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -153,13 +170,14 @@ def run(
         raise typer.BadParameter("--dt and --method belong to a simulation; give its length too, with --time SECONDS")
     with _errors_in_one_line():
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        targets = {name: value for name, (value,) in split_groups("--target", target)}
+        targets = _values("--target", target)
         files = out or [Path("supple-run.png")]
         if time is None and (motions := [path for path in files if path.suffix.lower() in MOTIONS]):
             raise supple.MechanismError(f"'{motions[0]}' holds a motion: give its length, with --time SECONDS")
         for path in files:
             check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
-        task = solve.Task(_open_with_springs(source, keyframe, springs, damping), loads, frame, targets)
+        mech = Preparation(keyframe, base, _values("--q", q), springs, damping).open(source)
+        task = solve.Task(mech if time is None else movable(mech), loads, frame, targets)
         recorder = None
         if time is None:
             result = solve.find_equilibrium(task)
@@ -201,7 +219,7 @@ def reduce(
     """
     with _errors_in_one_line():
         check_file(out, (".npz",), "a model")
-        mech = _open_with_springs(source, keyframe, springs, damping)
+        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
         tips = _end_effectors(mech, end_effector)
         model = supple.reduce(mech, tips)
         model.save(out)
@@ -238,7 +256,7 @@ def explore(
     with _errors_in_one_line(), warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)  # printed below
         check_file(out, (".npz",), "a model")
-        mech = _open_with_springs(source, keyframe, springs, damping)
+        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
         tips = _end_effectors(mech, end_effector)
         many = supple.explore(mech, tips, max_error, reach, budget=budget)
         many.save(out)
@@ -306,7 +324,30 @@ def retarget(
         typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", metavar="HZ", help="Samples a second in the file")] = 100.0,
-    picture: Annotated[Path | None, typer.Option("--picture", help="File for a picture of the result")] = None,
+    speed_limit: Annotated[
+        float | None, typer.Option("--speed-limit", metavar="RAD/S", help="Of every motor; a penalty acts beyond it")
+    ] = None,
+    acceleration_limit: Annotated[
+        float | None, typer.Option("--acceleration-limit", metavar="RAD/S^2", help="The same of the acceleration")
+    ] = None,
+    torque_limit: Annotated[
+        float | None, typer.Option("--torque-limit", metavar="NM", help="The same of the torque")
+    ] = None,
+    robust: Annotated[
+        float | None,
+        typer.Option("--robust", metavar="SHARE", help="Optimise also for stiffnesses off by this share: 0.1"),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Keep the best curves here (.npz) and continue from them"),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a report: .html, .png, .pdf or .svg")
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", metavar="FILE", help="Target, input and optimised side by side: .npz or .glb"),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path(
         "supple-motion.csv"
     ),
@@ -316,16 +357,33 @@ def retarget(
 
     For example: supple retarget rod_on_motor turn.csv --track tip -o smooth.csv
     """
+    from supple.viewer.side_by_side import retargeted_recording
+
     with _errors_in_one_line():
         check_file(out, (".csv", ".json", ".npz"), "a motion")
-        if picture is not None:
-            check_file(picture, PICTURES, "a picture")
+        if report is not None:
+            check_file(report, (".html", *PICTURES), "a report")
+        if recording is not None:
+            check_file(recording, MOTIONS, "a recording")
         given = supple.retargeting.Motion.load(motion)
         mech = open_mechanism(source)
-        result = supple.retarget(mech, given, _weights(track), method=method, dt=dt or (2e-3, 5e-4))
+        result = supple.retarget(
+            mech,
+            given,
+            _weights(track),
+            speed_limit=math.inf if speed_limit is None else speed_limit,
+            acceleration_limit=math.inf if acceleration_limit is None else acceleration_limit,
+            torque_limit=math.inf if torque_limit is None else torque_limit,
+            method=method,
+            dt=dt or (2e-3, 5e-4),
+            robust=None if robust is None else {"stiffness": robust},
+            checkpoint=checkpoint,
+        )
         result.motion.save(out, rate)
-        if picture is not None:
-            result.plot(picture)
+        if report is not None:
+            result.report(report)
+        if recording is not None:
+            _write_motion(retargeted_recording(result), recording)
         found = {
             "file": str(out),
             "status": result.status,
@@ -342,6 +400,10 @@ def retarget(
             after = result.deviation_after[name]
             typer.echo(f"{name}: {1e3 * before:.3g} mm rms from the slow motion before, {1e3 * after:.3g} mm after")
         typer.echo(f"The curves are in {out}.")
+        if report is not None:
+            typer.echo(f"The report is in {report}.")
+        if recording is not None:
+            typer.echo(_describe_file(recording))
 
 
 def _weights(track: list[str]) -> dict[str, float]:
@@ -424,7 +486,7 @@ def compare(
         warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the errors
         check_file(picture, PICTURES, "a picture")
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        mech = _open_with_springs(source, keyframe, springs, damping)
+        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
         tips = end_effector or list(loads) or _end_effectors(mech, None)
         found = compare_methods(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"
@@ -437,7 +499,7 @@ def compare(
             typer.echo(f"\n{picture}: the {shape} shape solid, the exact one pale.")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 def view(
     source: Annotated[
         str,
@@ -449,6 +511,9 @@ def view(
     ],
     end_effector: EndEffectors = None,
     method: MethodName = None,
+    target: Targets = None,
+    q: Coordinates = None,
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -464,12 +529,13 @@ def view(
 
     with _errors_in_one_line():
         warnings.simplefilter("ignore", supple.RangeWarning)  # the page shows it
+        preparation = Preparation(keyframe, base, _values("--q", q), springs, damping)
         if source in SCENES:
-            if keyframe is not None or springs is not None or damping is not None:
-                raise typer.BadParameter(f"--keyframe, --springs, --damping are for mechanisms; '{source}' is a scene")
+            if not preparation.is_empty or target:
+                raise typer.BadParameter(f"--keyframe, --q and the like are for mechanisms; '{source}' is a scene")
             subject: Mechanism | SceneModels = SceneModels(source)
         else:
-            subject = _open_with_springs(source, keyframe, springs, damping, SCENES)
+            subject = movable(with_targets(preparation.open(source, SCENES), _values("--target", target)))
         show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
 
 
@@ -520,13 +586,9 @@ def demo(picture: Picture = Path("supple-demo.png")) -> None:
 # helpers
 
 
-def _open_with_springs(
-    source: str, keyframe: str | None, springs: float | None, damping: float | None, scenes: Collection[str] = ()
-) -> Mechanism:
-    if springs is None and damping is not None:
-        raise typer.BadParameter("--damping belongs to --springs STIFFNESS; give that too")
-    mech = open_mechanism(source, keyframe, scenes)
-    return mech if springs is None else mech.with_springs(springs, damping or 0.0)
+def _values(option: str, given: list[str] | None) -> dict[str, float]:
+    """Numbers by name, of an option that takes NAME VALUE."""
+    return {name: value for name, (value,) in split_groups(option, given)}
 
 
 def _end_effectors(mech: Mechanism, named: list[str] | None) -> list[str]:

@@ -19,6 +19,7 @@ GROUPS = {
     "--force": ("BODY", "FX", "FY", "FZ"),
     "--torque": ("BODY", "TX", "TY", "TZ"),
     "--target": ("NAME", "VALUE"),
+    "--q": ("NAME", "VALUE"),
 }
 SEPARATOR = "\0"  # cannot occur in an argument of a program
 
@@ -61,6 +62,7 @@ def split_groups(option: str, values: Iterable[str] | None) -> list[tuple[str, l
 def error_in_one_line(error: Exception) -> str:
     """An error's text in one line, with the remedy as an option instead of a Python call."""
     text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error))
+    text = text.replace("supple.assemble(mech).mechanism", "with --q NAME VALUE, or --keyframe NAME")
     return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 
 

@@ -39,6 +39,17 @@ Targets = Annotated[
     list[str] | None,
     typer.Option("--target", metavar="NAME VALUE", help="Set-point of a spring or motor, rad or m; may be repeated"),
 ]
+Coordinates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--q",
+        metavar="NAME VALUE",
+        help="Coordinate of the reference pose, rad or m; the others close loops; may be repeated",
+    ),
+]
+Base = Annotated[
+    str | None, typer.Option("--base", metavar="fixed|free", help="Joint between the world and the mechanism's base")
+]
 Frame = Annotated[str, typer.Option("--frame", help="Axes of forces and torques: world or body")]
 Springs = Annotated[
     float | None,
@@ -56,7 +67,8 @@ EndEffectors = Annotated[
         "--end-effector",
         "-e",
         metavar="NAME",
-        help="Body or site that the model keeps or that you pull; may be repeated (default: names that end in tip)",
+        help="Body or site that the model keeps or that you pull; may be repeated (default: moving bodies and sites "
+        "whose names end in tip, or else the last links)",
     ),
 ]
 Host = Annotated[

@@ -104,7 +104,7 @@ class Basis:
         return self.frames[name].motion(eta, second=second)
 
     def frequencies(self) -> Array:
-        """(r,) natural frequencies with the reference interface held and the others free, Hz, ascending."""
+        """(r,) natural frequencies with the reference interface fixed and the others free, Hz, ascending."""
         from scipy.linalg import eigh
 
         squares = eigh(self.stiffness, self.mass_matrix, eigvals_only=True)

@@ -24,7 +24,8 @@ def cache_folder() -> Path:
 
 
 def with_cached_basis(part: Part, *, progress: Callable[[float], None] | None = None, **options: Any) -> Part:
-    """`part.with_basis(**options)`, read from the cache if the same basis was made before."""
+    """Does the same as `part.with_basis(**options)`, but reads the basis from `cache_folder()` if it was made before
+    for the same part with the same options, and otherwise writes it there."""
     file = cache_folder() / f"basis-{_fingerprint(part, options)}.npz"
     if file.is_file():
         with suppress(MechanismError):  # damaged: made again

@@ -37,7 +37,8 @@ def from_mesh(
     Args:
         path: the file.
         interfaces: by name, a physical group of triangles, facets by corners, or a function of positions in m (see
-        `Where`). material: default: spring steel.
+            `Where`).
+        material: default: spring steel.
         scale: m per unit of length in the file.
 
     Raises:

@@ -126,8 +126,8 @@ class Part:
         return self.interface(name).frame()
 
     def frequencies(self, count: int = 6, reference: str | None = None) -> Array:
-        """(count,) natural frequencies of the linearised full mesh, Hz, ascending, with the centroid and mean rotation
-        of the reference interface (default: the basis's, else the first) held and the others free."""
+        """(count,) natural frequencies of the linearised full mesh, Hz, ascending. The centroid and mean rotation of
+        the reference interface (default: that of the basis, else the first) are fixed, the other interfaces free."""
         from supple.elastic.modal import linear_modes
 
         return linear_modes(self, self._reference(reference), count)[0]
@@ -154,26 +154,29 @@ class Part:
         seed: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> Part:
-        """The part with a reduced basis of at most `modes` modes.
+        """Returns a copy of the part with a basis of at most `modes` modes, in which the engine describes its shape.
 
         Args:
             modes: number of modes. A static or snapshot basis has fewer if the training shapes span fewer.
             reference: interface that carries the body frame (default: the first).
-            method: "static", "principal components" (of nonlinear static shapes under sampled wrenches on the
-                interfaces and inertial loads of linear modes, mass-weighted), "linear" (natural modes), "modal
-                derivatives" (natural modes and their derivatives at rest) or "craig-bampton" (static shapes of unit
-                interface motions and fixed-interface modes). "static" is principal components in a plane; in space it
-                is linear modes, their derivatives, and principal components of what the static shapes have outside
-            those. snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh.
-                Rigid motion is removed with the frame of the reference interface. They replace the static shapes.
+            method: how the modes are made.
+                "principal components": from nonlinear static shapes of the full mesh, mass-weighted. Their loads are
+                sampled wrenches on the interfaces and inertial loads of natural modes.
+                "linear": natural modes.
+                "modal derivatives": natural modes and their derivatives at rest.
+                "craig-bampton": static shapes of unit interface motions, and fixed-interface modes.
+                "static": with `plane`, principal components; without it, natural modes, their derivatives, and
+                principal components of what the static shapes have outside those.
+            snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh. They
+                replace the static shapes. Rigid motion is removed with the frame of the reference interface.
             cubature: number of quadrature points for the internal force. Default: the exact quartic energy for "stvk",
                 all points for "neo-hookean".
             shapes: number of static shapes to sample.
             deflection: largest displacement of the static shapes, over the size of the part.
             strain: largest strain of the static shapes, estimated linearly. The smaller limit of the two holds.
-            plane: the axis "x", "y" or "z" (of the part's coordinates) normal to which nothing moves: only loads and
-                modes in that plane are sampled, which describes a plane motion far better with as many modes. The
-                reduced part is rigid in all other directions.
+            plane: "x", "y" or "z", an axis of the part's coordinates: the part bends only in the plane normal to it
+                and is rigid in all other directions. A given number of modes describes motion in a plane far better
+                than motion in space.
             seed: of the sampled loads.
             progress: called with the fraction done; default: a progress bar.
 

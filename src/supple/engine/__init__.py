@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from supple.engine import adjoint
 from supple.engine.dynamics import Energy, SavedState, Simulation
+from supple.engine.inverse import gravity_torques, inverse_dynamics
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
 from supple.engine.statics import Equilibrium, equilibrium
@@ -27,6 +28,8 @@ __all__ = [
     "adjoint",
     "equilibrium",
     "full_equilibrium",
+    "gravity_torques",
+    "inverse_dynamics",
     "modes",
 ]
 

@@ -25,7 +25,7 @@ from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
-MOTION = ("coordinates", "poses", "velocities")
+MOTION = ("coordinates", "poses", "velocities", "torques")
 AT_START = ("twists", "velocities", "increments", "rates")
 """Arrays of the compiled sweep that describe the start: of bodies, then of joints."""
 
@@ -65,9 +65,11 @@ class Gradient:
     """(steps + 1,) by coordinate or coupling: with respect to the rest of its spring, or the length of a rigid
     coupling."""
     stiffness: dict[str, float]
+    """By coordinate or coupling: with respect to the stiffness of its spring."""
     damping: dict[str, float]
+    """By coordinate or coupling: with respect to its damping."""
     rest: dict[str, float]
-    """With respect to a rest that is the same in all steps: the sum of `set_points`."""
+    """By coordinate or coupling: with respect to a rest that is the same in all steps, the sum of `set_points`."""
     armature: dict[str, float]
     """By coordinate."""
     mass: dict[str, float]
@@ -77,7 +79,7 @@ class Gradient:
     inertia: Array
     """(bodies, 3, 3): with respect to the inertia about the centre of mass, symmetric."""
     gravity: Array
-    """(3,)"""
+    """(3,): with respect to the gravity of the mechanism, world axes."""
     _wrenches: Array
     """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
     _start: _Start
@@ -103,7 +105,7 @@ class Gradient:
         return result
 
     def payload(self, name: str) -> float:
-        """With respect to a point mass at the origin of a body or site, kg."""
+        """Derivative with respect to a point mass (kg) added at the origin of a body or site."""
         body, mass, centre, inertia = _point_mass(self.tape, name)
         by_mass = self.mass[self.tape.mechanism.bodies[body].name]
         return float(by_mass * mass + self.centre[body] @ centre + np.sum(self.inertia[body] * inertia))
@@ -119,6 +121,8 @@ class Motion:
     """(directions, steps + 1, bodies, 6) twists in body frames: a pose H moves to H exp(twist)."""
     velocities: Array
     """(directions, steps + 1, bodies, 6) changes of the bodies' twists, as in `Simulation.velocities`."""
+    torques: Array
+    """(directions, steps + 1, motors) changes of the motors' torques or forces, in the order of `mech.motors`."""
 
 
 def gradient(
@@ -127,6 +131,7 @@ def gradient(
     coordinates: ArrayLike | None = None,
     poses: ArrayLike | None = None,
     velocities: ArrayLike | None = None,
+    torques: Mapping[str, ArrayLike] | None = None,
 ) -> Gradient:
     """Gradient of a scalar with respect to the inputs, by a sweep backward over the tape.
 
@@ -136,9 +141,10 @@ def gradient(
         poses: (steps + 1, bodies, 6) gradient with respect to the poses, as wrenches in body frames: its product with a
             twist of a body is the change of the scalar. `point_gradient` gives it for points.
         velocities: (steps + 1, bodies, 6) gradient with respect to the bodies' twists.
+        torques: (steps + 1,) by motor, gradient with respect to `tape.torques`. The torque at the start is kept.
 
     Raises:
-        MechanismError: an array has the wrong shape or is not finite.
+        MechanismError: an array has the wrong shape or is not finite, or there is no such motor.
     """
     mech, n = tape.mechanism, tape.steps + 1
     given: dict[str, Array] = {}
@@ -148,6 +154,11 @@ def gradient(
     for name, value in (("poses", poses), ("velocities", velocities)):
         if value is not None:
             given[name] = array(value, (n, len(mech.bodies), 6), f"the gradient with respect to {name}")
+    if torques is not None:
+        given["multipliers"] = np.zeros(tape.core.multipliers.shape)
+        for motor, value in torques.items():
+            row = _motor_row(tape, motor)
+            given["multipliers"][:, row] -= array(value, (n,), f"the gradient with respect to the torque of '{motor}'")
     found = tape.sweep.backward({name: np.ascontiguousarray(value) for name, value in given.items()})
     return _gradient(tape, found)
 
@@ -206,8 +217,8 @@ def tangent(
 ) -> Motion:
     """Derivatives of the recorded motion along directions of the inputs, by a sweep forward over the tape.
 
-    All directions go through one sweep with one factorisation per step. A direction costs nothing before the first step
-    that it acts in.
+    One sweep with one factorisation per step computes the derivatives along all directions. A direction costs nothing
+    before the first step in which it acts.
 
     Args:
         tape: the recorded time steps.
@@ -218,14 +229,14 @@ def tangent(
         stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`.
         payload: (directions,) point mass at the origin of a body or site, by name, kg.
         gravity: (directions, 3), m/s^2.
-        want: the arrays to compute, some of "coordinates", "poses" and "velocities"; the others are empty.
+        want: the arrays to compute, some of "coordinates", "poses", "velocities" and "torques"; the others are empty.
 
     Raises:
         MechanismError: an array has the wrong shape or is not finite, or a name is not known.
     """
     directions = _Directions(tape)
     directions.start(q, rates)
-    directions.over_time(motors, "motors", lambda name: ("targets", directions.motor_row(name)))
+    directions.over_time(motors, "motors", lambda name: ("targets", _motor_row(tape, name)))
     directions.over_time(set_points, "set_points", directions.set_point)
     directions.loads(loads, frame)
     directions.constants(stiffness, "stiffness", lambda name: directions.spring(name, "stiffness"))
@@ -246,9 +257,12 @@ def tangent(
 
     coordinates = stacked("coordinates", len(tape.equations.axis))
     if coordinates.size:
-        coordinates = np.array([[of_tree(mech, q) for q in column] for column in coordinates])
-    bodies = len(mech.bodies)
-    return Motion(coordinates, stacked("poses", bodies, 6), stacked("velocities", bodies, 6))
+        coordinates = of_tree(mech, coordinates)
+    bodies, torques = len(mech.bodies), np.zeros(0)
+    if "torques" in want:
+        rows = [tape.equations.row[motor.name] for motor in mech.motors]
+        torques = -np.array([column["multipliers"].reshape(n, -1)[:, rows] for column in found])
+    return Motion(coordinates, stacked("poses", bodies, 6), stacked("velocities", bodies, 6), torques)
 
 
 def point_gradient(tape: Tape, name: str, forces: ArrayLike) -> Array:
@@ -383,10 +397,6 @@ class _Directions:
     def axis(self, name: str) -> int:
         return find(list(self.eqs.axis), name, f"coordinate of '{self.tape.mechanism.name}'")
 
-    def motor_row(self, name: str) -> int:
-        names = [motor.name for motor in self.tape.mechanism.motors]
-        return self.eqs.row[names[find(names, name, f"motor of '{self.tape.mechanism.name}'")]]
-
     def spring(self, name: str, field: str) -> tuple[str, int]:
         couplings = {shown: own for own, shown in _coupling_names(self.tape).items() if own in self.eqs.spring}
         if name in couplings:
@@ -404,6 +414,11 @@ class _Directions:
             return "spring_rest", self.eqs.spring[couplings[name]]
         find([*self.eqs.axis, *couplings], name, f"coordinate or coupling of '{self.tape.mechanism.name}'")
         return "rest", self.eqs.axis[name]
+
+
+def _motor_row(tape: Tape, name: str) -> int:
+    names = [motor.name for motor in tape.mechanism.motors]
+    return tape.equations.row[names[find(names, name, f"motor of '{tape.mechanism.name}'")]]
 
 
 def _began_later() -> MechanismError:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
+from supple.engine.actuation import add_actuator, shift_controls
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
@@ -84,6 +85,8 @@ class Equations:
     """Set-points of motors and rest lengths of couplings, rad or m."""
     limit_names: list[str] = field(default_factory=list)
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
+    actuator: dict[str, int] = field(default_factory=dict)
+    """Index of each actuator; empty unless the equations have them."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -124,6 +127,8 @@ class Equations:
 
     def set_targets(self, rest: Array, targets: Mapping[str, float]) -> None:
         """Sets all set-points: rest positions (axes,) of the joints' springs, and `targets` of couplings and motors."""
+        if self.actuator:
+            shift_controls(self, rest, targets)
         self.rest, self.targets = rest.copy(), dict(targets)
         self.core.set_rest(self.rest)
         for name, value in self.targets.items():
@@ -202,8 +207,8 @@ class Acting:
         eqs.set_targets(self.rest, self.targets)
 
 
-def equations(mech: Mechanism) -> Equations:
-    """Builds the compiled equations of a mechanism."""
+def equations(mech: Mechanism, with_actuators: bool = False) -> Equations:
+    """Builds the compiled equations of a mechanism. Without actuators, their springs act alone."""
     check_mechanism(mech)
     core = _core.Engine()
     references = {each.reference for each in mech.flexible}
@@ -276,11 +281,16 @@ def equations(mech: Mechanism) -> Equations:
             limit_names.append(c.name)
             core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), *c.limits.tolist(), False)
 
+    actuator: dict[str, int] = {}
+    for drive in mech.actuators if with_actuators else ():
+        actuator[drive.name] = len(actuator)
+        add_actuator(core, mech, drive, axis, spring)
+
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names)
+    return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names, actuator)
 
 
 def _stiffness_scale(mech: Mechanism) -> float:

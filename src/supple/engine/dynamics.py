@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
+from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, equations, loads, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
+from supple.engine.starting import LARGEST_START_GAP, closed_start
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
-from supple.mechanism import Mechanism, Poses, kinematics
+from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 
@@ -27,8 +30,6 @@ JUMP_CHECK = 0.02
 """Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
 STEPS_AT_ONCE = 256
 """Time steps in one call of the core; Ctrl-C takes effect between calls."""
-LARGEST_START_GAP = 1e-6
-"""Largest gap of a loop, or distance of a motor from its coordinate, at the start of a simulation, m or rad."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class SavedState:
     handles: dict[str, Handle]
     rest: Array
     targets: dict[str, float]
+    torques: Array
+    """(axes,) of `set_torque`."""
+    actuation: Array
+    """(actuators, 4): whether it is on, control, activation, and the constant force that the springs contain."""
 
 
 class Simulation:
@@ -98,7 +103,7 @@ class Simulation:
         if method not in tuple(METHODS):
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
-        self._eqs: Equations = equations(mech)
+        self._eqs: Equations = equations(mech, with_actuators=True)
         check_inertia(mech)
         self._core = self._eqs.core
         if motors is not None and not isinstance(motors, Mapping):
@@ -111,6 +116,7 @@ class Simulation:
                 raise MechanismError(f"there is no motor named '{name}'; '{mech.name}' has {names or 'none'}")
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
+        self._torques: Array = np.zeros(len(self._eqs.reference))
         self._begin(q, rates, at)
         self._origin = self.save()
 
@@ -128,13 +134,16 @@ class Simulation:
             state = (per_axis(moved, "reference"), *state[1:])
         core.set_state(*state)
         core.evaluate(False)
+        if at is None and (closed := closed_start(eqs, of_tree(mech, state[0]))) is not None:
+            core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
+            core.evaluate(False)
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
         twists, all_rates = initial_rates(eqs, turn)
         core.start(self.dt, METHODS[self.method], 0.0, twists, all_rates)
         self._check_start()
 
     def _check_start(self) -> None:
-        """Raises unless motors are at their coordinates, loops are closed and limits satisfied."""
+        """Raises unless motors are at their coordinates."""
         mech, eqs, core = self.mechanism, self._eqs, self._core
         for motor in mech.motors:
             function = self._motors.get(motor.name)
@@ -146,32 +155,14 @@ class Simulation:
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
             core.set_row(eqs.row[motor.name], target, target)
-        gaps = np.abs(core.gaps).max(axis=1, initial=0.0)
-        if gaps.size and gaps.max() > LARGEST_START_GAP:
-            name = mech.joints[int(gaps.argmax())].name
-            raise MechanismError(
-                f"the loop at joint '{name}' has a gap of {gaps.max():.2g} at the start; start where loops are closed, "
-                "for instance at=supple.equilibrium(mech)"
-            )
-        q = core.q
-        limits = [
-            (name, q[eqs.axis[name]], *pair)
-            for joint in mech.joints
-            for name, pair in zip(joint.axes, joint.limits, strict=True)
-        ]
-        for c in mech.couplings:
-            limits.append((c.name, float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]), *c.limits))
-        for name, value, lower, upper in limits:
-            if value < lower - 1e-9 or value > upper + 1e-9:
-                raise MechanismError(
-                    f"'{name}' starts at {value:g}, outside its limits {lower:g} ... {upper:g}; "
-                    "start inside (q=...) or widen the limits"
-                )
 
     # loads and set-points
 
     def apply(self, body: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         acting = loads(self.mechanism, {body: wrench}, frame)
         self._loads |= {load.name: load for load in acting}
         self._send_loads()
@@ -222,6 +213,28 @@ class Simulation:
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
+
+    def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
+        """Sets the torques of drives on joints, N m or N. They act until changed, and saturate at `Joint.effort`.
+
+        `set_torque("elbow", 2.0)` sets one joint or coordinate, `set_torque({"elbow": 2.0, "wrist": 0.1})` several,
+        `set_torque(tau)` with tau (dof,) all of them. A joint of several axes takes one number for each axis. Torques
+        are paired with `qd`: their power is tau @ qd. They are added to the forces of springs and actuators. If one is
+        wrong, none is changed.
+        """
+        self._torques = read_torques(self._eqs, self._torques, name, torque)
+        self._core.set_applied(self._torques)
+
+    def set_control(
+        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
+    ) -> None:
+        """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
+
+        `set_control("grip", 255)` sets one, `set_control({"grip": 255})` several, `set_control(values)` with an array
+        (actuators,) all. The control None switches an actuator off: its force is zero. If one is wrong, none is
+        changed.
+        """
+        set_controls(self._eqs, name, control)
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps.
@@ -303,10 +316,41 @@ class Simulation:
         return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
 
     @property
-    def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame."""
-        velocities: Array = self._core.velocities
+    def velocities(self) -> Twists:
+        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
+        or site."""
+        velocities: Twists = Twists(self.mechanism, self._core.velocities)
         return velocities
+
+    @property
+    def q(self) -> Coordinates:
+        """(dof,) coordinates of the spanning tree, rad and m, in the order of `mech.coordinates`; also by name."""
+        q: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._core.q))
+        return q
+
+    @property
+    def qd(self) -> Coordinates:
+        """(dof,) time derivative of `q`, rad/s and m/s; also by name. For a rotation vector it is not the angular
+        velocity."""
+        qd: Coordinates = Coordinates(self.mechanism, tree_rates(self.mechanism, self._core.q, self._core.rates))
+        return qd
+
+    @property
+    def torques(self) -> Coordinates:
+        """(dof,) torques that `set_torque` has set, limited to the joints' efforts, N m or N; also by name."""
+        torques: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._torques))
+        return torques
+
+    @property
+    def controls(self) -> dict[str, float | None]:
+        """Control of each actuator by name; None if it is switched off."""
+        values = self._core.actuation
+        return {name: float(values[i, 1]) if values[i, 0] else None for name, i in self._eqs.actuator.items()}
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N."""
+        return dict(zip(self._eqs.actuator, self._core.actuator_forces.tolist(), strict=True))
 
     @property
     def coordinates(self) -> dict[str, Array]:
@@ -337,18 +381,28 @@ class Simulation:
 
     @property
     def energy(self) -> Energy:
+        """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
 
     # recording and saving
 
     def tape(self) -> Tape:
-        """Records the time steps from now on, for the derivatives of `supple.engine.adjoint`."""
+        """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.
+
+        The recording ends with `Tape.stop()` or with the `with` block of the tape.
+        """
         return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
 
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         return SavedState(
-            self._core.history(), dict(self._loads), dict(self._handles), self._eqs.rest, dict(self._eqs.targets)
+            self._core.history(),
+            dict(self._loads),
+            dict(self._handles),
+            self._eqs.rest,
+            dict(self._eqs.targets),
+            self._torques,
+            self._core.actuation,
         )
 
     def restore(self, saved: SavedState) -> None:
@@ -358,6 +412,9 @@ class Simulation:
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._send_loads()
         self._eqs.set_targets(saved.rest, saved.targets)
+        self._torques = saved.torques
+        self._core.set_applied(saved.torques)
+        self._core.set_actuation(saved.actuation)
         self._core.set_history(saved.history)
 
     def reset(self) -> None:
@@ -383,6 +440,16 @@ def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
             turn = rates[columns[i]]
         result[slices[i]] = joint.increments(q[slices[i]]) @ turn
     return twists, result
+
+
+def tree_rates(mech: Mechanism, q: Array, increments: Array) -> Array:
+    """(dof,) rates of q from the rates (axes,) of every joint's increments at coordinates q (axes,)."""
+    slices, rates = axis_slices(mech), np.zeros(mech.dof)
+    for j in mech.topology.tree:
+        joint, part = mech.joints[j], slices[j]
+        own = increments[part]
+        rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), own) if 3 in joint.blocks else own
+    return rates
 
 
 def motor_value(name: str, motor: Callable[[float], float], time: float) -> float:
@@ -438,6 +505,8 @@ def check_inertia(mech: Mechanism) -> None:
     """Raises if joints and loops allow a motion without mass or armature."""
     if all(b.mass > 0 and np.linalg.eigvalsh(b.inertia)[0] > 0 for b in mech.bodies):
         return
+    if not mech.dof or np.linalg.eigvalsh(evenly_scaled(mass_matrix(mech))[1])[0] > 1e-13:
+        return  # the tree has mass in all its motions, so also in those that loops allow
     linear = linearised(mech)
     if not linear.mass.size:
         return

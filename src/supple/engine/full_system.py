@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supple.engine.assembly import Acting, Equations, equations
-from supple.engine.dynamics import LARGEST_START_GAP
 from supple.engine.full_multibody import Multibody
 from supple.engine.full_part import Factors, NodalPart, PartState
 from supple.engine.full_terms import BodyState, Differences, Instant
+from supple.engine.starting import LARGEST_START_GAP
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses, kinematics
 from supple.mechanism.axes import of_tree

@@ -33,10 +33,16 @@ class Modes:
 
 
 def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = None) -> Modes:
-    """Computes natural frequencies and mode shapes at the equilibrium `at`, or without it at the reference pose.
+    """Computes natural frequencies (Hz) and mode shapes of the undamped mechanism.
 
-    At the reference pose preload and gravity are treated as balanced. `count` is the number of modes, slowest first; by
-    default all.
+    Args:
+        mech: the mechanism.
+        at: the equilibrium around which it vibrates, with its loads. Without it the mechanism vibrates around the
+            reference pose, where preload and gravity are treated as balanced.
+        count: number of modes, slowest first; by default all.
+
+    Raises:
+        MechanismError: the mechanism cannot move, or some motion moves no mass.
     """
     from scipy.linalg import eigh
 

@@ -6,10 +6,9 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from supple import _core
 from supple.engine.assembly import Equations
+from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
@@ -50,6 +49,11 @@ class Tape:
     @cached_property
     def sweep(self) -> Any:
         """The compiled sweeps over the records."""
+        if self._core.driven:
+            raise MechanismError(
+                f"an actuator of '{self.mechanism.name}' was controlled or at the limit of its force on this tape, "
+                "which derivatives do not take into account; use set-points or set_torque instead of set_control"
+            )
         return _core.Adjoint(self._eqs.core, self._core)
 
     @property
@@ -84,7 +88,7 @@ class Tape:
     @property
     def coordinates(self) -> Array:
         """(steps + 1, dof) coordinates of the spanning tree, in the order of `mech.coordinates`; rad and m."""
-        return np.array([of_tree(self.mechanism, q) for q in self._core.q])
+        return of_tree(self.mechanism, self._core.q)
 
     @property
     def poses(self) -> Array:
@@ -97,6 +101,12 @@ class Tape:
         """(steps + 1,) position of each motor by name, rad or m."""
         targets = self._core.targets
         return {motor.name: targets[:, self._eqs.row[motor.name]] for motor in self.mechanism.motors}
+
+    @property
+    def torques(self) -> dict[str, Array]:
+        """(steps + 1,) torque or force of each motor on its coordinate by name, N m or N."""
+        multipliers = self._core.multipliers
+        return {motor.name: -multipliers[:, self._eqs.row[motor.name]] for motor in self.mechanism.motors}
 
     @property
     def divided(self) -> tuple[int, ...]:

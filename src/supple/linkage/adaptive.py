@@ -126,7 +126,10 @@ class AdaptiveLinkage:
     # inputs
 
     def apply(self, body: str | int, wrench: ArrayLike, frame: str = "world") -> None:
-        """Applies a wrench (6,), force (N) then torque (N m), at the origin of a body or site, until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of a body or site. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         index, pose_body_frame = self._frame(body)
         values = array(wrench, (6,), f"wrench on {body!r} (force, then torque)")
         if frame not in ("world", "body"):

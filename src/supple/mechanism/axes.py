@@ -38,6 +38,8 @@ def by_joint(mech: Mechanism, values: Array) -> dict[str, Array]:
 
 
 def of_tree(mech: Mechanism, values: Array) -> Array:
-    """(dof,) the values (axes,) that belong to the spanning tree, in the order of `mech.coordinates`."""
+    """(..., dof) the values (..., axes) that belong to the spanning tree, in the order of `mech.coordinates`."""
+    columns = np.arange(values.shape[-1])
     slices = axis_slices(mech)
-    return np.concatenate([np.zeros(0), *(values[slices[j]] for j in mech.topology.tree)])
+    order = np.concatenate([columns[:0], *(columns[slices[j]] for j in mech.topology.tree)])
+    return np.asarray(values[..., order])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site, check_physical
 from supple.mechanism.coupling import Coupling, Motor
 from supple.mechanism.flexible import FlexibleBody, bodies_of, joints_of
@@ -36,14 +37,14 @@ class Builder:
     >>> mech = arm.build()
 
     Positions, axes and poses are in world coordinates at the reference pose. Every joint takes `stiffness`,
-    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose) and `curves`: one value,
-    or one per axis.
+    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose), `curves` and `effort`: one
+    value, or one per axis.
     """
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY) -> None:
         self._name, self._gravity = name, gravity
         self._bodies: dict[str, Body] = {}
-        kinds = ("joints", "sites", "couplings", "motors", "meshes", "flexible")
+        kinds = ("joints", "sites", "couplings", "motors", "actuators", "meshes", "flexible")
         self._parts: dict[str, list[Any]] = {kind: [] for kind in kinds}
         self._excludes: list[tuple[str, str]] = []
         self._ground: list[Shape] = []
@@ -103,11 +104,16 @@ class Builder:
         self.body(name, spatial.pose(np.asarray(orientation), a), mass, middle, moments, [rod])
 
     def flexible(self, name: str, part: Part, pose: ArrayLike | None = None) -> None:
-        """Adds an elastic part with a basis as a flexible body, its coordinates at `pose` (4, 4).
+        """Adds an elastic part with a basis as a flexible body.
 
-        Each interface of the part becomes a frame that joints, sites and loads take like a body: `rod.start`, `rod.end`
-        for a body "rod" with the interfaces start and end. Its modal amplitudes are coordinates: `rod.eta0`, `rod.eta1`
-        and so on.
+        Each interface of the part becomes a body, to which joints, sites and loads can be attached: `rod.start` and
+        `rod.end` for a flexible body "rod" with the interfaces start and end. The modal amplitudes (m) are coordinates
+        of the mechanism: `rod.eta0`, `rod.eta1` and so on.
+
+        Args:
+            name: name of the flexible body.
+            part: the part, with a basis (`part.with_basis()`).
+            pose: (4, 4) from the part's coordinates to the world at the reference pose; by default they coincide.
         """
         body = FlexibleBody(name, part)
         at = np.eye(4) if pose is None else checked_pose(pose, f"pose of flexible body '{name}'")
@@ -235,6 +241,10 @@ class Builder:
     def motor(self, name: str, coordinate: str, position: float = 0.0) -> None:
         """Adds a motor, which prescribes a joint coordinate."""
         self._parts["motors"].append(Motor(name, coordinate, position))
+
+    def actuator(self, name: str, drives: str, **law: Any) -> None:
+        """Adds an actuator that drives a coordinate or a coupling; `law` has the other fields of `Actuator`."""
+        self._parts["actuators"].append(Actuator(name, drives, **law))
 
     def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
         """Adds a triangle mesh for shapes of kind "mesh": vertices (n, 3) in m, faces (m, 3)."""

@@ -30,6 +30,7 @@ def check(mech: Mechanism) -> None:
     _check_unique(axis_names(mech), "coordinates")
     _check_unique((mesh.name for mesh in mech.meshes), "meshes")
     _check_unique((*(c.name for c in mech.couplings), *(m.name for m in mech.motors)), "couplings and motors")
+    _check_unique((actuator.name for actuator in mech.actuators), "actuators")
     _check_unique((key.name for key in mech.keyframes), "keyframes")
     frames = [WORLD, *(body.name for body in mech.bodies)]
     _check_unique((*frames, *(site.name for site in mech.sites)), "bodies and sites")
@@ -74,10 +75,15 @@ def _check_references(mech: Mechanism, frames: list[str]) -> None:
     for motor in mech.motors:
         if motor.coordinate not in axes:
             find(axes, motor.coordinate, f"coordinate (used by motor '{motor.name}')")
+    driven = [*axes, *(coupling.name for coupling in mech.couplings if not coupling.rigid)]
+    for actuator in mech.actuators:
+        if actuator.drives not in driven:
+            find(driven, actuator.drives, f"coordinate or spring coupling (driven by actuator '{actuator.name}')")
     _check_unique((motor.coordinate for motor in mech.motors), "motors' coordinates")
     in_rotation_vectors = _rotation_vector_coordinates(mech)
     uses = [(c.name, axis) for c in mech.couplings for axis in c.coordinates]
-    for name, axis in (*uses, *((m.name, m.coordinate) for m in mech.motors)):
+    uses += [(m.name, m.coordinate) for m in mech.motors] + [(a.name, a.drives) for a in mech.actuators]
+    for name, axis in uses:
         if axis in in_rotation_vectors:
             raise MechanismError(
                 f"'{name}' acts on '{axis}', a component of a rotation vector, which has no axis of its own; "

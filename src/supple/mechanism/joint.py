@@ -124,6 +124,9 @@ class Joint(Record):
     """(k,) rad or m: the coordinates at the bodies' reference poses."""
     curves: tuple[Curve | None, ...] = ()
     """(k,) restoring torques as curves of (q - rest), added to those of the linear springs; None for no curve."""
+    effort: Array = None  # type: ignore[assignment]
+    """(k,) N m or N: largest torque of the drive in either direction (URDF's effort, MJCF's actuatorfrcrange); infinite
+    where there is no limit. Torques of actuators and of `Simulation.set_torque` saturate there."""
     interface: InterfaceFrame | None = None
     """If given, the joint belongs to a flexible body: X(q) is the frame of an interface and q are the modal amplitudes,
     m. `twists` is then its Jacobian at q = 0."""
@@ -148,15 +151,16 @@ class Joint(Record):
             armature=self._per_axis("armature", 0.0, k),
             reference=reference,
             curves=tuple(self.curves) or (None,) * k,
+            effort=self._per_axis("effort", np.inf, k, infinite=True),
         )
         self._check(what, k)
 
-    def _per_axis(self, field: str, default: ArrayLike, k: int) -> Array:
+    def _per_axis(self, field: str, default: ArrayLike, k: int, infinite: bool = False) -> Array:
         value = getattr(self, field)
         value = default if value is None else value
         if np.ndim(value) == 0 and not isinstance(value, str):
             value = np.full(k, value)
-        return array(value, (k,), f"{field} of joint '{self.name}' ({k} axes)")
+        return array(value, (k,), f"{field} of joint '{self.name}' ({k} axes)", infinite=infinite)
 
     def _limits(self, k: int) -> Array:
         value = (-np.inf, np.inf) if self.limits is None else self.limits
@@ -169,7 +173,7 @@ class Joint(Record):
             raise MechanismError(f"{what} has {k} axes; its names, curves and blocks must add up to as many")
         if any(not isinstance(n, int) or n not in (1, 3) for n in self.blocks):
             raise MechanismError(f"blocks of {what} must be 1 (one axis) or 3 (a rotation vector), got {self.blocks}")
-        for field in ("stiffness", "damping", "armature"):
+        for field in ("stiffness", "damping", "armature", "effort"):
             if (getattr(self, field) < 0).any():
                 raise MechanismError(f"{field} of {what} must not be negative, got {getattr(self, field).tolist()}")
         for name in self.axes:

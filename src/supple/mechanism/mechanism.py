@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.axes import axis_names, per_axis
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
@@ -21,6 +23,9 @@ from supple.mechanism.poses import Poses, amplitudes_in, find
 from supple.mechanism.record import Array, Record, array, checked_name
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
+
+if TYPE_CHECKING:
+    from supple.mechanism.joining import Split
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -50,13 +55,15 @@ class Mechanism(Record):
     """Elements of the file that this description does not represent, or represents with other numbers."""
     flexible: tuple[FlexibleBody, ...] = ()
     """Elastic parts; the bodies and joints of their interfaces are among `bodies` and `joints`."""
+    actuators: tuple[Actuator, ...] = ()
+    """Drives with a control, from an MJCF file; `Simulation.set_control` sets it."""
 
     def __post_init__(self) -> None:
         from supple.mechanism.checks import check
 
         checked_name(self.name, "a mechanism")
         parts = ("bodies", "joints", "sites", "couplings", "motors", "shapes", "height_fields", "meshes", "keyframes")
-        for field in (*parts, "flexible"):
+        for field in (*parts, "flexible", "actuators"):
             self._freeze(**{field: tuple(getattr(self, field))})
         self._freeze(
             gravity=array(self.gravity, (3,), "gravity"),
@@ -225,6 +232,8 @@ class Mechanism(Record):
         else:
             axes, joints = set(axis_names(self)), [joints] if isinstance(joints, str) else joints
             chosen = {a for n in joints for a in ([n] if n in axes else self.joint(n).axes)}
+        # the new spring takes the place of an actuator's
+        actuators = tuple(a for a in self.actuators if not (a.in_spring and a.drives in chosen))
 
         def sprung(joint: Joint) -> Joint:
             pick = np.array([name in chosen for name in joint.axes], dtype=bool)
@@ -237,7 +246,7 @@ class Mechanism(Record):
                 rest=np.where(pick, joint.reference, joint.rest),
             )
 
-        return replace(self, joints=tuple(sprung(joint) for joint in self.joints))
+        return replace(self, joints=tuple(sprung(joint) for joint in self.joints), actuators=actuators)
 
     def at(self, q: ArrayLike | str) -> Mechanism:
         """A copy whose reference pose has the coordinates q (dof,), or those of the keyframe of that name.
@@ -260,6 +269,54 @@ class Mechanism(Record):
             )
             joints[i] = replace(joint, reference=joint.coordinates(across)[0])
         return replace(self, bodies=bodies, joints=tuple(joints))
+
+    def placed(self, pose: ArrayLike) -> Mechanism:
+        """A copy moved by `pose` (4, 4), its ground included: the origin of its world goes there.
+
+        Coordinates do not change; those of a free base count from the moved origin.
+        """
+        from supple.mechanism.placing import placed
+
+        return placed(self, pose)
+
+    def with_base(self, base: str | Joint) -> Mechanism:
+        """A copy with another joint between the world and its base body.
+
+        "fixed" holds the base where it is. "free" has the base's world pose as coordinates: position, then rotation
+        vector. A `Joint` from "world" to the base body places the base at its reference coordinates. Keyframes follow.
+        """
+        from supple.mechanism.placing import with_base
+
+        return with_base(self, base)
+
+    def with_payload(
+        self, frame: str, mass: float, centre: ArrayLike = (0.0, 0.0, 0.0), inertia: ArrayLike = (0.0,) * 3
+    ) -> Mechanism:
+        """A copy with a rigid load fixed to a body or site.
+
+        `mass` in kg; `centre` (3,), m, and `inertia` (3, 3) or principal moments (3,), kg m^2, about that centre, both
+        in the frame of the body or site.
+        """
+        from supple.mechanism.placing import with_payload
+
+        return with_payload(self, frame, mass, centre, inertia)
+
+    def without(self, bodies: Iterable[str] | str) -> Mechanism:
+        """A copy without bodies and all that they carry: their joints, sites, couplings, motors, actuators and
+        meshes go too."""
+        from supple.mechanism.joining import without
+
+        return without(self, bodies)
+
+    def split(self) -> Split:
+        """Separates a scene into `robot` and `objects`.
+
+        Objects are the bodies that only a free joint connects to the world and that carry nothing; the robot is a
+        Mechanism of everything else, with the ground. `world.add(body, meshes=scene.meshes)` takes an object.
+        """
+        from supple.mechanism.joining import split
+
+        return split(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a file: `.json` holds everything and reads back identical; `.xml` is MJCF for MuJoCo."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from supple import spatial
-from supple.mechanism.kinematics import displacement_across, kinematics
+from supple.mechanism.kinematics import Kinematics, displacement_across, kinematics
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
@@ -37,6 +37,14 @@ def unheld(mech: Mechanism) -> tuple[str, ...]:
     assert fewest_motions is not None
     moving = np.abs(fewest_motions).max(axis=1, initial=0.0) > 1e-6
     return tuple(names[i] for i in np.flatnonzero(without_own_spring)[moving])
+
+
+def all_coordinates(state: Kinematics) -> Array:
+    """(n,) coordinates of the tree, then those of the loop joints that fit the bodies' poses best."""
+    mech = state.mechanism
+    loops = [mech.joints[j] for j in mech.topology.loops]
+    fitted = [joint.coordinates(displacement_across(state.poses, joint.name))[0] for joint in loops]
+    return np.concatenate([state.q, *fitted])
 
 
 def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:

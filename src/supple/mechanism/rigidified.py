@@ -16,11 +16,14 @@ def rigidified(mech: Mechanism) -> Mechanism:
         return mech
     amplitudes = {name for joint in mech.joints if joint.interface is not None for name in joint.axes}
     kept = [i for i, name in enumerate(mech.coordinates) if name not in amplitudes]
+    couplings = tuple(c for c in mech.couplings if not amplitudes.intersection(c.coordinates))
+    kept_drives = {*mech.coordinates, *mech.loop_coordinates, *(c.name for c in couplings)} - amplitudes
     return replace(
         mech,
         joints=tuple(_fixed(joint) for joint in mech.joints),
-        couplings=tuple(c for c in mech.couplings if not amplitudes.intersection(c.coordinates)),
+        couplings=couplings,
         motors=tuple(m for m in mech.motors if m.coordinate not in amplitudes),
+        actuators=tuple(a for a in mech.actuators if a.drives in kept_drives),
         keyframes=tuple(replace(key, coordinates=key.coordinates[kept]) for key in mech.keyframes),
         flexible=(),
     )

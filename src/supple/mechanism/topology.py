@@ -80,6 +80,19 @@ def span(bodies: Sequence[Body], joints: Sequence[Joint]) -> Topology:
     return Topology(tuple(tree), tuple(loops), tuple(order), parent, via, backwards, columns, dof, moves)
 
 
+def welded_groups(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[int]:
+    """For each body the number of its group: bodies that fixed joints connect have the same one. -1: fixed to the
+    world."""
+    index = {body.name: i for i, body in enumerate(bodies)} | {WORLD: len(bodies)}
+    group = list(range(len(bodies) + 1))
+    for joint in joints:
+        if joint.axes:
+            continue
+        a, b = group[index[joint.parent]], group[index[joint.child]]
+        group = [a if g == b else g for g in group]
+    return [-1 if g == group[-1] else g for g in group[:-1]]
+
+
 def _split_tree_and_loops(ends: list[tuple[int, int]], count: int) -> tuple[list[int], list[int]]:
     """Joints of the tree and joints that close loops, by union-find over the `count` bodies and the world."""
     representative = list(range(count + 1))  # the last entry is the world, index -1

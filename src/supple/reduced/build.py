@@ -23,6 +23,7 @@ from supple.reduced.model import ReducedModel, held_base
 from supple.reduced.projection import projection
 from supple.reduced.published import published_damping, published_mass
 from supple.reduced.recursion import recursion
+from supple.reduced.reference_pose import check_loops_closed, without_broken_limits
 
 METHODS = ("projection", "recursion")
 MASSES = ("consistent", "accelerability")
@@ -54,7 +55,9 @@ def reduce(
             direction and with lengths over the mechanism's radius, counts as inadmissible.
 
     Raises:
-        MechanismError: An argument is wrong, or nothing holds some coordinate.
+        MechanismError: An argument is wrong, a loop is open at the reference pose, or nothing holds some coordinate.
+
+    A limit that the reference pose violates is left out of the model, with a `RangeWarning`.
     """
     names = _checked_names(mech, end_effectors, method, mass, modes, tolerance)
     if method == "recursion" or mass == "accelerability":
@@ -64,6 +67,9 @@ def reduce(
         if at is not None:
             raise MechanismError(f"'{mech.name}' floats: it is reduced at its reference pose only (at=None)")
         names = [name for name in names if name != base]
+    if at is None:
+        check_loops_closed(held)
+        held = without_broken_limits(held)
     linear = linearised(held, at, turning=names)
     check_held(linear)
     if method == "recursion":

@@ -34,13 +34,19 @@ def condense(
 ) -> CondensedModel:
     """Makes the condensed model of a mechanism with springs. Its statics are exact at any displacement.
 
-    The end effectors (bodies or sites) move in time; all other bodies are in static equilibrium at every time step,
-    under linear and nonlinear springs, loops, motors, touched limits and, with `gravity`, weight. The model starts in
-    the equilibrium without wrenches on end effectors. `method` is the integrator: "euler" (backward Euler) or "bdf2"
-    (second order).
+    The end effectors move in time; all other bodies are in static equilibrium at every time step, under linear and
+    nonlinear springs, loops, motors, touched limits and weight. The model starts in the equilibrium without wrenches on
+    end effectors.
 
-    Raises `MechanismError` if the mechanism has a free base, if nothing holds some coordinate, or if two end effectors
-    cannot move relative to each other.
+    Args:
+        mech: the mechanism.
+        end_effectors: names of bodies or sites. Loads and contacts can act on them only.
+        method: integrator, "euler" (backward Euler) or "bdf2" (second order).
+        gravity: whether the mechanism's gravity acts.
+
+    Raises:
+        MechanismError: the mechanism has a free base, nothing holds some coordinate, or two end effectors cannot move
+            relative to each other.
     """
     check_mechanism(mech)
     if method not in tuple(METHODS):

@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple import spatial
 from supple.engine import equilibrium
 from supple.engine.assembly import loads, read_targets
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import by_joint
+from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
-from supple.reduced.condensation import CondensedMotion
+from supple.reduced.condensation import CondensedModel, CondensedMotion
+from supple.reduced.driving import Drives
 from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
 from supple.reduced.model import Model, ReducedModel
@@ -45,10 +49,14 @@ class ReducedState:
     handles: dict[str, tuple[Array, Array, float, float]]
     targets: dict[str, float]
     mount: Mount | None = None
+    drives: Drives | None = None
 
 
 class ReducedSimulation:
-    """Simulates a reduced model by implicit time steps in the admissible space. Its interface is that of `Simulation`.
+    """Simulates a reduced model by implicit time steps. Its interface is that of `Simulation`.
+
+    Only the end effectors move in time, along motions that joints and loops allow; loads and handles act on them only.
+    The poses of all links are computed from their state when they are read.
 
     Arguments:
         model: A `ReducedModel`, `BlendedModel` or `CondensedModel`.
@@ -91,6 +99,7 @@ class ReducedSimulation:
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
+        self._drives = Drives(self.mechanism)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
@@ -100,7 +109,10 @@ class ReducedSimulation:
     # loads and set-points
 
     def apply(self, end_effector: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Applies a wrench (6,), force (N) then torque (N m), at the origin of an end effector, until changed."""
+        """Sets the wrench (6,), force (N) then torque (N m), at the origin of an end effector. It acts until changed.
+
+        `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
+        """
         self.model.index(end_effector)
         loads(self.mechanism, {end_effector: wrench}, frame)  # checks
         self._set_wrench(end_effector, np.array(wrench, dtype=float), frame == "world")
@@ -139,8 +151,53 @@ class ReducedSimulation:
     def set_targets(self, targets: Mapping[str, float]) -> None:
         """Sets several set-points at once."""
         merged = self._targets | read_targets(targets)
-        self._motion.set_targets(merged)
+        self._send_targets(merged, self._drives)
         self._targets = merged
+
+    def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
+        """Sets torques of drives on joints, N m or N, as `Simulation.set_torque` does: by name, {name: torque} or an
+        array (dof,). Only coordinates with a linear spring take one; the model responds to it as to a set-point."""
+        changed = self._drives.copy()
+        changed.set_torque(name, torque)
+        self._send_targets(self._targets, changed)
+        self._drives = changed
+
+    def set_control(
+        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
+    ) -> None:
+        """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
+        place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
+        changed = self._drives.copy()
+        changed.set_control(name, control)
+        self._send_targets(self._targets, changed)
+        self._drives = changed
+
+    def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
+        """Hands set-points, with torques and controls, to the core."""
+        coordinates = self._motion.coordinates if drives.limited else None
+        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates))
+
+    def _rest_target(self, name: str) -> float:
+        """A set-point in the model's own state."""
+        if isinstance(self.model, ReducedModel):
+            return self.model.rest_target(name)
+        if isinstance(self.model, BlendedModel):
+            return self.model.models[0].rest_target(name)
+        assert isinstance(self.model, CondensedModel)
+        acting = self.model.rest.acting
+        if name in acting.targets:
+            return float(acting.targets[name])
+        return float(acting.rest[axis_names(self.mechanism).index(name)])
+
+    @property
+    def limits_forces(self) -> bool:
+        """Whether `limit_forces` must be called before each time step: an actuator with a limited force has a
+        control."""
+        return self._drives.limited
+
+    def limit_forces(self) -> None:
+        """Keeps the forces of actuators within their ranges at the present coordinates."""
+        self._send_targets(self._targets, self._drives)
 
     @property
     def _floating(self) -> FloatingMotion:
@@ -176,8 +233,11 @@ class ReducedSimulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
-        for first in range(0, n, STEPS_AT_ONCE):
-            count = min(STEPS_AT_ONCE, n - first)
+        at_once = 1 if self.limits_forces else STEPS_AT_ONCE
+        for first in range(0, n, at_once):
+            count = min(at_once, n - first)
+            if self.limits_forces:
+                self.limit_forces()
             if self._motion.core.step(count, False) < count:
                 raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
 
@@ -251,10 +311,35 @@ class ReducedSimulation:
         return pose
 
     @property
-    def velocities(self) -> Array:
-        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; always from the links'
-        linear maps, also with `reconstruction="joints"`."""
-        return self._motion.velocities
+    def velocities(self) -> Twists:
+        """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame, also by name; always
+        from the links' linear maps, also with `reconstruction="joints"`."""
+        velocities: Twists = Twists(self.mechanism, self._motion.velocities)
+        return velocities
+
+    @property
+    def q(self) -> Coordinates:
+        """(dof,) coordinates of the spanning tree, rad and m, also by name; those of `coordinates`."""
+        q: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._motion.coordinates))
+        return q
+
+    @property
+    def qd(self) -> Coordinates:
+        """(dof,) time derivative of `q`, rad/s and m/s, also by name; from the twists of the links."""
+        mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
+        refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
+        self._motion.core.update()
+        poses, rates = Poses(mech, self._motion.core.poses), np.zeros(mech.dof)
+        for j in mech.topology.tree:
+            joint, part = mech.joints[j], mech.topology.columns[j]
+            frame = poses.of(joint.child) @ joint.pose_child
+            across = np.zeros(6)
+            for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
+                if (b := mech.body_index(name)) >= 0:
+                    across += sign * spatial.adjoint(spatial.inverse(frame) @ poses[b]) @ twists[b]
+            rates[part] = np.linalg.lstsq(joint.twist_jacobian(q[part]), across, rcond=None)[0]
+        found: Coordinates = Coordinates(mech, rates)
+        return found
 
     @property
     def coordinates(self) -> dict[str, Array]:
@@ -264,7 +349,8 @@ class ReducedSimulation:
 
     @property
     def separation(self) -> Separation:
-        """Separation of the joints of the reconstructed links."""
+        """Distances (m) by which the two bodies of each joint are separated in the reconstructed poses, and their sum
+        over the radius. Each access computes them, which takes much longer than a time step."""
         self._motion.core.update()
         return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
 
@@ -294,7 +380,7 @@ class ReducedSimulation:
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount)
+        return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
 
     @property
     def _of(self) -> tuple[str, ...]:
@@ -319,7 +405,8 @@ class ReducedSimulation:
             self.pull(name, point, k, d, at)
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
-        self._motion.set_targets(self._targets)
+        self._drives = Drives(self.mechanism) if saved.drives is None else saved.drives.copy()
+        self._send_targets(self._targets, self._drives)
         if isinstance(self._motion, FloatingMotion):
             self._mount = saved.mount
             self._motion.set_mount(self._mount)

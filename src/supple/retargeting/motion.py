@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ FIXED = 3
 RATE = 25.0
 """Default number of control points a second."""
 MAX_SAMPLES = 10_000_000
+JUMP_SHARE, SMALLEST_JUMP = 0.2, 0.02
+"""Largest error of the spline: over the range of a motor's samples, and in rad or m. Samples that jump exceed both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +55,23 @@ class Motion:
     def __call__(self, times: ArrayLike) -> Array:
         """(..., motors) positions at times, s; constant before the start and after the end."""
         at = np.asarray(times, dtype=float)
-        values: Array = self.design(at.ravel()) @ self.control
-        return values.reshape(*at.shape, len(self.motors))
+        piece, parts = self._pieces(at.ravel(), 0)
+        values = sum(part[:, None] * self.control[piece + k] for k, part in enumerate(parts))
+        return np.asarray(values).reshape(*at.shape, len(self.motors))
 
     def design(self, times: Array, derivative: int = 0) -> Array:
         """(t, n) values at times (t,) of the control points' basis functions, or of their derivatives. Outside the
         motion they are those at its ends; derivatives are zero there."""
+        piece, parts = self._pieces(times, derivative)
+        result = np.zeros((len(times), len(self.control)))
+        rows = np.arange(len(times))
+        for k, part in enumerate(parts):
+            result[rows, piece + k] = part
+        return result
+
+    def _pieces(self, times: Array, derivative: int) -> tuple[Any, list[Array]]:
+        """The first of the four control points that determine the motion at times (t,), and the values (t,) of their
+        basis functions."""
         clipped = np.clip(times / self.interval, 0, len(self.control) - 3)
         piece = np.minimum(clipped.astype(int), len(self.control) - 4)
         u = clipped - piece
@@ -71,11 +84,7 @@ class Motion:
         else:
             raise MechanismError(f"a cubic spline has derivatives 0, 1 and 2 here, got {derivative}")
         inside = 1.0 if derivative == 0 else ((times >= 0) & (times <= self.duration)).astype(float)
-        result = np.zeros((len(times), len(self.control)))
-        rows = np.arange(len(times))
-        for k, part in enumerate(parts):
-            result[rows, piece + k] = inside * part / 6 / self.interval**derivative
-        return result
+        return piece, [inside * part / 6 / self.interval**derivative for part in parts]
 
     def with_control(self, control: Array) -> Motion:
         """The motion with other control points (n, motors)."""
@@ -100,6 +109,11 @@ class Motion:
         if not (np.isfinite(rate) and rate > 0):
             raise MechanismError(f"the number of control points a second must be positive, got {rate}")
         at = at - at[0]
+        if at[-1] * rate < 1 - 1e-9:
+            raise MechanismError(
+                f"the motion lasts {at[-1]:.3g} s, less than the {1 / rate:.3g} s between two control points; give a "
+                "longer motion or a larger `rate`"
+            )
         columns = {str(n): array(values, (len(at),), f"positions of motor '{n}'") for n, values in positions.items()}
         spans = max(1, int(np.ceil(rate * at[-1] - 1e-9)))
         blank = cls(tuple(columns), np.zeros((spans + 3, len(columns))), at[-1] / spans)
@@ -109,8 +123,17 @@ class Motion:
         control = np.tile(samples[0], (spans + 3, 1))
         rest = samples - design[:, :FIXED] @ control[:FIXED]
         control[FIXED:] = np.linalg.lstsq(design[:, FIXED:], rest, rcond=None)[0]
+        motion = cls(tuple(columns), control, at[-1] / spans)
         error = float(np.abs(design @ control - samples).max())
-        return cls(tuple(columns), control, at[-1] / spans, error)
+        for name, values, found in zip(columns, columns.values(), motion(at).T, strict=True):
+            own = np.abs(found - values)
+            if own.max() > max(JUMP_SHARE * np.ptp(values), SMALLEST_JUMP):
+                raise MechanismError(
+                    f"motor '{name}' jumps near {at[int(own.argmax())]:.3g} s: the spline misses the samples by "
+                    f"{own.max():.3g} there; give it time to move, or raise `rate`"
+                )
+            error = max(error, float(own.max()))
+        return replace(motion, fit_error=error)
 
     # files
 

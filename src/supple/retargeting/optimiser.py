@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,18 +10,27 @@ from os import PathLike
 
 import numpy as np
 
-from supple.errors import ConvergenceError, MechanismError
+from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.progress import progress_callback
 from supple.retargeting.altered import with_stiffness
 from supple.retargeting.checkpoints import resumed, save_checkpoint
 from supple.retargeting.motion import FIXED, Motion
-from supple.retargeting.problem import Problem, Run, Weights, check_inputs
+from supple.retargeting.problem import Model, Problem, Run
+from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
 METHODS = ("gauss-newton", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
+LENGTHS = (1.0, 1 / 3, 1 / 9)
+"""Of a Gauss-Newton step, tried in turn."""
+LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
+"""Of a Gauss-Newton step, in multiples of the diagonal of its matrix."""
+LINE_SEARCH_FAILED = 2
+"""Status of scipy's BFGS."""
+SMALL_DECREASES = 3
+"""Shortened or damped steps in succession with less than the smallest decrease that end an optimisation."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +40,10 @@ class Retargeted:
     motion: Motion
     """The optimised motor curves."""
     history: tuple[float, ...]
-    """Cost after each iteration, the input first; with the last time step."""
+    """Cost with the last time step: of the input, of the curves that the last time step began with if these are others,
+    and after each iteration."""
     status: str
-    """"converged", "iteration limit", or "no improvement" (the input is as good already)."""
+    """"converged", "iteration limit", or "no improvement": the input is as good already, and `motion` is the input."""
     deviation_before: dict[str, float]
     """Root mean square deviation of each tracked body from the quasi-static motion with the input curves, m."""
     deviation_after: dict[str, float]
@@ -45,24 +56,31 @@ class Retargeted:
     """(t,) by motor, N m or N: with the input curves, and with the optimised ones."""
     input: Motion
     """The motion that was retargeted."""
+    mechanism: Mechanism
+    poses: dict[str, Array]
+    """(t, bodies, 4, 4) world poses: the "target", with the "input" curves, and with the "optimised" ones."""
+    axes: dict[str, Array]
+    """(t, axes) coordinates of all joints, in the order of `mech.joints`, under the same names; rad and m."""
 
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draws deviations and motor curves, before and after, to a PNG, PDF or SVG file."""
-        from supple.retargeting.report import plot
+    def report(self, path: str | PathLike[str]) -> None:
+        """Writes a report to an HTML file, or draws it to a PNG, PDF or SVG file: deviations and motor curves before
+        and after, torques, and the cost after each iteration. An HTML file has its pictures inside."""
+        from supple.retargeting.report import write_report
 
-        plot(self, path)
+        write_report(self, path)
 
 
 def retarget(
     mech: Mechanism,
     motion: Motion,
-    track: Mapping[str, float],
+    track: Mapping[str, Weight],
     *,
-    orientation: Mapping[str, float] | None = None,
-    closeness: float = 1e-4,
-    acceleration: float = 1e-3,
-    speed_limit: float = np.inf,
-    acceleration_limit: float = np.inf,
+    orientation: Mapping[str, Weight] | None = None,
+    closeness: Weight | Mapping[str, Weight] = CLOSENESS,
+    acceleration: Weight | Mapping[str, Weight] = ACCELERATION,
+    speed_limit: float | Mapping[str, float] = np.inf,
+    acceleration_limit: float | Mapping[str, float] = np.inf,
+    torque_limit: float | Mapping[str, float] = np.inf,
     method: str = "gauss-newton",
     dt: float | Sequence[float] = (2e-3, 5e-4),
     max_iterations: int = 100,
@@ -75,16 +93,20 @@ def retarget(
     The target is the quasi-static motion of the input: the poses that the mechanism would have under gravity if the
     motors moved slowly.
 
+    A weight is a number, a function of time (s), or a pair (times, values) with straight lines between the values.
+
     Args:
         mech: the mechanism, with motors.
         motion: the input.
-        track: weight of each tracked body or site, by name.
-        orientation: weights of the orientations of bodies.
+        track: weight of each tracked body, by name. The tracked point is the centre of mass of a body or of a flexible
+            body ("rod"), or the origin of a site or of an interface of a flexible body ("rod.end").
+        orientation: weights of the orientations of bodies, sites and interfaces.
         closeness: weight of the difference from the input curves; a multiple of the squared radius per squared radian.
+            One for all motors, or a mapping by motor; motors that it does not name have the default.
         acceleration: weight of the motors' accelerations; a multiple of (radius / omega_1^2)^2, with the lowest natural
-            frequency omega_1.
-        speed_limit: rad/s or m/s, of every motor; a smooth penalty beyond it.
-        acceleration_limit: rad/s^2 or m/s^2, of every motor; a smooth penalty beyond it.
+            frequency omega_1. One for all motors, or a mapping by motor.
+        speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
+            m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
         method: "gauss-newton" or "bfgs".
         dt: time step of the simulation, s; several are used one after the other, coarse to fine.
         max_iterations: at each time step.
@@ -95,17 +117,18 @@ def retarget(
         progress: called with the cost after each iteration; default: a progress bar.
 
     Raises:
-        MechanismError: a motor or body is missing, a weight is wrong, or the mechanism has no motors.
+        MechanismError: a motor or body is missing, no motor moves a tracked body, a weight or limit is wrong, the
+            motion exceeds the limits of a joint, or the mechanism has no motors.
         ConvergenceError: the input itself cannot be simulated, or its static states end.
     """
-    weights = Weights(dict(track), dict(orientation or {}), closeness, acceleration, speed_limit, acceleration_limit)
+    weights = Weights(track, orientation or {}, closeness, acceleration, speed_limit, acceleration_limit, torque_limit)
     check_inputs(mech, motion, weights)
     if method not in METHODS:
         raise MechanismError(f"there is no method '{method}'; choose one of {', '.join(METHODS)}")
     steps = [float(dt)] if isinstance(dt, (int, float)) else [float(each) for each in dt]
     if not steps or any(not (np.isfinite(each) and each > 0) for each in steps):
         raise MechanismError(f"time steps must be positive, got {dt}")
-    control, history, status = resumed(checkpoint, motion), [np.inf], "no improvement"
+    control, history, status = resumed(checkpoint, motion), [np.inf], ""
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
@@ -118,10 +141,18 @@ def retarget(
                     progress(cost)
 
             optimise = _gauss_newton if method == "gauss-newton" else _bfgs
-            control, history, status = optimise(problems, control, max_iterations, told)
+            with warnings.catch_warnings():  # trials may deform a body more than the result does
+                warnings.simplefilter("ignore", RangeWarning)
+                control, history, status = optimise(problems, control, max_iterations, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
-    before, after = nominal.simulate(motion.control), nominal.simulate(control)
+    runs = _start(problems, motion.control)
+    cost = _mean_cost(runs)
+    if cost <= nominal.negligible_cost or not history[-1] < (1 - TOLERANCE) * cost:
+        control, history, status = motion.control, [cost], "no improvement"
+    elif history[0] != cost:
+        history = [cost, *history]
+    before, after = runs[0], nominal.simulate(control)
     return Retargeted(
         motion.with_control(control),
         tuple(history),
@@ -130,13 +161,12 @@ def retarget(
         {name: rms(values) for name, values in after.deviation.items()},
         nominal.times,
         {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
-        _paired(nominal.torques(motion.control), nominal.torques(control)),
+        {name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
         motion,
+        mech,
+        {"target": nominal.targets, "input": before.poses, "optimised": after.poses},
+        {"target": nominal.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
     )
-
-
-def _paired(before: dict[str, Array], after: dict[str, Array]) -> dict[str, tuple[Array, Array]]:
-    return {name: (before[name], after[name]) for name in before}
 
 
 def rms(deviation: Array) -> float:
@@ -178,30 +208,34 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 def _gauss_newton(
     problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
+    """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt."""
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
     progress(history[0], control)
     shape = control[FIXED:].T.shape
+    damping, small = 0.0, 0
     for _ in range(limit):
-        parts = [problem.normal_equations(run) for problem, run in zip(problems, runs, strict=True)]
-        matrix, gradient = (np.mean([part[k] for part in parts], axis=0) for k in range(2))
-        step = -np.linalg.lstsq(matrix, gradient, rcond=1e-14)[0]
-        length, found = 1.0, None
-        while length > 1e-3:
-            trial = control.copy()
-            trial[FIXED:] += length * step.reshape(shape).T
-            tried = _simulate(problems, trial)
-            if tried is not None and _mean_cost(tried) < history[-1]:
-                found = trial, tried
-                break
-            length /= 3
+        model = Model.mean([problem.model(run) for problem, run in zip(problems, runs, strict=True)])
+        found = None
+        while found is None and damping < MOST_DAMPING:
+            step = model.step(damping).reshape(shape).T
+            for length in LENGTHS if damping == 0 else (1.0,):
+                trial = control.copy()
+                trial[FIXED:] += length * step
+                tried = _simulate(problems, trial)
+                if tried is not None and _mean_cost(tried) < history[-1]:
+                    found = trial, tried, damping > 0 or length < 1
+                    break
+            damping = damping if found else max(10 * damping, LEAST_DAMPING)
         if found is None:
-            return control, history, "no improvement" if len(history) == 1 else "converged"
-        control, runs = found
+            return control, history, "converged"
+        control, runs, restrained = found
         history.append(_mean_cost(runs))
         progress(history[-1], control)
-        if history[-2] - history[-1] < TOLERANCE * history[-2]:
+        small = small + 1 if history[-2] - history[-1] < TOLERANCE * history[-2] else 0
+        if small >= (SMALL_DECREASES if restrained else 1):
             return control, history, "converged"
+        damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit"
 
 
@@ -214,18 +248,12 @@ def _bfgs(
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
     progress(history[0], control)
-    shape = control[FIXED:].shape
-    nominal = problems[0]
-    S = nominal.quadrature[:, None]
-    parts = ((nominal.closeness, nominal.design), (nominal.acceleration, nominal.design_acceleration))
-    metric = sum(2 * weight * (design[:, FIXED:] * S).T @ design[:, FIXED:] for weight, design in parts)
-    track = 2 * sum(nominal.weights.track.values()) * nominal.radius**2
-    metric = np.asarray(metric) + track * (nominal.design[:, FIXED:] * S).T @ nominal.design[:, FIXED:]
-    scale = np.linalg.inv(np.linalg.cholesky(metric)).T
+    scales = [_unit_scale(problems[0], m) for m in range(control.shape[1])]
 
     def place(x: Array) -> Array:
         moved = control.copy()
-        moved[FIXED:] += scale @ x.reshape(shape)
+        for m, part in enumerate(x.reshape(len(scales), -1)):
+            moved[FIXED:, m] += scales[m] @ part
         return moved
 
     def evaluate(x: Array) -> tuple[float, Array]:
@@ -233,22 +261,34 @@ def _bfgs(
         if tried is None:
             return 1e3 * history[0], np.zeros(x.size)
         gradients = [problem.gradient(run)[FIXED:] for problem, run in zip(problems, tried, strict=True)]
-        return _mean_cost(tried), (scale.T @ np.mean(gradients, axis=0)).ravel()
-
-    last = [history[0]]
+        mean = np.mean(gradients, axis=0)
+        return _mean_cost(tried), np.concatenate([scale.T @ mean[:, m] for m, scale in enumerate(scales)])
 
     def callback(intermediate_result: object) -> None:
         cost = float(intermediate_result.fun)  # type: ignore[attr-defined]
         history.append(cost)
         progress(cost, place(intermediate_result.x))  # type: ignore[attr-defined]
-        small = last[0] - cost < TOLERANCE * last[0]
-        last[0] = cost
-        if small:
+        if history[-2] - cost < TOLERANCE * history[-2]:
             raise StopIteration
 
-    found = minimize(evaluate, np.zeros(control[FIXED:].size), jac=True, method="BFGS", callback=callback,
-                     options={"maxiter": limit})  # fmt: skip
-    if not found.fun < history[0]:
-        return control, history[:1], "no improvement"
-    status = "iteration limit" if found.nit >= limit else "converged"
-    return place(found.x), history, status
+    x, cost, left = np.zeros(control[FIXED:].size), history[0], limit
+    while left > 0:  # again with a unit Hessian where a line search has failed
+        found = minimize(evaluate, x, jac=True, method="BFGS", callback=callback, options={"maxiter": left})
+        left -= max(int(found.nit), 1)
+        lower = found.fun < (1 - TOLERANCE) * cost
+        if found.fun < cost:
+            x, cost = found.x, float(found.fun)
+        if not lower or found.status != LINE_SEARCH_FAILED:
+            break
+    return place(x), history, "converged" if left > 0 else "iteration limit"
+
+
+def _unit_scale(problem: Problem, motor: int) -> Array:
+    """(k, k) from unit variables to the free control points of a motor: closeness, acceleration and tracked deviations
+    as large as the radius times the motor's angle make the Hessian in these variables about one."""
+    S, tracked = problem.quadrature, np.sum(list(problem.track.values()), axis=0) * problem.radius**2
+    value, second = problem.design[:, FIXED:], problem.design_acceleration[:, FIXED:]
+    metric = 2 * (value * (S * (problem.closeness[:, motor] + tracked))[:, None]).T @ value
+    metric = metric + 2 * (second * (S * problem.acceleration[:, motor])[:, None]).T @ second
+    metric = metric + 1e-12 * np.trace(metric) / len(metric) * np.eye(len(metric))
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(metric)).T)

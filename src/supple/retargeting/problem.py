@@ -5,14 +5,17 @@ rotations, p the motors' positions and p_in those of the input (equations 19 to 
 1/4 |R - R~|^2):
 
     J = integral of  sum_b w_b |c_b - c~_b|^2 + sum_b o_b r^2 / 4 |R_b - R~_b|^2
-                     + closeness r^2 |p - p_in|^2 + acceleration (r / omega_1^2)^2 |p''|^2 + penalties of limits
+                     + sum_m closeness_m r^2 (p_m - p_in,m)^2 + acceleration_m (r / omega_1^2)^2 p_m''^2
+                     + sum_m 10 r^2 (excess of speed, of acceleration and of torque over their limits)^2
 
-by Simpson's rule, with the mechanism's radius r and its lowest natural frequency omega_1.
+by Simpson's rule, with the mechanism's radius r and its lowest natural frequency omega_1. All weights may change over
+time. For a motor that slides, p is a length and the r beside it is 1. The excess of a value x over its limit L is
+max(|x| / L - 1, 0): its square is smooth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,30 +24,20 @@ from supple.engine import Equilibrium, Simulation, adjoint, equilibrium
 from supple.engine.assembly import equations
 from supple.engine.modes import modes
 from supple.engine.tape import Tape
-from supple.errors import ConvergenceError, MechanismError
+from supple.errors import ConvergenceError
 from supple.mechanism import Mechanism
-from supple.mechanism.poses import find
+from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
 from supple.retargeting.motion import FIXED, Motion
+from supple.retargeting.tracking import tracked_point
+from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weights, by_motor, limit_of_motors, over_time
 
 PENALTY = 10.0
 """Weight of a limit that is exceeded by its own size, relative to the square of the mechanism's radius."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of the objective."""
-
-    track: Mapping[str, float]
-    """By body: of the squared deviation of its centre of mass."""
-    orientation: Mapping[str, float]
-    """By body: of the squared deviation of its rotation, times the squared radius."""
-    closeness: float
-    acceleration: float
-    speed_limit: float
-    """rad/s or m/s."""
-    acceleration_limit: float
-    """rad/s^2 or m/s^2."""
+MODEL_ITERATIONS = 50
+"""Newton steps for the minimum of a model with limits."""
+NEGLIGIBLE = 1e-6
+"""Deviation over the mechanism's radius that is as good as none."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +47,16 @@ class Run:
     control: Array
     """(n, motors)"""
     tape: Tape
+    poses: Array
+    """(t, bodies, 4, 4)"""
+    coordinates: Array
+    """(t, dof)"""
     deviation: dict[str, Array]
     """(t, 3) by tracked body, m."""
     turn: dict[str, Array]
     """(t, 3, 3) R - R~ by body whose orientation is tracked."""
+    torques: Array
+    """(t, motors) torques or forces of the motors, N m or N; at the start those of the equilibrium."""
     cost: float
 
 
@@ -65,178 +64,255 @@ class Problem:
     """Retargeting of an input motion on one mechanism with one time step."""
 
     def __init__(self, mech: Mechanism, motion: Motion, weights: Weights, dt: float) -> None:
-        self.mechanism, self.input, self.weights, self.dt = mech, motion, weights, dt
+        self.mechanism, self.input, self.dt = mech, motion, dt
         self.steps = max(2, round(motion.duration / dt))
         self.times: Array = dt * np.arange(self.steps + 1, dtype=np.float64)
-        self.bodies = {name: mech.frame(name)[0] for name in {*weights.track, *weights.orientation}}
+        self.track = {name: over_time(w, self.times, f"the weight of '{name}'") for name, w in weights.track.items()}
+        """(t,) by tracked body."""
+        self.orientation = {
+            name: over_time(w, self.times, f"the weight of '{name}'") for name, w in weights.orientation.items()
+        }
+        """(t,) by body."""
+        self.points = {name: tracked_point(mech, name) for name in {**self.track, **self.orientation}}
         curve = motion(self.times)
         self.start: Equilibrium = equilibrium(mech, targets=dict(zip(motion.motors, curve[0].tolist(), strict=True)))
-        self.targets = self._quasi_static(curve)
+        self.targets, self.target_axes = self._quasi_static(curve)
+        coordinates = of_tree(mech, self.target_axes)
+        self.target_points = {name: self.points[name].positions(self.targets, coordinates) for name in self.track}
+        """(t, 3) by tracked body, m."""
         self.quadrature = simpson(self.steps, dt)
         design = [motion.design(self.times, k) for k in range(3)]
         self.design, self.design_rate, self.design_acceleration = design
-        radius = mech.radius or 1.0
-        frequency = abs(float(modes(mech, at=self.start, count=1).frequencies[0]))
-        omega = 2 * np.pi * frequency
-        self.closeness = weights.closeness * radius**2
-        self.acceleration = weights.acceleration * (radius / omega**2) ** 2
-        self.penalty = PENALTY * radius**2
-        self.radius = radius
+        self.radius = mech.radius or 1.0
+        omega = 2 * np.pi * abs(float(modes(mech, at=self.start, count=1).frequencies[0]))
+        lever = np.array([self.radius if _turns(mech, name) else 1.0 for name in motion.motors])
+        self.closeness: Array = by_motor(weights.closeness, motion, self.times, CLOSENESS, "closeness") * lever**2
+        """(t, motors)"""
+        self.acceleration: Array = (
+            by_motor(weights.acceleration, motion, self.times, ACCELERATION, "acceleration") * (lever / omega**2) ** 2
+        )
+        """(t, motors)"""
+        self.penalty = PENALTY * self.radius**2
+        limits = (self.design_rate, weights.speed_limit), (self.design_acceleration, weights.acceleration_limit)
+        self.limits = [(design, limit_of_motors(limit, motion, "limit")) for design, limit in limits]
+        """The map from control points to what is limited (t, n), and the limit (motors,)."""
+        self.torque_limit = limit_of_motors(weights.torque_limit, motion, "torque_limit")
+        """(motors,) N m or N."""
+        weight = np.sum([*self.track.values(), *self.orientation.values()], axis=0)
+        self.negligible_cost = (NEGLIGIBLE * self.radius) ** 2 * float(self.quadrature @ weight)
 
-    def _quasi_static(self, curve: Array) -> Array:
-        """(t, bodies, 4, 4) poses of the static states of the input."""
+    def _quasi_static(self, curve: Array) -> tuple[Array, Array]:
+        """Poses (t, bodies, 4, 4) and coordinates (t, axes) of the static states of the input."""
         eqs = equations(self.mechanism)
         self.start.acting.apply_to(eqs)
         eqs.core.set_state(*self.start.state)
         rows = [eqs.row[name] for name in self.input.motors]
-        count, poses, _ = eqs.core.follow_statics(rows, np.ascontiguousarray(curve), len(curve))
+        count, poses, axes = eqs.core.follow_statics(rows, np.ascontiguousarray(curve), len(curve))
         if count < len(curve):
             raise ConvergenceError(
                 f"the static states of the input motion end at t = {self.times[count]:.3g} s: the mechanism snaps or "
                 "buckles there; change the motion",
                 time=float(self.times[count]),
             )
-        result: Array = poses
-        return result
+        return poses, axes
 
     # simulation
 
     def simulate(self, control: Array) -> Run:
         """Simulates a motion and evaluates the objective. Raises `ConvergenceError` if a step fails."""
-        sim = self._simulation(control)
-        with sim.tape() as tape:
-            sim.step(self.steps)
-        return self._evaluated(control, tape)
-
-    def torques(self, control: Array) -> dict[str, Array]:
-        """(t,) torque or force of each motor while it moves, N m or N; at the start that of the equilibrium."""
-        sim = self._simulation(control)
-        found = {name: [self.start.motor_torques[name]] for name in self.input.motors}
-        for _ in range(self.steps):
-            sim.step()
-            now = sim.motor_torques
-            for name, values in found.items():
-                values.append(now[name])
-        return {name: np.array(values) for name, values in found.items()}
-
-    def _simulation(self, control: Array) -> Simulation:
         curve = self.design @ control
         motors = {
             name: lambda t, values=curve[:, i]: float(np.interp(t, self.times, values))
             for i, name in enumerate(self.input.motors)
         }
-        return Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
+        sim = Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
+        with sim.tape() as tape:
+            sim.step(self.steps)
+        return self._evaluated(control, tape)
 
     def _evaluated(self, control: Array, tape: Tape) -> Run:
         deviation, turn = {}, {}
-        cost = self._regularisation(control)
-        for name, body in self.bodies.items():
-            poses = tape.poses[:, body]
-            if name in self.weights.track:
-                own = self._centres(poses, name) - self._centres(self.targets[:, body], name)
-                deviation[name] = own
-                cost += self.weights.track[name] * float(self.quadrature @ (own**2).sum(axis=1))
-            if name in self.weights.orientation:
-                turn[name] = poses[:, :3, :3] - self.targets[:, body, :3, :3]
-                weight = self.weights.orientation[name] * self.radius**2 / 4
-                cost += weight * float(self.quadrature @ (turn[name] ** 2).sum(axis=(1, 2)))
-        return Run(control, tape, deviation, turn, cost)
+        poses, coordinates = tape.poses, tape.coordinates
+        by_name = tape.torques
+        torques = np.stack([by_name[name] for name in self.input.motors], axis=1)
+        cost = self._cost_of_curves(control) + self._cost_of_torques(torques)
+        for name, weight in self.track.items():
+            own = self.points[name].positions(poses, coordinates) - self.target_points[name]
+            deviation[name] = own
+            cost += float(self.quadrature @ (weight * (own**2).sum(axis=1)))
+        for name, weight in self.orientation.items():
+            body = self.points[name].body
+            turn[name] = poses[:, body, :3, :3] - self.targets[:, body, :3, :3]
+            squares = (turn[name] ** 2).sum(axis=(1, 2))
+            cost += self.radius**2 / 4 * float(self.quadrature @ (weight * squares))
+        return Run(control, tape, poses, coordinates, deviation, turn, torques, cost)
 
-    def _centre(self, name: str) -> Array:
-        """(3,) tracked point in the body's frame: its centre of mass, or the origin of a site."""
-        body, pose = self.mechanism.frame(name)
-        is_body = self.mechanism.bodies[body].name == name
-        return self.mechanism.bodies[body].centre if is_body else pose[:3, 3]
-
-    def _centres(self, poses: Array, name: str) -> Array:
-        centres: Array = poses[:, :3, :3] @ self._centre(name) + poses[:, :3, 3]
-        return centres
-
-    def _regularisation(self, control: Array) -> float:
+    def _cost_of_curves(self, control: Array) -> float:
+        """Closeness, acceleration, and the penalties of speed and acceleration."""
         change = self.design @ (control - self.input.control)
         second = self.design_acceleration @ control
-        per_time = self.closeness * (change**2).sum(axis=1) + self.acceleration * (second**2).sum(axis=1)
-        for excess in self._excesses(control):
-            per_time = per_time + self.penalty * (excess**2).sum(axis=1)
-        return float(self.quadrature @ per_time)
+        squares = self.closeness * change**2 + self.acceleration * second**2
+        for design, limit in self.limits:
+            squares = squares + self.penalty * _excess(design @ control, limit) ** 2
+        return float(self.quadrature @ squares.sum(axis=1))
 
-    def _excesses(self, control: Array) -> list[Array]:
-        """(t, motors) by how much speed and acceleration exceed their limits, over the limits; with their signs."""
-        values = [(design @ control / limit) for design, limit in self._limits()]
-        return [np.sign(each) * np.maximum(np.abs(each) - 1, 0) for each in values]
+    def _cost_of_torques(self, torques: Array) -> float:
+        return self.penalty * float(self.quadrature @ (_excess(torques, self.torque_limit) ** 2).sum(axis=1))
 
     # derivatives
 
     def gradient(self, run: Run) -> Array:
         """(n, motors) gradient of the objective with respect to the control points; zero for the fixed ones."""
-        wrenches = np.zeros((self.steps + 1, len(self.mechanism.bodies), 6))
+        to_poses = np.zeros((*run.poses.shape[:2], 6))
+        to_q = np.zeros(run.coordinates.shape)
         for name, own in run.deviation.items():
-            force = 2 * self.weights.track[name] * self.quadrature[:, None] * own
-            self._add_wrench(wrenches, run, name, force)
+            force = 2 * (self.track[name] * self.quadrature)[:, None] * own
+            self.points[name].add_gradient(force, run.poses, run.coordinates, to_poses, to_q)
         for name, change in run.turn.items():
-            body = self.bodies[name]
-            R = run.tape.poses[:, body, :3, :3]
-            weight = self.weights.orientation[name] * self.radius**2 / 2
-            product = np.swapaxes(R, 1, 2) @ change  # d|R - R~|^2 = 2 (R - R~) : R [w]
+            body = self.points[name].body
+            weight = self.radius**2 / 2 * self.orientation[name] * self.quadrature
+            product = np.swapaxes(run.poses[:, body, :3, :3], 1, 2) @ change  # d|R - R~|^2 = 2 (R - R~) : R [w]
             axial = np.stack([product[:, j, i] - product[:, i, j] for i, j in ((1, 2), (2, 0), (0, 1))], axis=1)
-            wrenches[:, body, 3:] += weight * self.quadrature[:, None] * axial
-        found = adjoint.gradient(run.tape, poses=wrenches)
+            to_poses[:, body, 3:] += weight[:, None] * axial
+        to_torques = None
+        if np.isfinite(self.torque_limit).any():
+            excess = _excess(run.torques, self.torque_limit) / self.torque_limit
+            weighted = 2 * self.penalty * self.quadrature[:, None] * excess
+            to_torques = {name: weighted[:, m] for m, name in enumerate(self.input.motors)}
+        found = adjoint.gradient(run.tape, poses=to_poses, coordinates=to_q if to_q.any() else None, torques=to_torques)
         by_curve = np.stack([found.motors[name] for name in self.input.motors], axis=1)
-        result: Array = self.design.T @ by_curve + self._regularisation_gradient(run.control)
+        result: Array = self.design.T @ by_curve + self._gradient_of_curves(run.control)
         result[:FIXED] = 0
         return result
 
-    def _add_wrench(self, wrenches: Array, run: Run, name: str, force: Array) -> None:
-        body = self.bodies[name]
-        local = (np.swapaxes(run.tape.poses[:, body, :3, :3], 1, 2) @ force[..., None])[..., 0]
-        wrenches[:, body, :3] += local
-        wrenches[:, body, 3:] += np.cross(self._centre(name), local)
-
-    def _regularisation_gradient(self, control: Array) -> Array:
+    def _gradient_of_curves(self, control: Array) -> Array:
         S = self.quadrature[:, None]
         change = self.design @ (control - self.input.control)
         second = self.design_acceleration @ control
-        result = 2 * self.closeness * self.design.T @ (S * change)
-        result = result + 2 * self.acceleration * self.design_acceleration.T @ (S * second)
-        for (design, limit), excess in zip(self._limits(), self._excesses(control), strict=True):
-            result = result + 2 * self.penalty / limit * design.T @ (S * excess)
-        gradient: Array = result
-        return gradient
+        result = 2 * self.design.T @ (S * self.closeness * change)
+        result = result + 2 * self.design_acceleration.T @ (S * self.acceleration * second)
+        for design, limit in self.limits:
+            result = result + 2 * self.penalty * design.T @ (S * _excess(design @ control, limit) / limit)
+        return np.asarray(result)
 
-    def _limits(self) -> list[tuple[Array, float]]:
-        both = (self.design_rate, self.weights.speed_limit), (self.design_acceleration, self.weights.acceleration_limit)
-        return [(design, limit) for design, limit in both if np.isfinite(limit)]
-
-    def normal_equations(self, run: Run) -> tuple[Array, Array]:
-        """Matrix (k, k) and gradient (k,) of the Gauss-Newton model for the k free control points, motor by motor."""
+    def model(self, run: Run) -> Model:
+        """The Gauss-Newton model of the objective for the k free control points, motor by motor."""
         n, motors = len(run.control), len(self.input.motors)
         free = n - FIXED
         directions = np.zeros((motors * free, motors, self.steps + 1))
         for m in range(motors):
             directions[m * free : (m + 1) * free, m] = self.design[:, FIXED:].T
         named = {name: np.ascontiguousarray(directions[:, m]) for m, name in enumerate(self.input.motors)}
-        moved = adjoint.tangent(run.tape, motors=named, want=("poses",)).poses  # (k, t, bodies, 6)
+        want = ["poses"]
+        if any(len(self.points[name].columns) for name in self.track):
+            want.append("coordinates")
+        if np.isfinite(self.torque_limit).any():
+            want.append("torques")
+        moved = adjoint.tangent(run.tape, motors=named, want=want)
         matrix = np.zeros((motors * free,) * 2)
         S = self.quadrature
-        for name in run.deviation:
-            body = self.bodies[name]
-            velocity = moved[:, :, body, :3] + np.cross(moved[:, :, body, 3:], self._centre(name))
-            columns = (velocity * np.sqrt(2 * self.weights.track[name] * S)[:, None]).reshape(len(matrix), -1)
-            matrix += columns @ columns.T
-        for name in run.turn:  # |R [w]|^2 = 2 |w|^2
-            weight = self.weights.orientation[name] * self.radius**2
-            columns = (moved[:, :, self.bodies[name], 3:] * np.sqrt(weight * S)[:, None]).reshape(len(matrix), -1)
-            matrix += columns @ columns.T
-        value, second = self.design[:, FIXED:], self.design_acceleration[:, FIXED:]
-        shared = 2 * self.closeness * (value * S[:, None]).T @ value
-        shared = shared + 2 * self.acceleration * (second * S[:, None]).T @ second
-        for m in range(motors):
+
+        def add(columns: Array, weight: Array) -> None:
+            """Adds sum_t weight_t columns_t columns_t^T; columns (k, t, 3), weight (t,)."""
+            scaled = (columns * np.sqrt(weight)[:, None]).reshape(len(matrix), -1)
+            matrix[:] += scaled @ scaled.T
+
+        for name, weight in self.track.items():
+            add(self.points[name].velocities(moved, run.coordinates), 2 * weight * S)
+        for name, weight in self.orientation.items():  # |R [w]|^2 = 2 |w|^2
+            add(moved.poses[:, :, self.points[name].body, 3:], weight * self.radius**2 * S)
+        limited: list[tuple[Array, Array]] = []  # shares of limits (t,), and their derivatives (t, k)
+        order = [motor.name for motor in self.mechanism.motors]
+        for m, name in enumerate(self.input.motors):
             block = slice(m * free, (m + 1) * free)
-            matrix[block, block] += shared
-            for (design, limit), excess in zip(self._limits(), self._excesses(run.control), strict=True):
-                active = design[:, FIXED:] * ((excess[:, m] != 0) * S)[:, None]
-                matrix[block, block] += 2 * self.penalty / limit**2 * active.T @ design[:, FIXED:]
-        return matrix, self.gradient(run)[FIXED:].T.ravel()
+            for design, weights in ((self.design, self.closeness), (self.design_acceleration, self.acceleration)):
+                own = design[:, FIXED:]
+                matrix[block, block] += 2 * (own * (weights[:, m] * S)[:, None]).T @ own
+            for design, limit in self.limits:
+                if np.isfinite(limit[m]):
+                    slope = np.zeros((len(S), len(matrix)))
+                    slope[:, block] = design[:, FIXED:] / limit[m]
+                    limited.append((design @ run.control[:, m] / limit[m], slope))
+            if np.isfinite(self.torque_limit[m]):
+                slope = moved.torques[:, :, order.index(name)].T / self.torque_limit[m]
+                limited.append((run.torques[:, m] / self.torque_limit[m], slope))
+        shares = np.concatenate([np.zeros(0), *(share for share, _ in limited)])
+        slopes = np.concatenate([np.zeros((0, len(matrix))), *(slope for _, slope in limited)])
+        penalties = np.tile(self.penalty * S, len(limited))
+        gradient = self.gradient(run)[FIXED:].T.ravel() - 2 * slopes.T @ (penalties * _excess(shares, np.ones(1)))
+        return Model(matrix, gradient, shares, slopes, penalties)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A convex model of the objective for steps x (k,) of the free control points:
+
+        gradient . x + x . matrix x / 2 + sum_i penalties_i (excess of shares_i + slopes_i . x over 1)^2
+
+    Limits are not part of the quadratic: which of them a step exceeds is found with the step."""
+
+    matrix: Array
+    """(k, k)"""
+    gradient: Array
+    """(k,) without the penalties of limits."""
+    shares: Array
+    """(r,) speeds, accelerations and torques over their limits."""
+    slopes: Array
+    """(r, k) derivatives of the shares."""
+    penalties: Array
+    """(r,)"""
+
+    @staticmethod
+    def mean(models: Sequence[Model]) -> Model:
+        """The model of the mean of several objectives."""
+        n = len(models)
+        return Model(
+            np.mean([each.matrix for each in models], axis=0),
+            np.mean([each.gradient for each in models], axis=0),
+            np.concatenate([each.shares for each in models]),
+            np.concatenate([each.slopes for each in models]),
+            np.concatenate([each.penalties for each in models]) / n,
+        )
+
+    def step(self, damping: float) -> Array:
+        """(k,) the minimum of the model, with `damping` times the diagonal added to its matrix; by Newton's method."""
+        one = np.ones(1)
+        matrix = self.matrix + damping * np.diag(np.diag(self.matrix))
+
+        def value(x: Array, shares: Array) -> float:
+            limits = float(self.penalties @ _excess(shares, one) ** 2)
+            return float(self.gradient @ x + x @ matrix @ x / 2) + limits
+
+        x, shares = np.zeros(len(matrix)), self.shares
+        for _ in range(MODEL_ITERATIONS):
+            excess = _excess(shares, one)
+            active = excess != 0
+            slopes = self.slopes[active]
+            weighted = 2 * self.penalties[active, None] * slopes
+            slope = self.gradient + matrix @ x + weighted.T @ excess[active]
+            change = -np.linalg.lstsq(matrix + weighted.T @ slopes, slope, rcond=1e-14)[0]
+            if not len(self.shares):
+                return np.asarray(change)
+            length, before, along = 1.0, value(x, shares), self.slopes @ change
+            while length > 1e-4 and not value(x + length * change, shares + length * along) < before:
+                length /= 2
+            x, shares = x + length * change, shares + length * along
+            if before - value(x, shares) < 1e-9 * abs(before) or length < 1e-4:
+                break
+        return x
+
+
+def _excess(values: Array, limit: Array) -> Array:
+    """(t, motors) by how much values (t, motors) exceed their limits (motors,), over the limits; with their signs."""
+    share = values / limit
+    return np.asarray(np.sign(share) * np.maximum(np.abs(share) - 1, 0))
+
+
+def _turns(mech: Mechanism, motor: str) -> bool:
+    """Whether a motor turns its joint, rather than sliding it."""
+    coordinate = next(each.coordinate for each in mech.motors if each.name == motor)
+    joint = mech.joint(coordinate)
+    return bool(joint.twists[joint.axes.index(coordinate), 3:].any())
 
 
 def simpson(steps: int, dt: float) -> Array:
@@ -249,25 +325,3 @@ def simpson(steps: int, dt: float) -> Array:
     if steps % 2:
         weights[-2:] += dt / 2
     return weights
-
-
-def check_inputs(mech: Mechanism, motion: Motion, weights: Weights) -> None:
-    """Raises if the motion names other motors than the mechanism has, or if a weight is wrong."""
-    names = [motor.name for motor in mech.motors]
-    if not names:
-        raise MechanismError(f"'{mech.name}' has no motors; a motion needs one (Builder.motor)")
-    for name in motion.motors:
-        find(names, name, f"motor of '{mech.name}'")
-    known = [*(body.name for body in mech.bodies), *(site.name for site in mech.sites)]
-    for of, what in ((weights.track, "track"), (weights.orientation, "orientation")):
-        for name, weight in of.items():
-            find(known, name, f"body or site of '{mech.name}'")
-            if not (np.isfinite(weight) and weight >= 0):
-                raise MechanismError(f"the weight of '{name}' in `{what}` must not be negative, got {weight}")
-            if mech.frame(name)[0] < 0:
-                raise MechanismError(f"'{name}' is fixed to the world; no motor moves it")
-    if not any(weight > 0 for weight in (*weights.track.values(), *weights.orientation.values())):
-        raise MechanismError("all weights are zero; track a body: track={'tip': 1.0}")
-    for value, what in ((weights.closeness, "closeness"), (weights.acceleration, "acceleration")):
-        if not (np.isfinite(value) and value >= 0):
-            raise MechanismError(f"`{what}` must not be negative, got {value}")

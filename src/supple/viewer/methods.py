@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
@@ -132,13 +134,34 @@ def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, .
 
 
 def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
-    """Bodies and sites whose names end in "tip"; otherwise bodies with a single joint; otherwise the leaves of the
-    spanning tree."""
-    names = [b.name for b in mech.bodies] + [s.name for s in mech.sites if mech.frame(s.name)[0] >= 0]
-    tips = [name for name in names if name.lower().endswith("tip")]
+    """Bodies and sites that move: those whose names end in "tip"; otherwise bodies with a single moving joint;
+    otherwise the leaves of the spanning tree. Bodies fixed to one another count as one, named by the last of them."""
+    moves = np.asarray(mech.topology.moves.any(axis=1))
+    names = [b.name for b in mech.bodies] + [s.name for s in mech.sites]
+    moving = [name for name in names if (body := mech.frame(name)[0]) >= 0 and (moves[body] or not moves.any())]
+    tips = [name for name in moving if name.lower().endswith("tip")]
     if not tips:
-        parents = {int(p) for p in mech.topology.parent}
-        leaves = [b.name for i, b in enumerate(mech.bodies) if i not in parents]
-        joints = Counter(name for joint in mech.joints for name in (joint.parent, joint.child))
-        tips = [name for name in leaves if joints[name] == 1] or leaves
+        cluster = _rigid_clusters(mech)
+        order = mech.topology.order
+        inner = {cluster[p] for b in order if (p := int(mech.topology.parent[b])) >= 0 and cluster[p] != cluster[b]}
+        last = {cluster[b]: mech.bodies[b].name for b in order}  # the outermost body of each cluster
+        leaves = [name for root, name in last.items() if root not in inner and name in moving]
+        joints = Counter(
+            cluster[b]
+            for joint in mech.joints
+            for b in (mech.body_index(joint.parent), mech.body_index(joint.child))
+            if b >= 0 and joint.axes
+        )
+        tips = [name for name in leaves if joints[cluster[mech.body_index(name)]] == 1] or leaves
     return tuple(tips[:MAX_TIPS])
+
+
+def _rigid_clusters(mech: Mechanism) -> list[int]:
+    """For each body the innermost body that fixed joints of the spanning tree connect it to."""
+    topology = mech.topology
+    cluster = list(range(len(mech.bodies)))
+    for b in topology.order:
+        parent = int(topology.parent[b])
+        if parent >= 0 and not mech.joints[topology.joint[b]].axes:
+            cluster[b] = cluster[parent]
+    return cluster

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.dynamics import handle_spring
+from supple.engine.starting import startable
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.mechanism import check_mechanism
@@ -65,6 +66,7 @@ class Session:
     ) -> None:
         if not isinstance(subject, SceneModels):
             check_mechanism(subject)
+            subject = startable(subject)
         self.mechanism, self.dt = (subject if isinstance(subject, Mechanism) else subject.mechanism), dt
         self.clock = clock
         self.messages: deque[Message] = deque(maxlen=40)
@@ -92,14 +94,25 @@ class Session:
             self._models, self._method = subject, method or "reduced"
         self._time_offset = 0.0
         """s between the session's time and that of the present simulation."""
-        self._runner = Runner(
-            self._models.begin(self._method, dt), self._apply_targets, self._publish, self._on_failed_step, clock
-        )
+        sim = self._first_simulation(method is None, dt)
+        self._runner = Runner(sim, self._apply_targets, self._publish, self._on_failed_step, clock)
         self._meter = self._new_meter(self._runner.sim)
         self._energy = self._meter.energy(self._runner.sim)
         self._initial_energy = self._energy[1]
         self.frame: Frame = self._make_frame()
         """The latest frame."""
+
+    def _first_simulation(self, may_change: bool, dt: float) -> AnySimulation:
+        """A simulation by the present method; by the engine if `may_change` and that method cannot simulate it."""
+        try:
+            return self._models.begin(self._method, dt)
+        except (MechanismError, ConvergenceError) as error:
+            if not may_change or not isinstance(self._models, Models) or self._method == "engine":
+                raise
+            text = f"The engine moves it, because the {self._method} method cannot: {error}"
+            self.messages.append(Message(text, True))
+            self._method = "engine"
+            return self._models.begin(self._method, dt)
 
     # running
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,13 @@ from supple.contact.general import GeneralPairs
 from supple.contact.pads import Pad, Touch
 from supple.engine import Simulation
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
-from supple.errors import ConvergenceError, MechanismError
-from supple.mechanism import WORLD, Body, Mesh, Shape
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
+from supple.mechanism import WORLD, Body, Mechanism, Mesh, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
 from supple.mechanism.shapes import HeightField
+from supple.mechanism.topology import welded_groups
 from supple.reduced import ReducedSimulation
 
 OVERLAP = 1e-3
@@ -91,6 +93,8 @@ class World:
         """Name that contacts report for each collider: an object, "mechanism:body" or a ground shape."""
         self._collider_participants: list[str] = []
         """Object or mechanism that each collider belongs to; "" for the ground."""
+        self._excluded: list[tuple[str, str]] = []
+        """Pairs of names between which there is no contact."""
         self._objects: dict[str, Any] = {}
         self.bodies: dict[str, Body] = {}
         """The rigid objects as they were added, by name."""
@@ -128,16 +132,21 @@ class World:
         *,
         velocity: ArrayLike = (0.0,) * 6,
         meshes: Sequence[Mesh] = (),
+        self_contact: bool = False,
     ) -> str:
         """Adds a simulated mechanism, or a rigid object (a `Body` with shapes), to the world; returns its name.
 
         A full `Simulation` has contact at the shapes of all its bodies, a `ReducedSimulation` at those of its end
-        effectors. The mechanism's own ground is added, too. There is no contact between shapes of one mechanism.
+        effectors. The mechanism's own ground is added, too. Bodies welded to the world do not touch the ground. Shapes
+        of one mechanism touch each other only with `self_contact=True`: not those of bodies that a joint connects, that
+        `mech.contact_excludes` names, or that overlap at the start.
         `velocity` (6,) is an object's initial twist, m/s and rad/s in its own frame; `meshes` are those that its shapes
         refer to. After this call use the world's `step`, not the mechanism's.
         """
         if isinstance(thing, Simulation | ReducedSimulation):
-            return self._add_mechanism(thing, name)
+            return self._add_mechanism(thing, name, self_contact)
+        if self_contact:
+            raise MechanismError("self_contact is for mechanisms; an object is one rigid body")
         if not isinstance(thing, Body):
             raise MechanismError(
                 f"a world takes a Simulation, a ReducedSimulation or a Body, got {type(thing).__name__}; "
@@ -145,7 +154,7 @@ class World:
             )
         return self._add_object(thing, name, array(velocity, (6,), "velocity"), {m.name: m for m in meshes})
 
-    def _add_mechanism(self, sim: Simulation | ReducedSimulation, name: str | None) -> str:
+    def _add_mechanism(self, sim: Simulation | ReducedSimulation, name: str | None, self_contact: bool) -> str:
         mech = sim.mechanism
         if self._dt is not None and sim.dt != self._dt:
             raise MechanismError(
@@ -167,10 +176,46 @@ class World:
         self._participants.append(name)
         self._mechanisms[name] = sim
         self._full_simulations += [sim] if isinstance(sim, Simulation) else []
+        groups, bodies, first = welded_groups(mech.bodies, mech.joints), [], len(self._colliders)
         for (frame, body, _), fixed in zip(frames, colliders, strict=True):
             for each in fixed:
-                self._add_collider(each, f"{name}:{mech.bodies[body].name}", index, frame)
+                self._add_collider(each, f"{name}:{mech.bodies[body].name}", index, frame, groups[body] < 0)
+                bodies.append(body)
+        if self_contact:
+            self._core.allow_self_contact(index)
+            never = _pairs_that_never_touch(mech, groups)
+            for i, a in enumerate(bodies):
+                for j, b in enumerate(bodies[:i]):
+                    if (min(a, b), max(a, b)) in never:
+                        self._core.exclude(first + i, first + j)
         return name
+
+    def exclude(self, first: str, second: str) -> None:
+        """Switches off contact between two things: names of objects, mechanisms, "mechanism:body" or ground shapes.
+
+        It holds for shapes that are added later, too.
+        """
+        for name in (first, second):
+            if not any(self._is_part(i, name) for i in range(len(self._owners))):
+                mechanisms = [m for m in self._mechanisms if m != name]
+                known = list(dict.fromkeys([*self._owners, *mechanisms]))
+                if name not in self._mechanisms:  # a mechanism may have no shapes yet
+                    find(known, name, "object, mechanism, mechanism:body or ground shape in this world")
+        self._excluded.append((first, second))
+        for i in range(len(self._owners)):
+            self._apply_excludes(i, [(first, second)])
+
+    def _is_part(self, collider: int, name: str) -> bool:
+        return name in (self._owners[collider], self._collider_participants[collider])
+
+    def _apply_excludes(self, collider: int, pairs: Sequence[tuple[str, str]]) -> None:
+        """Excludes contact of a collider with those before it."""
+        for a, b in pairs:
+            for one, two in ((a, b), (b, a)):
+                if self._is_part(collider, one):
+                    for other in range(collider):
+                        if self._is_part(other, two):
+                            self._core.exclude(collider, other)
 
     def _add_object(self, body: Body, name: str | None, velocity: Array, meshes: dict[str, Mesh]) -> str:
         name = self._name(body.name if name is None else name)
@@ -220,6 +265,7 @@ class World:
         self._colliders.append(pad.collider(pose))
         self._owners.append(name)
         self._collider_participants.append(self._participants[participant])
+        self._apply_excludes(len(self._owners) - 1, self._excluded)
         self._core.set_general_collide(GeneralPairs(self._colliders))
 
     def _frame_of(self, name: str) -> tuple[int, int, Array]:
@@ -253,12 +299,16 @@ class World:
         normals = normals / np.where(lengths > 0, lengths, 1.0)
         return Touch(pad, self._core.collider_pose(index), forces, displacements, normals, state[9 * n :])
 
-    def _add_collider(self, each: Collider, owner: str, participant: int, frame: int) -> None:
-        """Fixes a collider to a frame of a participant; both are -1 for the ground."""
-        self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity)
+    def _add_collider(
+        self, each: Collider, owner: str, participant: int, frame: int, still: bool = False
+    ) -> None:
+        """Fixes a collider to a frame of a participant; both are -1 for the ground. `still`: the body is welded to the
+        world."""
+        self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
         self._colliders.append(each)
         self._owners.append(owner)
         self._collider_participants.append(self._participants[participant] if participant >= 0 else "")
+        self._apply_excludes(len(self._owners) - 1, self._excluded)
         self._core.set_general_collide(GeneralPairs(self._colliders))
 
     def _name(self, name: str) -> str:
@@ -304,12 +354,16 @@ class World:
         check_count(n)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
+        reduced = (sim for sim in self._mechanisms.values() if isinstance(sim, ReducedSimulation))
+        limiting = [sim for sim in reduced if sim.limits_forces]
         plans = [sim.plan(n) for sim in self._full_simulations]
         done, outcome = 0, 0
         try:
             while done < n and not outcome:
-                count, outcome = self._core.step(min(STEPS_AT_ONCE, n - done))
+                count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
+                for each in limiting:
+                    each.limit_forces()
         finally:
             for sim, plan in zip(self._full_simulations, plans, strict=True):
                 sim.reached(plan, done)
@@ -335,12 +389,21 @@ class World:
         soft = [index for index, _ in self._pads.values()]
         rigid = ~np.isin(contacts["first"], soft) & ~np.isin(contacts["second"], soft)
         new = (np.maximum(contacts["first"], contacts["second"]) >= checked) & rigid
+        within: set[tuple[str, str]] = set()
         for contact in contacts[new & (contacts["gap"] < -OVERLAP)]:
             first, second = self._owners[contact["first"]], self._owners[contact["second"]]
+            if self._collider_participants[contact["first"]] == self._collider_participants[contact["second"]]:
+                self._core.exclude(int(contact["first"]), int(contact["second"]))
+                within.add((first, second))
+                continue
             raise MechanismError(
                 f"'{first}' and '{second}' overlap by {-contact['gap']:.3g} m at the start, near "
                 f"{np.round(contact['position'], 4).tolist()}; move them apart (an overlap of a millimetre is allowed)"
             )
+        if within:
+            pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
+            text = f"shapes of one mechanism overlap at the start and do not touch each other in this world: {pairs}"
+            warnings.warn(text, RangeWarning, stacklevel=3)
         self._checked_colliders = len(self._colliders)
 
     # state and results
@@ -461,6 +524,24 @@ class World:
         """Restores the state before the first step."""
         if self._initial_state is not None:
             self.restore(self._initial_state)
+
+
+def _pairs_that_never_touch(mech: Mechanism, groups: list[int]) -> set[tuple[int, int]]:
+    """Pairs of bodies, by index: those that joints connect (also through welded bodies), and the mechanism's own."""
+
+    def group(name: str) -> int:
+        return -1 if name == WORLD else groups[mech.body_index(name)]
+
+    beside = {(group(joint.parent), group(joint.child)) for joint in mech.joints}
+    named = {frozenset(pair) for pair in mech.contact_excludes}
+    never = set()
+    for a in range(len(groups)):
+        for b in range(a + 1, len(groups)):
+            ends = groups[a], groups[b]
+            touch = ends[0] != ends[1] and ends not in beside and ends[::-1] not in beside
+            if not touch or frozenset((mech.bodies[a].name, mech.bodies[b].name)) in named:
+                never.add((a, b))
+    return never
 
 
 def _frames(sim: Simulation | ReducedSimulation) -> Iterator[tuple[int, int, Array]]:

@@ -4,6 +4,7 @@ A `Zone` is a linear elastic pad in the frame of its bone. A `Skin` bonds zones 
 its poses.
 """
 
+from supple.zones.blending import BlendedVertices
 from supple.zones.boundary import BoundaryChange
 from supple.zones.generate import block, pad
 from supple.zones.greens import GreensFunctions
@@ -17,6 +18,7 @@ from supple.zones.zone import Zone
 
 __all__ = [
     "Attached",
+    "BlendedVertices",
     "BoundaryChange",
     "GreensFunctions",
     "MovingSkin",

@@ -12,14 +12,17 @@ from supple.elastic._checks import Array
 from supple.errors import MechanismError
 from supple.mechanism import kinematics
 from supple.spatial import so3_log
+from supple.zones.layout import placed
 from supple.zones.terms import turned
 
 if TYPE_CHECKING:
     from supple.zones.posed import PosedSkin
     from supple.zones.skin import Skin, Where
 
-BENDING_WEIGHT = 0.3
+BENDING_WEIGHT = 0.6
 """Weight of the seams' shapes in bent poses, against those under forces, in the choice of a seam basis."""
+PATCH = 1.3
+"""Radius of the presses that choose a seam basis, over the distance between touch nodes."""
 ANGLES = 7
 """Angles over the range of a joint at which the seams' shapes are sampled."""
 ONE_AXIS = 1e-6
@@ -27,8 +30,8 @@ ONE_AXIS = 1e-6
 
 
 def seam_basis(skin: Skin, functions: int) -> list[Array]:
-    """Scalar functions (k, m) of each seam that span its own answers: to forces on every touch node of its zones at the
-    reference pose, and to bending over the ranges of the joints.
+    """Scalar functions (k, m) of each seam that span its own answers: to presses on every touch node of its zones at
+    the reference pose, and to bending over the ranges of the joints.
 
     The three components of an answer count as three samples of a scalar function, so that the functions serve all
     directions. Singular vectors in the energy norm of the seam's stiffness give the best ones.
@@ -40,8 +43,8 @@ def seam_basis(skin: Skin, functions: int) -> list[Array]:
     at, reference = skin.pattern.offsets, skin.at()
     bent = [skin.at(where).amplitudes() for where in _bent(skin)]
     result = []
-    for i, seam in enumerate(skin.seams):
-        pressed = np.hstack([_pressed(skin, reference, k, i) for k in seam.zones])
+    for i in range(len(skin.seams)):
+        pressed = _pressed(skin, reference, i)
         samples = [_scaled(pressed)]
         own = np.array([amplitudes[at[i] : at[i + 1]] for amplitudes in bent]).T.reshape(int(at[i + 1] - at[i]), -1)
         if own.any():
@@ -132,14 +135,35 @@ def _relative_turn(posed: PosedSkin, i: int) -> Array:
     return np.asarray(so3_log(first.T @ second @ (rest_first.T @ rest_second).T))
 
 
-def _pressed(skin: Skin, posed: PosedSkin, k: int, i: int) -> Array:
-    """(3n, t) amplitudes of seam i per force on each free touch node of zone k."""
-    at, terms = skin.pattern.offsets, skin.terms[k]
-    t = 3 * len(list(skin.zones.values())[k].free_touch)
-    rhs = np.zeros((int(at[-1]), t))
-    for j, rows in zip(terms.seams, terms.slices, strict=True):
-        rhs[at[j] : at[j + 1]] = turned(posed.frames[k][:3, :3], terms.motion[:t, rows].T)
-    return posed.factors.solve(rhs)[at[i] : at[i + 1]]
+def _pressed(skin: Skin, posed: PosedSkin, i: int) -> Array:
+    """(3n, 3p) amplitudes of seam i per press on its zones: a smooth patch of forces about each of their touch nodes,
+    in three directions."""
+    from scipy.spatial import cKDTree
+
+    at, zones = skin.pattern.offsets, list(skin.zones.values())
+    loads, places = [], []
+    for k in skin.seams[i].zones:
+        terms, own = skin.terms[k], zones[k].free_touch
+        load = np.zeros((int(at[-1]), 3 * len(own)))
+        for j, rows in zip(terms.seams, terms.slices, strict=True):
+            load[at[j] : at[j + 1]] = turned(posed.frames[k][:3, :3], terms.motion[: 3 * len(own), rows].T)
+        loads.append(load)
+        places.append(placed(zones[k].nodes[own], posed.frames[k]))
+    first = skin.seams[i].zones[0]
+    touched = np.isin(skin.seam_vertices(i), skin.touch)
+    load = np.zeros((int(at[-1]), 3 * int(touched.sum())))
+    load[at[i] : at[i + 1]] = np.kron(skin.bases[i].T[:, touched], np.eye(3))
+    loads.append(load)
+    nodes = zones[first].seam[skin.seams[i].nodes[0][touched]]
+    places.append(placed(zones[first].nodes[nodes], posed.frames[first]))
+    x = np.concatenate(places)
+    if len(x) < 2:
+        return posed.factors.solve(np.hstack(loads))[at[i] : at[i + 1]]
+    distances = cKDTree(x).query(x, k=2)[0][:, 1]
+    apart = np.linalg.norm(x[:, None] - x[None], axis=2) / (PATCH * float(np.median(distances)))
+    patches = np.where(apart < 2.5, np.exp(-(apart**2)), 0.0)
+    patches /= patches.sum(axis=0)
+    return posed.factors.solve(np.hstack(loads) @ np.kron(patches, np.eye(3)))[at[i] : at[i + 1]]
 
 
 def _bent(skin: Skin) -> list[Where]:

@@ -31,14 +31,18 @@ class MovingSkin:
         from supple import _core
 
         self.skin = skin
-        zones = [
-            _packed_zone(skin, k, zone, terms)
-            for k, (zone, terms) in enumerate(zip(skin.zones.values(), skin.terms, strict=True))
-        ]
+        kept: dict[int, int] = {}  # equal zones share the arrays of their terms
+        packed: list[dict[str, Any]] = []
+        zones: list[dict[str, Any]] = []
+        for k, (zone, terms) in enumerate(zip(skin.zones.values(), skin.terms, strict=True)):
+            if id(terms.motion) not in kept:
+                kept[id(terms.motion)] = len(packed)
+                packed.append(_packed_terms(skin, k, zone, terms))
+            zones.append(_packed_zone(skin, k, zone) | {"terms": kept[id(terms.motion)], "seams": list(terms.seams)})
         seams = [_packed_seam(skin, i) for i in range(len(skin.seams))]
         pattern = skin.pattern
         self.core: Any = _core.ZoneSkin(
-            zones, seams, list(pattern.order), [list(own) for own in pattern.below], skin.vertex_count
+            packed, zones, seams, list(pattern.order), [list(own) for own in pattern.below], skin.vertex_count
         )
         """The compiled skin (`supple::zones::Skin`)."""
         self.move()
@@ -116,14 +120,9 @@ class MovingSkin:
         return result
 
 
-def _packed_zone(skin: Skin, k: int, zone: Zone, terms: ZoneTerms) -> dict[str, Any]:
-    """Arrays of a zone, as `zones_module.cpp` reads them."""
-    vertices = skin.vertex_of[k]
-    t, free = len(zone.free_touch), zone.free
-    shown = int((vertices[free] >= 0).sum())  # free nodes of the surface come first
-    carried = [(i, node) for i, bone in enumerate(zone.bones.values()) for node in bone if vertices[node] >= 0]
-    bodies = list(skin.bodies.values())[k]
-    rest, frame = skin.mechanism.poses, skin.reference_frames[k]
+def _packed_terms(skin: Skin, k: int, zone: Zone, terms: ZoneTerms) -> dict[str, Any]:
+    """Arrays that equal zones share, as `zones_module.cpp` reads them."""
+    t, shown = len(zone.free_touch), _shown(skin, k, zone)
     arrays = {
         "stiffness": terms.stiffness,
         "affine": terms.affine,
@@ -131,26 +130,41 @@ def _packed_zone(skin: Skin, k: int, zone: Zone, terms: ZoneTerms) -> dict[str, 
         "motion": terms.motion[: 3 * t],
         "affine_motion": terms.affine_motion[: 3 * t],
         "compliance": zone.greens.compliance[: 3 * t],
-        "nodes": zone.nodes[free[:t]],
+        "nodes": zone.nodes[zone.free[:t]],
         "surface_motion": terms.motion[: 3 * shown],
         "surface_affine": terms.affine_motion[: 3 * shown],
-        "surface_nodes": zone.nodes[free[:shown]],
-        "carried_nodes": zone.nodes[[node for _, node in carried]],
-        "on_body": np.array([spatial.inverse(rest.of(body)) @ frame for body in bodies]),
-        "reference": frame,
+        "surface_nodes": zone.nodes[zone.free[:shown]],
     }
     return {name: np.ascontiguousarray(values, dtype=float) for name, values in arrays.items()} | {
+        "functions": [skin.bases[i].shape[1] for i in terms.seams],
         "amplitudes": len(terms.stiffness),
         "affine_count": len(terms.affine_stiffness),
         "touch_count": t,
         "surface_count": shown,
-        "seams": list(terms.seams),
+    }
+
+
+def _packed_zone(skin: Skin, k: int, zone: Zone) -> dict[str, Any]:
+    """Places and vertices of a zone."""
+    vertices = skin.vertex_of[k]
+    carried = [(i, node) for i, bone in enumerate(zone.bones.values()) for node in bone if vertices[node] >= 0]
+    bodies = list(skin.bodies.values())[k]
+    rest, frame = skin.mechanism.poses, skin.reference_frames[k]
+    return {
         "bones": len(zone.bones),
-        "surface_vertices": vertices[free[:shown]].tolist(),
+        "surface_vertices": vertices[zone.free[: _shown(skin, k, zone)]].tolist(),
         "carried_bones": [i for i, _ in carried],
         "carried_vertices": [int(vertices[node]) for _, node in carried],
+        "carried_nodes": np.ascontiguousarray(zone.nodes[[node for _, node in carried]]),
         "bodies": [skin.mechanism.body_index(body) for body in bodies],
+        "on_body": np.array([spatial.inverse(rest.of(body)) @ frame for body in bodies]),
+        "reference": np.ascontiguousarray(frame),
     }
+
+
+def _shown(skin: Skin, k: int, zone: Zone) -> int:
+    """Number of free nodes of the surface; they come first in `zone.free`."""
+    return int((skin.vertex_of[k][zone.free] >= 0).sum())
 
 
 def _packed_seam(skin: Skin, i: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
@@ -145,8 +145,17 @@ class Skin:
 
     @cached_property
     def terms(self) -> tuple[ZoneTerms, ...]:
-        """The terms of each zone in the seam equations."""
-        return tuple(zone_terms(zone, k, self.seams, self.bases) for k, zone in enumerate(self.zones.values()))
+        """The terms of each zone in the seam equations. Equal zones with equal seams share their arrays."""
+        known: dict[tuple[object, ...], ZoneTerms] = {}
+        result = []
+        for k, zone in enumerate(self.zones.values()):
+            own = [i for i, seam in enumerate(self.seams) if k in seam.zones]
+            nodes = [self.seams[i].nodes[self.seams[i].zones.index(k)].tobytes() for i in own]
+            key = (id(zone.greens), *nodes, *(self.bases[i].tobytes() for i in own))
+            if key not in known:
+                known[key] = zone_terms(zone, k, self.seams, self.bases)
+            result.append(replace(known[key], seams=tuple(own)))
+        return tuple(result)
 
     @cached_property
     def pattern(self) -> Pattern:

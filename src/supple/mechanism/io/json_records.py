@@ -15,6 +15,7 @@ import numpy as np
 
 from supple.elastic import InterfaceFrame, Part
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
@@ -237,6 +238,15 @@ INTERVALS = Codec(
 )
 
 
+BOUNDS = Codec(
+    _encode_limits,
+    lambda value, place: np.array(
+        [np.inf if each is None else each for each in _tuple_of(_optional(NUMBER)).decode(value, place)]
+    ),
+)
+"""Upper bounds; null where there is none."""
+
+
 def _packed_array(kind: str, across: int | None = 3) -> Codec:
     """An (n, 3) array (or of any other width) as {"shape": [n, 3], "base64": little-endian bytes, row by row}."""
     wide = "m" if across is None else str(across)
@@ -285,6 +295,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "sites": _tuple_of(_record(Site)),
         "couplings": _tuple_of(_record(Coupling)),
         "motors": _tuple_of(_record(Motor)),
+        "actuators": _tuple_of(_record(Actuator)),
         "keyframes": _tuple_of(_record(Keyframe)),
         "shapes": _tuple_of(_record(Shape)),
         "height_fields": _tuple_of(_record(HeightField)),
@@ -318,6 +329,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "reference": ROW,
         "curves": _tuple_of(_optional(_record(Curve))),
         "interface": _optional(_inserted(InterfaceFrame, "a flexible body and its interface")),
+        "effort": BOUNDS,
     },
     FlexibleBody: {"name": TEXT, "part": _inserted(Part, "an .npz file in the same folder")},
     Curve: {"deflection": ROW, "torque": ROW},
@@ -334,6 +346,21 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "curve": _optional(_record(Curve)),
     },
     Motor: {"name": TEXT, "coordinate": TEXT, "position": NUMBER},
+    Actuator: {
+        "name": TEXT,
+        "drives": TEXT,
+        "gear": NUMBER,
+        "gain": _numbers(3),
+        "bias": _numbers(3),
+        "control_range": INTERVAL,
+        "force_range": INTERVAL,
+        "dynamics": TEXT,
+        "lag": NUMBER,
+        "activation_range": INTERVAL,
+        "control": NUMBER,
+        "activation": NUMBER,
+        "in_spring": FLAG,
+    },
     Keyframe: {"name": TEXT, "coordinates": ROW},
     ImportNote: {"item": TEXT, "reason": TEXT},
     Shape: {

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe
 from supple.mechanism.io import xml_check
 from supple.mechanism.io.compiler import CompilerCrash, CompilerError, Model, compile_text
-from supple.mechanism.io.mjcf_actuators import ControlInputs, add_actuators
+from supple.mechanism.io.mjcf_actuators import ControlInputs, Driven, read_actuators
 from supple.mechanism.io.mjcf_couplings import (
     EQ_JOINT,
     EQ_TENDON,
@@ -24,6 +26,7 @@ from supple.mechanism.io.mjcf_couplings import (
 )
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
+from supple.mechanism.io.mjcf_loops import with_yielding_loops
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
@@ -38,6 +41,10 @@ OBJ_SITE = 6
 UNNAMED = "MuJoCo Model"
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 SWITCHED_OFF = "is switched off in the file; not imported"
+YIELDING = (
+    "closes only within the rounding of the file (it opens by about {:.1g} m when the mechanism moves) and would lock "
+    "the motion; stiff springs close it. Give the lengths with more digits to make it rigid"
+)
 NO_GRAVITY = 1 << 7
 COUNTED = {
     "nsensor": ("sensors", "not imported; read poses and coordinates from the simulation"),
@@ -64,6 +71,9 @@ def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
         reader = _Reader(model, keyframe)
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
+        mech, yielding = with_yielding_loops(mech)
+        notes = (ImportNote(f"loop '{loop}'", YIELDING.format(gap)) for loop, gap in yielding.items())
+        mech = replace(mech, import_report=(*mech.import_report, *notes))
         return mech if keyframe is None else mech.at(keyframe)
     except MechanismError as error:
         raise MechanismError(f"{path.name}: {error}") from None
@@ -87,7 +97,7 @@ class _Reader:
         self.poses = self._poses()
 
     def mechanism(self, name: str, notes: list[ImportNote]) -> Mechanism:
-        couplings = self._couplings()
+        couplings, actuators = self._couplings_and_actuators()
         joints = (*self._tree_joints(), *self._loop_joints())
         shapes = read_shapes(self.model, self.model.names["geom"], self.meshes, self.report)
         bodies = tuple(self._body(b, tuple(shapes.get(b, ()))) for b in range(1, len(self.bodies)))
@@ -98,6 +108,7 @@ class _Reader:
             joints,
             sites=tuple(self._site(s) for s in range(len(self.sites))),
             couplings=couplings,
+            actuators=actuators,
             shapes=tuple(shapes.get(0, ())),
             height_fields=read_height_fields(self.model, self.model.names["geom"], self.poses),
             meshes=read_meshes(self.model, self.meshes),
@@ -210,21 +221,21 @@ class _Reader:
 
     # couplings
 
-    def _couplings(self) -> tuple[Coupling, ...]:
+    def _couplings_and_actuators(self) -> tuple[tuple[Coupling, ...], tuple[Actuator, ...]]:
         model = self.model
         names = _named(model, "tendon", "tendon")
         coordinates = [a.names[0] for a in self.axes]
         tendons = read_tendons(model, names, coordinates, self.report)
-        add_actuators(
+        actuators = read_actuators(
             model,
             _named(model, "actuator", "actuator"),
-            [a.springs for a in self.axes],
-            {t: tendon.spring for t, tendon in tendons.items()},
+            {j: Driven(a.names[0], a.springs[0], a.force_range) for j, a in enumerate(self.axes)},
+            {t: Driven(names[t], tendon.spring, tendon.force_range) for t, tendon in tendons.items()},
             ControlInputs.of(model, self.key),
             self.report,
         )
         couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
-        return (*couplings, *self._equalities(coordinates, tendons, Names(names)))
+        return (*couplings, *self._equalities(coordinates, tendons, Names(names))), actuators
 
     def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
         model, couplings = self.model, []

@@ -30,6 +30,8 @@ class Tendon:
     coefficients: dict[str, float]
     spring: Spring
     limits: Array
+    force_range: Array
+    """(2,) of the actuators' force on it, N."""
 
 
 def read_tendons(model: Model, names: list[str], coordinates: list[str], report: Report) -> dict[int, Tendon]:
@@ -74,11 +76,11 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
         ("armature", "inertia of tendons is not imported"),
         ("dampingpoly", "only the linear damping is imported"),
         ("springyield", "yielding springs are not imported; the spring stays elastic"),
-        ("actfrclimited", "limits of force are not imported"),
     ):
         if getattr(model, f"tendon_{field}")[t].any():
             report.add(f"{field} of tendon", name, reason)
-    return Tendon(sums, spring, limits)
+    force_range = model.tendon_actfrcrange[t] if model.tendon_actfrclimited[t] else np.array([-np.inf, np.inf])
+    return Tendon(sums, spring, limits, force_range)
 
 
 def tendon_coupling(tendon: Tendon, name: str, report: Report) -> Coupling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class Axes:
     """(k, 2)."""
     reference: Array
     """(k,) at qpos0."""
+    force_range: Array = field(default_factory=lambda: np.array([-np.inf, np.inf]))
+    """(2,) of the actuators' torque on a hinge or slide, N m or N."""
 
     def coordinates(self, model: Model, qpos: Array) -> Array:
         """MuJoCo's qpos of this joint as our coordinates: quaternions become rotation vectors."""
@@ -68,6 +70,8 @@ def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
             axes.limits = np.array(model.jnt_range[j : j + 1])
         else:
             report.add("limit of joint", name, "a ball's limit on its total angle is not imported")
+    if model.jnt_actfrclimited[j]:
+        axes.force_range = np.array(model.jnt_actfrcrange[j])
     rest = axes.coordinates(model, model.qpos_spring)
     dof = int(model.jnt_dofadr[j])
     for i in range(len(names)):
@@ -104,8 +108,6 @@ def _report_losses(model: Model, axes: Axes, dof: int, name: str, report: Report
         report.add("frictionloss of joint", name, "dry friction in joints is not imported")
     if model.dof_dampingpoly[own].any():
         report.add("damping of joint", name, "only the linear term is imported")
-    if model.jnt_actfrclimited[axes.id]:
-        report.add("actuator force limit of joint", name, "limits of force are not imported")
 
 
 def body_joint(model: Model, b: int, name: str, parent: str, child: str, axes: list[Axes]) -> Joint:
@@ -179,4 +181,5 @@ def _joint(
         armature=np.array([s.armature for s in springs]),
         reference=np.concatenate([np.zeros(0), *(a.reference for a in axes)]),
         curves=tuple(s.curve for s in springs),
+        effort=np.concatenate([np.zeros(0), *(np.full(len(a.names), np.abs(a.force_range).max()) for a in axes)]),
     )

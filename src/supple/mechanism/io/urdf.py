@@ -260,6 +260,7 @@ class _Reader:
             damping=np.full(k, max(damping, 0.0)),
             limits=np.tile(self._limits(given), (k, 1)),
             reference=np.full(k, self.reference[name] if k == 1 else 0.0),
+            effort=np.full(k, self._effort(given)),
         )
 
     def _motion(self, given: _JointElement) -> tuple[Array, tuple[int, ...], tuple[str, ...]]:
@@ -276,6 +277,15 @@ class _Reader:
             in_plane = np.concatenate([turn[:, :2].T, np.zeros((2, 3))], axis=1)
             return np.concatenate([in_plane, about[None]]), (1, 1, 1), ("x", "y", "rz")
         return (along if given.kind == "prismatic" else about)[None], (1,), ()
+
+    def _effort(self, given: _JointElement) -> float:
+        """N m or N: largest torque of the joint's drive."""
+        limit = given.element.find("limit")
+        effort = np.inf if limit is None else number(limit, "effort", np.inf, infinite=True)
+        if effort < 0:
+            self.report.add("effort of joint", given.name, f"is negative ({effort:g}); left out")
+            return np.inf
+        return float(effort)
 
     def _limits(self, given: _JointElement) -> Array:
         unlimited = np.array([-np.inf, np.inf])

@@ -13,10 +13,13 @@ GROUND, CRANK, COUPLER, ROCKER = 0.4, 0.1, 0.4, 0.25
 """Lengths, m."""
 
 
-def flexible_four_bar(modes: int = 15, sections: int = 40) -> Mechanism:
+def flexible_four_bar(modes: int = 15, sections: int = 40, arm: bool = False) -> Mechanism:
     """A crank of 10 cm that a motor turns about y, a rocker at a distance of 40 cm, and between them a coupler: a rod
     of spring steel, 40 cm long and 4 mm thick, hinged to the rocker 25 cm above its foot. The rocker's upper end is the
     site `tip`, with a weight of 200 g. Gravity acts. The crank stands upright at the reference pose.
+
+    With `arm`, a second rod like the coupler extends the rocker, and weight and tip are at the end of it. It vibrates
+    at 4 Hz, where the coupler alone makes the rocker vibrate at 61 Hz.
 
     `modes` and `sections` are those of `rod_on_motor`.
     """
@@ -33,15 +36,22 @@ def flexible_four_bar(modes: int = 15, sections: int = 40) -> Mechanism:
     build.link("crank", (0, 0, 0), top, mass=0.05, radius=5e-3)
     direction = (joint - top) / COUPLER
     rotation = spatial.rotation_between(np.array([0.0, 0.0, 1.0]), direction)
-    build.flexible("coupler", damped_rod(COUPLER, 20.0, modes, sections), spatial.pose(rotation, top))
+    rod = damped_rod(COUPLER, 20.0, modes, sections)
+    build.flexible("coupler", rod, spatial.pose(rotation, top))
     end = foot + 1.4 * (joint - foot)
     build.link("rocker", foot, end, mass=0.12, radius=5e-3)
+    if arm:
+        along_rocker = (joint - foot) / ROCKER
+        upright = spatial.rotation_between(np.array([0.0, 0.0, 1.0]), along_rocker)
+        build.flexible("arm", rod, spatial.pose(upright, end))
+        build.fixed("clamp", "rocker", "arm.start")
+        end = end + COUPLER * along_rocker
     build.body("weight", spatial.translation(end), 0.2, inertia=(4e-5,) * 3)
     build.hinge("pivot", "world", "crank", at=(0, 0, 0), axis="y")
     build.hinge("first", "crank", "coupler.start", at=top, axis="y")
     build.hinge("second", "coupler.end", "rocker", at=joint, axis="y")
     build.hinge("support", "world", "rocker", at=foot, axis="y")
-    build.fixed("hold", "rocker", "weight")
+    build.fixed("hold", "arm.end" if arm else "rocker", "weight")
     build.motor("motor", "pivot")
     build.site("tip", "weight", at=end)
     return build.build()

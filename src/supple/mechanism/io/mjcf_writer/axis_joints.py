@@ -73,7 +73,15 @@ class AxisJoint:
             "damping": joint.damping[i] or None,
             "armature": joint.armature[i] or None,
             **range_attributes(joint.limits[i]),
+            **_effort_attributes(float(joint.effort[i])),
         }
+
+
+def _effort_attributes(effort: float) -> dict[str, Any]:
+    """Range of the drive's torque; none for an infinite effort, and for zero, which MuJoCo cannot express."""
+    if effort == 0 or not np.isfinite(effort):
+        return {}
+    return {"actuatorfrclimited": True, "actuatorfrcrange": np.array([-effort, effort])}
 
 
 def tangent_spring(

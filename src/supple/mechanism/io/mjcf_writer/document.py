@@ -41,7 +41,10 @@ def write(mech: Mechanism) -> str:
     are ours. One `ExportWarning` lists what MJCF represents only approximately."""
     flexible, mech = mech.flexible, rigidified(mech)
     plan = Plan(mech)
-    plan.notes += [f"flexible body '{each.name}' is rigid" for each in flexible]
+    plan.notes += [f"flexible body '{part.name}' is rigid" for part in flexible]
+    for each in mech.actuators:
+        left = "is written as the spring that it is at the start, without control" if each.in_spring else "is left out"
+        plan.notes.append(f"actuator '{each.name}' {left}; JSON files keep it")
     constraints, shapes = Constraints(plan), Shapes(plan)
     root = Element("mujoco", model=plan.names.new("model", mech.name))
     root.add("compiler", angle="radian", inertiafromgeom=False, autolimits=False)

@@ -1,0 +1,164 @@
+"""Torques and controls of drives: checks, and what the core needs of each actuator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple.errors import MechanismError
+from supple.mechanism import Actuator, Mechanism
+from supple.mechanism.actuator import DYNAMICS
+from supple.mechanism.axes import axis_slices
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array, array
+
+if TYPE_CHECKING:
+    from supple.engine.assembly import Equations
+
+ON, CONTROL, ACTIVATION, SHARE = range(4)
+"""Columns of the core's `actuation`."""
+
+
+def spring_of(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
+    """Stiffness and damping of the spring of the coordinate or coupling that an actuator drives."""
+    for coupling in mech.couplings:
+        if coupling.name == actuator.drives:
+            return coupling.stiffness, coupling.damping
+    joint = mech.joint(actuator.drives)
+    at = joint.axes.index(actuator.drives)
+    return float(joint.stiffness[at]), float(joint.damping[at])
+
+
+def add_actuator(core: Any, mech: Mechanism, actuator: Actuator, axis: dict[str, int], spring: dict[str, int]) -> None:
+    """Adds an actuator to the core. If the spring that contains its force was made softer, so is the actuator."""
+    gear, share, bias = actuator.gear, actuator.spring_force.copy(), actuator.bias.copy()
+    lower, upper = actuator.force_range
+    if actuator.in_spring:
+        contained = np.minimum(-share[1:], np.array(spring_of(mech, actuator)) / gear**2)
+        bias[1:] -= contained + share[1:]
+        share[1:] = -contained
+    driven = axis.get(actuator.drives, -1)
+    if driven >= 0:
+        joint = mech.joint(actuator.drives)
+        effort = float(joint.effort[joint.axes.index(actuator.drives)]) / abs(gear)
+        if effort == 0:
+            raise MechanismError(
+                f"the effort of '{actuator.drives}' is zero, so that actuator '{actuator.name}' cannot drive it; "
+                "give the joint another effort, or remove the actuator"
+            )
+        lower, upper = max(lower, -effort), min(upper, effort)
+    core.add_actuator(
+        driven,
+        spring[actuator.drives] if driven < 0 else -1,
+        gear,
+        np.concatenate([actuator.gain, bias, share]),
+        np.array([lower, upper, *actuator.activation_range]),
+        DYNAMICS.index(actuator.dynamics),
+        actuator.lag,
+        actuator.control,
+        actuator.activation if actuator.dynamics != "none" else actuator.control,
+    )
+
+
+def shift_controls(eqs: Equations, rest: Array, targets: Mapping[str, float]) -> None:
+    """Moves the controls of actuators with the set-points of the springs that contain them.
+
+    A set-point moves the spring's force by stiffness times the change of rest. The actuator takes all of it.
+    """
+    mech, values = eqs.mechanism, eqs.core.actuation
+    taken: set[str] = set()
+    for i, actuator in enumerate(mech.actuators):
+        if actuator.drives in eqs.axis:
+            at = eqs.axis[actuator.drives]
+            moved = float(rest[at] - eqs.rest[at])
+        else:
+            moved = targets[actuator.drives] - eqs.targets[actuator.drives]
+        if moved == 0 or not actuator.in_spring or actuator.gain[0] == 0 or actuator.drives in taken:
+            continue
+        stiffness = spring_of(mech, actuator)[0]
+        if stiffness == 0:
+            continue
+        taken.add(actuator.drives)
+        force = stiffness * moved / actuator.gear
+        values[i, SHARE] += force
+        values[i, ACTIVATION if actuator.dynamics == "integrator" else CONTROL] += force / actuator.gain[0]
+    eqs.core.set_actuation(values)
+
+
+def set_controls(eqs: Equations, name: Any, control: Any) -> None:
+    """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
+    names = list(eqs.actuator)
+    if not names:
+        raise MechanismError(
+            f"'{eqs.mechanism.name}' has no actuators; set_torque drives a joint, set_target moves a spring or motor"
+        )
+    if isinstance(name, str):
+        given: Mapping[str, Any] = {name: control}
+    elif isinstance(name, Mapping):
+        given = name
+    else:
+        whole = array(name, (len(names),), f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)")
+        given = dict(zip(names, whole.tolist(), strict=True))
+    values = eqs.core.actuation
+    for each, value in given.items():
+        at = eqs.actuator[each] if each in eqs.actuator else find(names, each, f"actuator of '{eqs.mechanism.name}'")
+        if value is None:
+            values[at, ON] = 0
+            continue
+        actuator = eqs.mechanism.actuators[at]
+        number = float(array(value, (), f"control of actuator '{each}'"))
+        values[at, ON], values[at, CONTROL] = 1, np.clip(number, *actuator.control_range)
+    eqs.core.set_actuation(values)
+
+
+def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array:
+    """(axes,) torques from a name and numbers, {name: numbers} or an array (dof,); others as `before`."""
+    mech, slices, result = eqs.mechanism, axis_slices(eqs.mechanism), before.copy()
+    given: list[tuple[slice, str, Any]] = []
+    if isinstance(name, str | Mapping):
+        for each, value in ({name: torque} if isinstance(name, str) else name).items():
+            part = slices[mech.joint_index(each)]
+            if each in eqs.axis:
+                part = slice(eqs.axis[each], eqs.axis[each] + 1)
+            given.append((part, each, value))
+    else:
+        if torque is not None:
+            raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
+        whole = array(name, (mech.dof,), f"torques of '{mech.name}' ({mech.dof} coordinates)")
+        for j in mech.topology.tree:
+            given.append((slices[j], mech.joints[j].name, whole[mech.topology.columns[j]]))
+    for part, each, value in given:
+        count = part.stop - part.start
+        if np.ndim(value) == 0 and count == 1:
+            value = [value]
+        result[part] = array(value, (count,), f"torque on '{each}' ({count} axes)")
+        _check_torque(eqs, each, part, result[part])
+    effort = np.concatenate([np.zeros(0), *(joint.effort for joint in mech.joints)])
+    return np.clip(result, -effort, effort)
+
+
+def _check_torque(eqs: Equations, name: str, part: slice, torque: Array) -> None:
+    """Raises for a torque that could not act."""
+    mech = eqs.mechanism
+    if not torque.any():
+        return
+    joint = mech.joint(name)
+    if joint.interface is not None:
+        raise MechanismError(f"'{name}' belongs to a flexible body; its amplitudes take no torque: use sim.apply")
+    if 3 in joint.blocks and mech.joint_index(name) in mech.topology.loops:
+        raise MechanismError(f"'{name}' closes a loop with a rotation vector; it takes no torque: use sim.apply")
+    held = {motor.coordinate: motor.name for motor in mech.motors}
+    names = [axis for axis, at in eqs.axis.items() if part.start <= at < part.stop]
+    for axis, value in zip(names, torque.tolist(), strict=True):
+        if value and axis in held:
+            raise MechanismError(
+                f"motor '{held[axis]}' prescribes '{axis}', so that a torque on it does nothing; "
+                "remove the motor, or move it with sim.set_target"
+            )
+        if value and joint.effort[joint.axes.index(axis)] == 0:
+            raise MechanismError(
+                f"the effort of '{axis}' is zero, so that no torque can act on it; give the joint another effort, "
+                "dataclasses.replace(joint, effort=np.inf) for instance"
+            )

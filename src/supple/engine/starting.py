@@ -1,0 +1,140 @@
+"""Poses in which a simulation can start: loops closed, coordinates within their limits.
+
+Reference poses outside joint limits and keyframes whose loops gape by millimetres are ordinary in robot files.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.engine.assembly import Equations, equations
+from supple.errors import ConvergenceError, MechanismError, StartWarning
+from supple.mechanism import Mechanism
+from supple.mechanism.assembling import assemble
+from supple.mechanism.record import Array
+
+LARGEST_START_GAP = 1e-6
+"""Largest gap of a loop, or distance of a motor from its coordinate, at the start of a simulation, m or rad."""
+MENDED_LENGTH, MENDED_ANGLE = 0.01, 0.5
+"""Gaps and distances from limits below these are closed with a warning, m and rad."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A loop that is open, or a coordinate or coupling outside its limits."""
+
+    text: str
+    small: bool
+    """Whether it is below a centimetre and half a radian."""
+
+
+def start_faults(eqs: Equations) -> list[Fault]:
+    """What keeps a simulation from starting in the present state of the equations."""
+    return [*_open_loops(eqs), *_broken_limits(eqs), *_open_couplings(eqs)]
+
+
+def closed_start(eqs: Equations, q: Array) -> Array | None:
+    """Coordinates (dof,) nearest to q without faults; None if the state of the equations has none.
+
+    Small faults are removed by `assemble`, with a `StartWarning`. Raises `MechanismError` for larger ones.
+    """
+    faults = start_faults(eqs)
+    if not faults:
+        return None
+    name = eqs.mechanism.name
+    for fault in faults:
+        if not fault.small:
+            raise MechanismError(f"{fault.text}; {_remedy(name)}")
+    try:
+        assembly = assemble(eqs.mechanism, q)
+    except ConvergenceError as error:
+        raise MechanismError(f"{faults[0].text}; {error}") from None
+    warnings.warn(StartWarning(_moved_text(eqs.mechanism, faults, assembly.moved)), stacklevel=4)
+    return assembly.q
+
+
+def startable(mech: Mechanism) -> Mechanism:
+    """The mechanism, assembled with a `StartWarning` where its reference pose has faults of any size.
+
+    It is returned as it is if it cannot be assembled.
+    """
+    eqs = equations(mech)
+    eqs.core.set_state(*eqs.zero_state())
+    eqs.core.evaluate(False)
+    faults = start_faults(eqs)
+    if not faults:
+        return mech
+    try:
+        assembly = assemble(mech)
+    except ConvergenceError:
+        return mech
+    warnings.warn(StartWarning(_moved_text(mech, faults, assembly.moved)), stacklevel=3)
+    return assembly.mechanism
+
+
+def _remedy(name: str) -> str:
+    return f"start '{name}' where loops are closed within limits, for instance supple.assemble(mech).mechanism"
+
+
+def _moved_text(mech: Mechanism, faults: list[Fault], moved: dict[str, float]) -> str:
+    far = sorted(moved.items(), key=lambda item: -abs(item[1]))
+    amounts = ", ".join(f"'{name}' by {amount:.3g} {_unit(mech, name)}" for name, amount in far[:3])
+    more = f" and {len(far) - 3} more" if len(far) > 3 else ""
+    others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return (
+        f"{faults[0].text}{others}; the simulation of '{mech.name}' starts in the nearest pose without that, which "
+        f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism"
+    )
+
+
+def _unit(mech: Mechanism, coordinate: str) -> str:
+    joint = mech.joint(coordinate)
+    return "rad" if joint.twists[joint.axes.index(coordinate), 3:].any() else "m"
+
+
+def _open_loops(eqs: Equations) -> list[Fault]:
+    mech, gaps, faults = eqs.mechanism, np.abs(eqs.core.gaps), []
+    for j in np.flatnonzero(gaps.max(axis=1, initial=0.0) > LARGEST_START_GAP):
+        length, angle = float(gaps[j, :3].max()), float(gaps[j, 3:].max())
+        size = f"{length:.2g} m" if length >= angle * (mech.radius or 1.0) else f"{angle:.2g} rad"
+        small = length < MENDED_LENGTH and angle < MENDED_ANGLE
+        faults.append(Fault(f"the loop at joint '{mech.joints[j].name}' has a gap of {size} at the start", small))
+    return faults
+
+
+def _broken_limits(eqs: Equations) -> list[Fault]:
+    mech, q = eqs.mechanism, eqs.core.q
+    limits = np.concatenate([np.zeros((0, 2)), *(joint.limits for joint in mech.joints)])
+    names = list(eqs.axis)
+    outside = np.flatnonzero((q < limits[:, 0] - 1e-9) | (q > limits[:, 1] + 1e-9))
+    broken = [(names[i], float(q[i]), *limits[i], _unit(mech, names[i])) for i in outside]
+    for c in mech.couplings:
+        length = float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]])
+        if not c.limits[0] - 1e-9 <= length <= c.limits[1] + 1e-9:
+            broken.append((c.name, length, *c.limits, _coupling_unit(mech, c.coordinates)))
+    faults = []
+    for name, value, lower, upper, unit in broken:
+        small = max(lower - value, value - upper) < (MENDED_ANGLE if unit == "rad" else MENDED_LENGTH)
+        faults.append(Fault(f"'{name}' starts at {value:g} {unit}, outside its limits {lower:g} ... {upper:g}", small))
+    return faults
+
+
+def _open_couplings(eqs: Equations) -> list[Fault]:
+    """Rigid couplings that are off by little. Larger ones are left to the first time step."""
+    mech, q = eqs.mechanism, eqs.core.q
+    faults = []
+    for c in mech.couplings:
+        if not c.rigid:
+            continue
+        off = abs(float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]) - eqs.targets[c.name])
+        unit = _coupling_unit(mech, c.coordinates)
+        if LARGEST_START_GAP < off < (MENDED_ANGLE if unit == "rad" else MENDED_LENGTH):
+            faults.append(Fault(f"the rigid coupling '{c.name}' is off by {off:.2g} {unit} at the start", True))
+    return faults
+
+
+def _coupling_unit(mech: Mechanism, coordinates: tuple[str, ...]) -> str:
+    return "rad" if all(_unit(mech, name) == "rad" for name in coordinates) else "m"

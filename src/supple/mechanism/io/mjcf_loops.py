@@ -1,0 +1,104 @@
+"""Loops that close only within the rounding of a file.
+
+Parallel cranks and the like have more constraints than they need. If the file rounds their lengths, the constraints
+contradict each other as soon as the mechanism moves, by 1e-10 of its size perhaps. MuJoCo's constraints are soft and
+yield. Ours do not, so that the mechanism would be locked. Such loops are closed by stiff springs instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from supple.mechanism.joint import Joint
+from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.mobility import constraints
+from supple.mechanism.record import Array
+
+EXACT = 1e-12
+"""Violation of constraints, rad or over the radius, that is rounding of our own."""
+ROUNDED = 1e-3
+"""Violation, rad or over the radius, beyond which constraints are meant to lock the motion."""
+INDEPENDENT = 1e-3
+"""Singular values of the constraints, over the largest, that do not come from rounding."""
+MOVE = 0.1
+"""rad, or over the radius: how far the mechanism is moved to find out."""
+SAG = 1e-4
+"""Displacement of the springs under the mechanism's weight, over its radius."""
+FREE = 1e-9
+"""Stiffness of free rotations, over that of springs that would hold them."""
+RELAXATION = 1e-3
+"""s: damping of the springs over their stiffness."""
+
+
+def with_yielding_loops(mech: Mechanism) -> tuple[Mechanism, dict[str, float]]:
+    """The mechanism with springs in place of loops that contradict others by rounding; and by how much each such joint
+    does, m."""
+    found: dict[str, float] = {}
+    gaps = _gaps(mech)
+    while gaps and (name := _last_contradicting(gaps)) is not None:
+        found[name] = gaps[name] * mech.radius
+        mech = _with_springs(mech, name)
+        gaps = _gaps(mech)
+    return mech, found
+
+
+def _last_contradicting(gaps: dict[str, float]) -> str | None:
+    largest = max(gaps.values())
+    if not EXACT < largest < ROUNDED:
+        return None
+    return [name for name, gap in gaps.items() if gap > EXACT][-1]
+
+
+def _gaps(mech: Mechanism) -> dict[str, float]:
+    """The largest violation of each loop, rad or over the radius, after a motion that the constraints allow up to
+    rounding."""
+    loops = [mech.joints[j] for j in mech.topology.loops]
+    if not loops:
+        return {}
+    x = np.concatenate([mech.reference, *(joint.reference for joint in loops)])
+    violation, jacobian = constraints(mech, x)
+    motions = _allowed(jacobian)
+    if not motions.shape[1] or np.linalg.matrix_rank(jacobian, INDEPENDENT) == len(jacobian):
+        return {}
+    move = motions @ np.random.default_rng(0).normal(size=motions.shape[1])
+    x = x + MOVE * move / np.abs(move).max()
+    for _ in range(12):
+        violation, jacobian = constraints(mech, x)
+        step = np.linalg.pinv(jacobian, rcond=INDEPENDENT) @ violation
+        x = x - step
+        if np.abs(step).max() < 1e-14 or np.abs(violation).max() < 1e-14:
+            break
+    worst = np.abs(violation[: 6 * len(loops)]).reshape(-1, 6).max(axis=1)
+    return {joint.name: float(gap) for joint, gap in zip(loops, worst, strict=True)}
+
+
+def _allowed(jacobian: Array) -> Array:
+    """(n, k) motions that the constraints allow, up to rounding."""
+    _, sizes, right = np.linalg.svd(jacobian)
+    return np.asarray(right[int((sizes > INDEPENDENT * sizes.max(initial=0.0)).sum()) :].T)
+
+
+def _with_springs(mech: Mechanism, name: str) -> Mechanism:
+    """The mechanism with a joint of six axes in place of a loop joint; springs hold the axes that it did not have."""
+    joint = mech.joint(name)
+    weight = 9.81 * sum(body.mass for body in mech.bodies)
+    stiffness = max(weight, 1e-3) / (SAG * mech.radius)
+    ball = joint.blocks == (3,)  # its rotations stay free, but for as much as a massless axis needs
+    turning = joint.axes if ball else tuple(f"{name}.{letter}" for letter in ("rx", "ry", "rz"))
+    about = (FREE if ball else 1.0) * stiffness * mech.radius**2
+    springs = np.array([stiffness] * 3 + [about] * 3)
+    free = Joint(
+        name,
+        joint.parent,
+        joint.child,
+        joint.pose_parent,
+        joint.pose_child,
+        np.eye(6),
+        (1, 1, 1, 3),
+        axes=(*(f"{name}.{letter}" for letter in "xyz"), *turning),
+        stiffness=springs,
+        damping=RELAXATION * springs,
+    )
+    return replace(mech, joints=tuple(free if each.name == name else each for each in mech.joints))

@@ -1,0 +1,77 @@
+"""Arrays that are also indexed by the names of a mechanism's joints or bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple import spatial
+from supple.mechanism.body import WORLD
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array
+
+if TYPE_CHECKING:
+    from supple.mechanism.mechanism import Mechanism
+
+
+class _Named(np.ndarray[Any, np.dtype[np.float64]]):
+    """A float array with names; slices and results of arithmetic are plain arrays."""
+
+    mechanism: Mechanism
+
+    def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
+        result = np.array(values, dtype=np.float64).view(cls)
+        result.mechanism = mechanism
+        return result
+
+    def __array_wrap__(self, result: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(result)
+        return plain[()] if return_scalar else plain
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._named(key) if isinstance(key, str) else np.asarray(self)[key]
+
+    def _named(self, name: str) -> Any:
+        raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.mechanism, np.asarray(self))
+
+
+class Coordinates(_Named):
+    """One number for each coordinate of the spanning tree, (dof,): `q[3]`, `q["elbow"]`, `q["hip"]` (k,), `q["hip.0"]`.
+
+    The name of a coordinate, or of a joint with one axis, gives a number. The name of another joint gives an array.
+    """
+
+    def _named(self, name: str) -> Any:
+        columns = coordinate_columns(self.mechanism, name)
+        part = np.asarray(self)[columns]
+        return float(part[0]) if name in self.mechanism.coordinates else part
+
+
+class Twists(_Named):
+    """Twists (bodies, 6), linear (m/s) then angular (rad/s), each in its body's own frame: `velocities[3]`,
+    `velocities["tip"]` (6,). Names of sites (in the site's frame) and "world" are accepted too."""
+
+    def _named(self, name: str) -> Any:
+        if name == WORLD:
+            return np.zeros(6)
+        body, pose_body_frame = self.mechanism.frame(name)
+        if body < 0:
+            return np.zeros(6)
+        return spatial.adjoint(spatial.inverse(pose_body_frame)) @ np.asarray(self)[body]
+
+
+def coordinate_columns(mech: Mechanism, name: str) -> slice:
+    """Places in q of a joint of the spanning tree, or of one coordinate."""
+    if name in mech.coordinates:
+        at = mech.coordinates.index(name)
+        return slice(at, at + 1)
+    for j in mech.topology.tree:
+        if mech.joints[j].name == name:
+            return mech.topology.columns[j]
+    known = [*mech.coordinates, *(mech.joints[j].name for j in mech.topology.tree if len(mech.joints[j].axes) > 1)]
+    at = find(known, name, f"joint or coordinate of the spanning tree of '{mech.name}'")
+    return slice(at, at + 1)

@@ -1,0 +1,142 @@
+"""Torques and controls of a reduced model, as set-points of the springs that they act through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from supple.engine.actuation import spring_of
+from supple.errors import MechanismError
+from supple.mechanism import Actuator, Mechanism
+from supple.mechanism.axes import axis_names
+from supple.mechanism.named import coordinate_columns
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array, array
+
+
+class Drives:
+    """Torques on joints and controls of actuators.
+
+    A reduced model has no joint coordinates, but a linear spring of stiffness k whose rest moves by tau / k exerts the
+    additional torque tau. So every torque and control becomes a set-point. An actuator at the limit of its force keeps
+    it: before each time step its set-point is placed so that the spring has this force at the present coordinate.
+    """
+
+    def __init__(self, mech: Mechanism) -> None:
+        self.mechanism = mech
+        self.torques: dict[str, float] = {}
+        """By coordinate, N m or N."""
+        self.controls: dict[str, float | None] = {}
+        """By actuator; None if it is switched off. Others have their control at the start."""
+        self._index = {name: i for i, name in enumerate(axis_names(mech))}
+
+    def copy(self) -> Drives:
+        """A copy that can be changed."""
+        other = Drives(self.mechanism)
+        other.torques, other.controls = dict(self.torques), dict(self.controls)
+        return other
+
+    @property
+    def limited(self) -> bool:
+        """Whether a control is set of an actuator whose force is limited."""
+        actuators = {a.name: a for a in self.mechanism.actuators}
+        return any(np.isfinite(self._force_range(actuators[name])).any() for name in self.controls)
+
+    def set_torque(self, name: Any, torque: Any) -> None:
+        """Sets torques from a name and a number, {name: number} or an array (dof,); all of them, or none."""
+        mech = self.mechanism
+        if isinstance(name, str | Mapping):
+            given = dict(name) if isinstance(name, Mapping) else {name: torque}
+        else:
+            given = dict(zip(mech.coordinates, array(name, (mech.dof,), f"torques of '{mech.name}'"), strict=True))
+        result = dict(self.torques)
+        for each, value in given.items():
+            part = coordinate_columns(mech, each)
+            values = array(np.atleast_1d(value), (part.stop - part.start,), f"torque on '{each}'")
+            for axis, number in zip(mech.coordinates[part], values.tolist(), strict=True):
+                if number or axis in result:
+                    result[axis] = self._checked_torque(axis, number)
+        self.torques = result
+
+    def _checked_torque(self, axis: str, torque: float) -> float:
+        joint = self.mechanism.joint(axis)
+        at = joint.axes.index(axis)
+        if joint.stiffness[at] == 0 or joint.curves[at] is not None or 3 in joint.blocks:
+            raise MechanismError(
+                f"a reduced model takes a torque only on a coordinate with a linear spring, and '{axis}' has none; "
+                "add one with mech.with_springs(...), or use supple.Simulation"
+            )
+        if torque and joint.effort[at] == 0:
+            raise MechanismError(f"the effort of '{axis}' is zero, so that no torque can act on it")
+        return float(np.clip(torque, -joint.effort[at], joint.effort[at]))
+
+    def set_control(self, name: Any, control: Any) -> None:
+        """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
+        mech, names = self.mechanism, [a.name for a in self.mechanism.actuators]
+        if isinstance(name, str | Mapping):
+            given = dict(name) if isinstance(name, Mapping) else {name: control}
+        else:
+            given = dict(zip(names, array(name, (len(names),), f"controls of '{mech.name}'").tolist(), strict=True))
+        result = dict(self.controls)
+        for each, value in given.items():
+            actuator = mech.actuators[find(names, each, f"actuator of '{mech.name}'")]
+            if not actuator.in_spring or actuator.dynamics == "integrator" or actuator.gain[1:].any():
+                raise MechanismError(
+                    f"actuator '{each}' of '{mech.name}' does not act like a spring with a set-point, so that a "
+                    "reduced model has no place for it; use supple.Simulation"
+                )
+            number = None if value is None else float(array(value, (), f"control of actuator '{each}'"))
+            result[each] = None if number is None else float(np.clip(number, *actuator.control_range))
+        self.controls = result
+
+    def targets(self, given: dict[str, float], rest: Callable[[str], float], q: Array | None) -> dict[str, float]:
+        """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
+        `q` (axes,) are the present coordinates, for the limits of forces."""
+        result, mech = dict(given), self.mechanism
+        moved: dict[str, float] = {}
+        for axis, torque in self.torques.items():
+            joint = mech.joint(axis)
+            moved[axis] = torque / float(joint.stiffness[joint.axes.index(axis)])
+        actuators = {a.name: a for a in mech.actuators}
+        for name, control in self.controls.items():
+            actuator = actuators[name]
+            if stiffness := spring_of(mech, actuator)[0]:
+                result[actuator.drives] = self._rest(actuator.drives)  # controls are absolute
+                more = actuator.gear * self._excess(actuator, control, q) / stiffness
+                moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
+        for name, by in moved.items():
+            result[name] = (result[name] if name in result else rest(name)) + by
+        return result
+
+    def _rest(self, name: str) -> float:
+        """Rest of the spring of a coordinate or coupling in the description, where controls are those at the start."""
+        for coupling in self.mechanism.couplings:
+            if coupling.name == name:
+                return coupling.rest
+        joint = self.mechanism.joint(name)
+        return float(joint.rest[joint.axes.index(name)])
+
+    def _excess(self, actuator: Actuator, control: float | None, q: Array | None) -> float:
+        """Force of an actuator beyond that of its spring at the start's control."""
+        more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
+        if q is None:
+            return more
+        law = actuator.spring_force
+        own = float(law[0] + law[1] * actuator.gear * self._length(actuator, q))
+        lower, upper = self._force_range(actuator) if control is not None else np.zeros(2)
+        return float(np.clip(own + more, lower, upper)) - own
+
+    def _length(self, actuator: Actuator, q: Array) -> float:
+        if actuator.drives in self._index:
+            return float(q[self._index[actuator.drives]])
+        coupling = next(c for c in self.mechanism.couplings if c.name == actuator.drives)
+        return float(coupling.coefficients @ q[[self._index[n] for n in coupling.coordinates]])
+
+    def _force_range(self, actuator: Actuator) -> Array:
+        if actuator.drives not in self._index:
+            return actuator.force_range
+        joint = self.mechanism.joint(actuator.drives)
+        effort = float(joint.effort[joint.axes.index(actuator.drives)]) / abs(actuator.gear)
+        return np.clip(actuator.force_range, -effort, effort)

@@ -1,0 +1,168 @@
+"""Coordinates, torques and controls by name: views, effort, files, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.small_mechanisms import arm, driven, satellite
+
+import supple
+from supple.mechanism import Actuator
+from supple.mechanism.io import json
+
+
+def actuated(**law):
+    mech = arm(stiffness=20.0, damping=0.5)
+    name = mech.coordinates[0]
+    servo = {"gain": (20, 0, 0), "bias": (0, -20, -0.5), "in_spring": True}
+    return replace(mech, actuators=(Actuator("servo", name, **(servo | law)),))
+
+
+def test_coordinates_and_velocities_are_indexed_by_name():
+    mech = satellite()
+    rng = np.random.default_rng(0)
+    q, rates = rng.uniform(-0.5, 0.5, mech.dof), rng.normal(size=mech.dof)
+    sim = supple.Simulation(mech, 1e-4, "bdf2", q=q, rates=rates)
+    assert np.allclose(sim.q, q)
+    assert np.allclose(sim.qd, rates)
+    free = next(joint for joint in mech.joints if len(joint.axes) == 6)
+    columns = mech.topology.columns[mech.joint_index(free.name)]
+    assert np.allclose(sim.q[free.name], q[columns])
+    assert sim.q[free.axes[1]] == sim.q[columns.start + 1]
+    assert type(sim.q + 1) is np.ndarray
+    assert type(sim.q[:2]) is np.ndarray
+    sim.step(200)
+    h = 1e-4
+    last = sim.q
+    sim.step()
+    middle = sim.qd
+    sim.step()
+    assert np.allclose(middle, (sim.q - last) / (2 * h), atol=1e-3, rtol=1e-3)
+    body = mech.bodies[0].name
+    assert (sim.velocities[body] == sim.velocities[0]).all()
+    for site in mech.sites:
+        expected = supple.jacobian(mech, site.name, sim.q) @ sim.qd
+        assert np.allclose(sim.velocities[site.name], expected, atol=1e-7)
+    with pytest.raises(supple.MechanismError, match="no joint or coordinate"):
+        sim.q["nothing"]
+
+
+def test_torques_saturate_at_the_effort():
+    mech = arm()
+    name = mech.coordinates[0]
+    mech = replace(mech, joints=tuple(replace(j, effort=2.0) if name in j.axes else j for j in mech.joints))
+    sim = supple.Simulation(mech, 1e-3)
+    sim.set_torque(name, 5.0)
+    assert sim.torques[name] == 2.0
+    sim.set_torque({name: -5.0})
+    assert sim.torques[name] == -2.0
+    fast = supple.ReducedSimulation(supple.reduce(arm(stiffness=20.0), [arm().bodies[-1].name]), 1e-3)
+    fast.set_torque(name, 0.1)
+    fast.step(3)
+    assert fast.q[name] > 0
+    assert fast.qd[name] > 0
+
+
+def test_what_cannot_act_is_refused_and_nothing_is_changed():
+    mech = driven()
+    motor = mech.motors[0]
+    sim = supple.Simulation(mech, 1e-3)
+    other = next(name for name in mech.coordinates if name != motor.coordinate)
+    for wrong, text in (
+        (lambda: sim.set_torque({other: 1.0, motor.coordinate: 1.0}), f"motor '{motor.name}' prescribes"),
+        (lambda: sim.set_torque({other: 1.0, "nothing": 1.0}), "no joint"),
+        (lambda: sim.set_torque(other, np.nan), "finite"),
+        (lambda: sim.set_torque(other, [1.0, 2.0]), "shape"),
+        (lambda: sim.set_torque(np.ones(mech.dof + 1)), "coordinates"),
+        (lambda: sim.set_torque(np.ones(mech.dof), 1.0), "a name and a torque"),
+        (lambda: sim.set_control("grip", 1.0), "has no actuators"),
+    ):
+        with pytest.raises(supple.MechanismError, match=text):
+            wrong()
+        assert not sim.torques.any()
+    idle = replace(mech, joints=tuple(replace(j, effort=0.0) for j in mech.joints))
+    with pytest.raises(supple.MechanismError, match=f"effort of '{other}' is zero"):
+        supple.Simulation(idle, 1e-3).set_torque(other, 1.0)
+    supple.Simulation(idle, 1e-3).set_torque(other, 0.0)
+
+
+def test_wrong_controls_are_refused():
+    mech = actuated(control_range=(-1, 1))
+    sim = supple.Simulation(mech, 1e-3)
+    for wrong, text in (
+        (lambda: sim.set_control("servo", np.nan), "control of actuator 'servo' must be finite"),
+        (lambda: sim.set_control({"servo": 1.0, "serve": 1.0}), "did you mean 'servo'"),
+        (lambda: sim.set_control([1.0, 2.0]), "actuators"),
+    ):
+        with pytest.raises(supple.MechanismError, match=text):
+            wrong()
+        assert sim.controls == {"servo": 0.0}
+    sim.set_control([7.0])
+    assert sim.controls == {"servo": 1.0}
+    idle = replace(mech, joints=tuple(replace(j, effort=0.0) for j in mech.joints))
+    with pytest.raises(supple.MechanismError, match=r"effort of .* is zero, so that actuator 'servo'"):
+        supple.Simulation(idle, 1e-3)
+    push = actuated(in_spring=False, bias=(0, 0, 0))
+    fast = supple.ReducedSimulation(supple.reduce(push, [push.bodies[-1].name]), 1e-3)
+    with pytest.raises(supple.MechanismError, match="does not act like a spring"):
+        fast.set_control("servo", 1.0)
+    with pytest.raises(supple.MechanismError, match="linear spring"):
+        supple.ReducedSimulation(supple.reduce(driven(), [driven().bodies[-1].name]), 1e-3).set_torque(
+            driven().motors[0].coordinate, 1.0
+        )
+
+
+@pytest.mark.parametrize(
+    ("law", "text"),
+    [
+        ({"gear": 0}, "gear of zero"),
+        ({"force_range": (0, 0)}, "limited to zero"),
+        ({"force_range": (1, -1)}, "upside down"),
+        ({"dynamics": "muscle"}, "is one of"),
+        ({"dynamics": "filter"}, "positive lag"),
+        ({"lag": np.inf}, "finite"),
+        ({"gain": (1, 2)}, "shape"),
+        ({"in_spring": 1}, "true or false"),
+    ],
+)
+def test_actuators_that_make_no_sense(law, text):
+    with pytest.raises(supple.MechanismError, match=text):
+        actuated(**law)
+
+
+def test_actuators_drive_something_that_exists():
+    with pytest.raises(supple.MechanismError, match="driven by actuator 'a'"):
+        replace(arm(), actuators=(Actuator("a", "nothing"),))
+    with pytest.raises(supple.MechanismError, match="two actuators"):
+        replace(arm(), actuators=(Actuator("a", arm().coordinates[0]),) * 2)
+
+
+def test_files_hold_actuators_and_efforts():
+    mech = actuated(control_range=(-1, 1), force_range=(-np.inf, 3), dynamics="filter", lag=0.1, control=0.2)
+    mech = replace(mech, joints=tuple(replace(j, effort=[2.5] * len(j.axes)) for j in mech.joints))
+    again = json.loads(json.dumps(mech))
+    assert again == mech
+    assert again.actuators[0].force_range.tolist() == [-np.inf, 3]
+
+
+def test_springs_given_to_a_joint_replace_its_actuator():
+    mech = actuated()
+    assert mech.with_springs(5.0).actuators == mech.actuators
+    assert mech.with_springs(5.0, joints=[mech.coordinates[0]]).actuators == ()
+    softer = replace(mech, joints=tuple(replace(j, stiffness=j.stiffness / 4) for j in mech.joints))
+    bare = replace(softer, actuators=())
+    ends = []
+    for each in (softer, bare):
+        sim = supple.Simulation(each, 1e-3)
+        sim.step(100)
+        ends.append(sim.q)
+    assert np.abs(ends[0] - ends[1]).max() < 1e-9  # the actuator is as soft as its spring
+
+
+def test_mjcf_files_hold_efforts_and_warn_about_actuators(tmp_path):
+    mech = actuated()
+    mech = replace(mech, joints=tuple(replace(j, effort=2.5) for j in mech.joints))
+    with pytest.warns(supple.ExportWarning, match="actuator 'servo' is written as the spring"):
+        mech.save(tmp_path / "arm.xml")
+    again = supple.load(tmp_path / "arm.xml")
+    assert all((joint.effort == 2.5).all() for joint in again.joints)
