@@ -32,10 +32,13 @@ WRIST = np.array([8000.0] * 3 + [80.0] * 3), np.array([160.0] * 3 + [0.8] * 3)
 """Stiffness (6,) and damping (6,) of the springs that hold the palm, along and about its axes."""
 
 
-def robot(friction: float = 0.8, stiffness: float = 4.0, damping: float = 0.03, carried: bool = False) -> Mechanism:
+def robot(
+    friction: float | None = 0.8, stiffness: float = 4.0, damping: float = 0.03, carried: bool = False
+) -> Mechanism:
     """A palm, four fingers and an opposing thumb: each finger spreads and bends at four sprung hinges (N m/rad,
     N m s/rad); the thumb's are four times as stiff. The palm is free, or `carried`: held by springs to the
-    world. The hand has no weight: its controller is assumed to compensate gravity."""
+    world. The hand has no weight: its controller is assumed to compensate gravity. Without `friction` the fingertips
+    have no shapes for contact."""
     b = Builder("hand", gravity=(0.0, 0, 0))
     drop = sum(length * np.cos(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
     inwards = sum(length * np.sin(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
