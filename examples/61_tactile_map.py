@@ -40,7 +40,7 @@ print(f"largest pressure {1e-3 * touch.pressures.max():.1f} kPa, resistance to t
 print(f"{np.sum(touch.friction_used > 0.999)} points slide")
 
 # tactile elements on the middle pad, 2 mm apart, placed on the straight finger
-x, y = np.meshgrid(np.arange(0.025, 0.042, 2e-3), np.arange(-7e-3, 7.1e-3, 2e-3))
+x, y = np.meshgrid(np.arange(0.029, 0.047, 2e-3), np.arange(-7e-3, 7.1e-3, 2e-3))
 places = np.stack([x, y, -np.sqrt(9.5e-3**2 - y**2)], axis=-1)
 readings = skin.taxels(places.reshape(-1, 3), radius=1.8e-3).read(touch).reshape(x.shape)
 print(f"largest reading of a tactile element {1e-3 * readings.max():.1f} kPa")
@@ -69,7 +69,7 @@ dots = axes.scatter(*flat[touched].T, c=1e-3 * touch.pressures[touched], s=70)
 along = touch.forces @ np.stack([u, v], axis=1)
 axes.quiver(*flat[touched].T, *along[touched].T, width=4e-3, scale=0.6)
 figure.colorbar(dots, label="kPa")
-axes.set(aspect="equal", xlabel="mm", ylabel="mm", title="pressure and forces along the skin")
+axes.set(aspect="equal", xlabel="mm", ylabel="mm", title="pressure, tangential forces")
 axes = figure.add_subplot(1, 3, 3)
 image = axes.imshow(1e-3 * readings, origin="lower", extent=1e3 * np.array([x.min(), x.max(), y.min(), y.max()]))
 figure.colorbar(image, label="kPa")

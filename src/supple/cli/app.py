@@ -52,6 +52,8 @@ from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.server import HOST, PORT
 
 MOTIONS = (".npz", ".glb")
+FINGER = "finger"
+"""The finger of `supple.zones`, which has a skin."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -506,8 +508,8 @@ def view(
         str,
         typer.Argument(
             metavar="NAME_OR_FILE",
-            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); or MJCF, URDF or JSON file",
-            autocompletion=lambda incomplete: completions([*supple.library.__all__, *SCENES], incomplete),
+            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON",
+            autocompletion=lambda incomplete: completions([*supple.library.__all__, *SCENES, FINGER], incomplete),
         ),
     ],
     end_effector: EndEffectors = None,
@@ -531,6 +533,14 @@ def view(
     with _errors_in_one_line():
         warnings.simplefilter("ignore", supple.RangeWarning)  # the page shows it
         preparation = Preparation(keyframe, base, _values("--q", q), springs, damping)
+        if source == FINGER:
+            if not preparation.is_empty or target or end_effector or method:
+                raise typer.BadParameter(f"'{FINGER}' is a finger with a skin and takes none of these options")
+            from supple.viewer import view_skin
+            from supple.zones import finger
+
+            view_skin(finger(cells=(12, 10, 3)), host=host, port=port, browser=browser, say=typer.echo)
+            return
         if source in SCENES:
             if not preparation.is_empty or target:
                 raise typer.BadParameter(f"--keyframe, --q and the like are for mechanisms; '{source}' is a scene")
@@ -589,8 +599,8 @@ def probe(
     from supple.zones.probe_run import ProbeRun
 
     with _errors_in_one_line():
-        if subject != "finger":
-            raise supple.MechanismError(f"there is nothing named '{subject}' to probe; there is 'finger'")
+        if subject != FINGER:
+            raise supple.MechanismError(f"there is nothing named '{subject}' to probe; there is '{FINGER}'")
         if not 0 < time < 1e6:
             raise supple.MechanismError(f"--time must be positive, got {time:g}")
         run = ProbeRun()
