@@ -7,7 +7,8 @@ Parts, selected with `--only`:
 - `speed`: 20 touched nodes of the finger with friction: from nothing, from the last result, and with one node more.
 - `mujoco`: a ball pressed into the same pad, as MuJoCo's flex with the integrator "discrete" and by `Pad.press`; both
   stiffnesses beside that of a refined pad.
-- `probe`: the statistics of the 1 kHz thread while the finger bends; 60 s with `--long`.
+- `grasp`: the scene `soft_hand`: time against real time, and random forces (1e6 steps with `--long 1000000`).
+- `probe`: the statistics of the 1 kHz thread while the finger bends; 60 s, or 5 s with `--quick`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,13 @@ from supple.zones.probe_run import ProbeRun
 A, RADIUS, FRICTION = 1e-3, 10e-3, 0.5
 """Contact radius and radius of the ball, m."""
 SKIN = elastic.Material(young=1e5, poisson=0.45, density=1100.0)
-PARTS = ("hertz", "speed", "mujoco", "probe")
+PARTS = ("hertz", "speed", "mujoco", "grasp", "probe")
 
 
 def main() -> None:
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported: start again
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    args = parse_args(__doc__, PARTS, seconds=60)
+    args = parse_args(__doc__, PARTS, steps=1_000_000)
     report = Report("contact on elastic zones", args)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SUPPLE_CACHE"] = folder
@@ -45,8 +47,10 @@ def main() -> None:
             speed(report)
         if "mujoco" in args.only:
             mujoco_flex(report, args.quick)
+        if "grasp" in args.only:
+            grasp(report, args.long or 2000)
         if "probe" in args.only:
-            probe(report, args.long or 5)
+            probe(report, 5 if args.quick else 60)
     report.finish()
 
 
@@ -240,6 +244,32 @@ def flex_force(model: Any, data: Any) -> float:
         normal = data.contact[i].frame[:3]
         total += abs(float(force[0] * normal[2]))
     return total
+
+
+# --- grasp ------------------------------------------------------------------------------------------------------------
+
+
+def grasp(report: Report, steps: int) -> None:
+    """Soft fingertips lift and twist a block; then random forces act on block and hand."""
+    scene = zones.soft_hand()
+    start = perf_counter()
+    scene.run(2.7)
+    factor = (perf_counter() - start) / 2.7
+    block = scene.world.pose("block")
+    turn = float(np.arctan2(block[1, 0], block[0, 0]))
+    pushed = zones.soft_hand()
+    result = pushed.push_around(steps, 1.0)
+    finite = bool(np.isfinite(pushed.world.pose("block")).all() and np.isfinite(pushed.robot.poses.array).all())
+    report.row(
+        time_over_real_time=factor,
+        lifted_mm=1e3 * (float(block[2, 3]) - 0.045),
+        turned_rad=turn,
+        pushed_steps=result.steps,
+        residual=result.residual,
+        finite=finite,
+    )
+    report.target("soft_hand at 2 ms, time over real time", factor, at_most=1.0)
+    report.target(f"{result.steps} steps under random forces are finite", float(finite), at_least=1.0)
 
 
 # --- probe ------------------------------------------------------------------------------------------------------------
