@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +15,17 @@ from supple.engine.actuation import add_actuator, shift_controls
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
+from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.mechanism.values import by_coordinate, named_values
 
 AXES_PER_JOINT = 64
+WEAK = 1e-7
+"""Stiffness of the springs that hold idle spins, over the stiffness of the mechanism; with less, rounding errors turn
+the rods."""
 ROUNDED = 1e-6
 """Loop gaps at the reference pose below this, rad or radii, come from rounded numbers in a file and are removed."""
 
@@ -87,6 +92,8 @@ class Equations:
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
     actuator: dict[str, int] = field(default_factory=dict)
     """Index of each actuator; empty unless the equations have them."""
+    idle: tuple[IdleSpin, ...] = ()
+    """Idle spins that a weak spring holds."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -115,10 +122,10 @@ class Equations:
             [load.world for load in loads],
         )
 
-    def aim(self, targets: Mapping[str, ArrayLike]) -> None:
+    def aim(self, targets: Targets) -> None:
         """Sets set-points (rad or m) by joint, coordinate, coupling or motor: all of them, or none if one is wrong."""
         rest, of_rows = self.rest.copy(), dict(self.targets)
-        for name, value in read_targets(targets).items():
+        for name, value in read_targets(self.mechanism, targets).items():
             if name in of_rows:
                 of_rows[name] = value
             else:
@@ -207,10 +214,14 @@ class Acting:
         eqs.set_targets(self.rest, self.targets)
 
 
-def equations(mech: Mechanism, with_actuators: bool = False) -> Equations:
-    """Builds the compiled equations of a mechanism. Without actuators, their springs act alone."""
+def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[IdleSpin] = ()) -> Equations:
+    """Builds the compiled equations of a mechanism. Without actuators, their springs act alone.
+
+    A weak spring holds the idle spins `held`, for statics, which nothing else would hold.
+    """
     check_mechanism(mech)
     core = _core.Engine()
+    described, mech = mech, with_held_spins(mech, held)
     references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
         rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
@@ -290,7 +301,20 @@ def equations(mech: Mechanism, with_actuators: bool = False) -> Equations:
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names, actuator)
+    return Equations(
+        described, core, axis, reference, rest, spring, row, targets, limit_names, actuator, tuple(held)
+    )
+
+
+def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
+    """The mechanism with a weak spring, unloaded at the reference pose, on one ball joint of each idle spin."""
+    if not held:
+        return mech
+    joints, weak = list(mech.joints), WEAK * _stiffness_scale(mech)
+    for spin in held:
+        joint = joints[spin.joints[0]]
+        joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, weak), rest=joint.reference)
+    return replace(mech, joints=tuple(joints))
 
 
 def _stiffness_scale(mech: Mechanism) -> float:
@@ -338,12 +362,55 @@ def turned(rotation: Array, wrench: Array) -> Array:
     return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
 
 
-def read_targets(targets: Mapping[str, ArrayLike]) -> dict[str, float]:
-    """Checked set-points by name, or a `MechanismError`."""
+Targets: TypeAlias = Mapping[str, ArrayLike] | ArrayLike
+"""Set-points: {name of a joint, coordinate, coupling or motor: position}, an array (dof,) or one number for all."""
+
+
+def read_targets(mech: Mechanism, targets: Targets) -> dict[str, float]:
+    """Checked set-points by name, or a `MechanismError`.
+
+    A number or an array (dof,) stands for all coordinates; those without spring or motor take none and are left out.
+    """
+    if targets is None or isinstance(targets, str):
+        raise MechanismError(f"targets are given as {{name: position}}, an array (dof,) or a number, got {targets!r}")
     if not isinstance(targets, Mapping):
-        raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
-    checked = {name: float(array(value, (), f"target of '{name}'")) for name, value in targets.items()}
+        targets = _targets_of_coordinates(mech, by_coordinate(mech, targets, mech.reference, "targets"))
+    checked: dict[str, float] = {}
+    for name, value in targets.items():
+        if np.ndim(value) == 0:
+            checked[name] = float(array(value, (), f"target of '{name}'"))
+        else:
+            checked |= named_values(mech, {name: value}, "targets")
     for name, target in checked.items():
         if abs(target) > FURTHEST:
             raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
     return checked
+
+
+def one_or_more_targets(name: str | Targets, value: ArrayLike | None) -> Targets:
+    """The set-points that a call such as f("elbow", 0.3) or f({"elbow": 0.3}) gives."""
+    if isinstance(name, str):
+        if value is None:
+            raise MechanismError(f"a position is missing: set_target({name!r}, position)")
+        return {name: value}
+    if value is not None:
+        raise MechanismError("set_target takes a name and a position, or all positions in one argument")
+    return name
+
+
+def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
+    """Set-points of the motors and springs on coordinates, from values (dof,)."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = {
+        name
+        for joint in mech.joints
+        for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True)
+        if stiffness > 0 or curve is not None
+    }
+    named = zip(mech.coordinates, values.tolist(), strict=True)
+    found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
+    if not found:
+        raise MechanismError(
+            f"'{mech.name}' has no spring or motor to set a target for; add springs: mech.with_springs"
+        )
+    return found

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.engine.assembly import Acting, Load, equations, loads
+from supple.engine.assembly import Acting, Load, Targets, equations, loads
 from supple.engine.linearisation import Linearisation, check_held, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
@@ -17,6 +17,8 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.idle import idle_spins
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
@@ -77,7 +79,7 @@ def equilibrium(
     wrenches: Mapping[str, ArrayLike] | None = None,
     *,
     frame: str = "world",
-    targets: Mapping[str, float] | None = None,
+    targets: Targets | None = None,
     start: Equilibrium | None = None,
     path: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -89,7 +91,7 @@ def equilibrium(
         wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body or site. It acts at the origin of
             the body or site.
         frame: axes of the wrenches. "world": their directions are fixed in the world. "body": they turn with the body.
-        targets: set-points of springs and motors by name, rad or m.
+        targets: set-points of springs and motors, rad or m: {name: value}, or an array (dof,) or number for all.
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
         path: whether the result's `path` has the equilibria on the way.
         progress: a function that is called with each share of the load (0 to 1) that is reached.
@@ -104,8 +106,9 @@ def equilibrium(
             `load_fraction`, `reason` ("snap", "limit" or "singular") and `state` (the Equilibrium there).
         MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
-    eqs = equations(mech)
+    check_mechanism(mech)
     acting = tuple(loads(mech, wrenches, frame))
+    eqs = equations(mech, held=idle_spins(mech, wrenches or ()))
     if targets is not None:
         eqs.aim(targets)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
