@@ -7,7 +7,8 @@ Parts, selected with `--only`:
 - `speed`: 20 touched nodes of the finger with friction: from nothing, from the last result, and with one node more.
 - `mujoco`: a ball pressed into the same pad, as MuJoCo's flex with the integrator "discrete" and by `Pad.press`; both
   stiffnesses beside that of a refined pad.
-- `probe`: the statistics of the 1 kHz thread while the finger bends; 60 s with `--long`.
+- `grasp`: the scene `soft_hand`: time against real time, and random forces (1e6 steps with `--long 1000000`).
+- `probe`: the statistics of the 1 kHz thread while the finger bends; 60 s, or 5 s with `--quick`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,13 @@ from supple.zones.probe_run import ProbeRun
 A, RADIUS, FRICTION = 1e-3, 10e-3, 0.5
 """Contact radius and radius of the ball, m."""
 SKIN = elastic.Material(young=1e5, poisson=0.45, density=1100.0)
-PARTS = ("hertz", "speed", "mujoco", "probe")
+PARTS = ("hertz", "speed", "mujoco", "grasp", "probe")
 
 
 def main() -> None:
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported: start again
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    args = parse_args(__doc__, PARTS, seconds=60)
+    args = parse_args(__doc__, PARTS, steps=1_000_000)
     report = Report("contact on elastic zones", args)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SUPPLE_CACHE"] = folder
@@ -45,8 +47,10 @@ def main() -> None:
             speed(report)
         if "mujoco" in args.only:
             mujoco_flex(report, args.quick)
+        if "grasp" in args.only:
+            grasp(report, args.long or 2000)
         if "probe" in args.only:
-            probe(report, args.long or 5)
+            probe(report, 5 if args.quick else 60)
     report.finish()
 
 
@@ -121,7 +125,7 @@ def at(depth: float, turn: float = 0.0) -> np.ndarray:
 
 def speed(report: Report) -> None:
     """20 nodes of the bent finger's middle pad."""
-    finger = zones.finger()
+    finger = zones.finger(halfway=False)
     for name, skin in {"all seam nodes": finger.skin, "seam basis": finger.skin.with_seam_basis(24)}.items():
         time_press(report, name, skin)
 
@@ -133,10 +137,11 @@ def time_press(report: Report, name: str, skin: zones.Skin) -> None:
     moving.move(where)
     full = posed.pad("middle", friction=FRICTION)
     lowest = int(np.argmin(np.linalg.norm(full.points - full.points.mean(axis=0) - [0, 0, -1], axis=1)))
-    shape, normal = ball(FRICTION), full.normals[lowest]
+    large = 2.5 * RADIUS
+    shape, normal = Shape("sphere", [large], np.eye(4), friction=(FRICTION, 0, 0)), full.normals[lowest]
     poses = {}
     for depth in np.geomspace(1e-5, 3e-3, 4000):
-        pose = spatial.translation(full.points[lowest] + (RADIUS - depth) * normal)
+        pose = spatial.translation(full.points[lowest] + (large - depth) * normal)
         count = int((full.press(shape, pose).normal_forces > 0).sum())
         poses.setdefault(count, pose)
         if count > 20:
@@ -174,24 +179,24 @@ def time_press(report: Report, name: str, skin: zones.Skin) -> None:
 
 
 def mujoco_flex(report: Report, quick: bool) -> None:
-    """The default pad, held at its bone; a ball pressed 1 mm into its lowest place."""
-    solid, depth = zones.pad(), 1e-3
+    """The default pad, held at its bone; a ball of 20 mm radius pressed 1.5 mm into its lowest place."""
+    solid, radius, depth = zones.pad(), 20e-3, 1.5e-3
     place = np.array([0.011, 0, -9.5e-3])
-    pose = spatial.translation(place - [0, 0, RADIUS - depth])
-    smooth = Shape("sphere", [RADIUS], np.eye(4), friction=(0, 0, 0))
+    pose = spatial.translation(place - [0, 0, radius - depth])
+    smooth = Shape("sphere", [radius], np.eye(4), friction=(0, 0, 0))
     skin = bench(solid, SKIN, "outer", "bone")
     pad = skin.pad(friction=0.0)
     touch = pad.press(smooth, pose)
     nudged = pose @ spatial.translation(np.array([0, 0, 1e-6]))
     ours = best(lambda: pad.press(smooth, nudged, start=touch), 5, 5)
     # the refined pad may be touched in the middle only, so that there are few Green's functions
-    fine = zones.pad(cells=(30, 22, 6) if quick else (40, 28, 8))
-    middle = np.intersect1d(fine.groups["outer"], np.flatnonzero(np.linalg.norm(fine.nodes - place, axis=1) < 5e-3))
+    fine = zones.pad(cells=(30, 28, 6) if quick else (40, 42, 8))
+    middle = np.intersect1d(fine.groups["outer"], np.flatnonzero(np.linalg.norm(fine.nodes - place, axis=1) < 7e-3))
     refined = bench(fine, SKIN, middle, "bone").press(smooth, pose, friction=0.0).force[2]
-    model, data = flex_model(solid, pose[:3, 3])
+    model, data = flex_model(solid, radius, pose[:3, 3])
     import mujoco
 
-    for _ in range(20 if quick else 200):
+    for _ in range(30 if quick else 150):
         mujoco.mj_step(model, data)
     theirs = best(lambda: mujoco.mj_step(model, data), 3 if quick else 5)
     force = flex_force(model, data)
@@ -203,7 +208,7 @@ def mujoco_flex(report: Report, quick: bool) -> None:
     report.target("MuJoCo's step over ours", theirs / ours, at_least=100)
 
 
-def flex_model(solid: elastic.Solid, centre: np.ndarray) -> tuple[Any, Any]:
+def flex_model(solid: elastic.Solid, radius: float, centre: np.ndarray) -> tuple[Any, Any]:
     """The solid as MuJoCo's flex of tetrahedra, six in each hexahedron, with a fixed ball pressed into it."""
     import mujoco
 
@@ -212,14 +217,15 @@ def flex_model(solid: elastic.Solid, centre: np.ndarray) -> tuple[Any, Any]:
     points = " ".join(f"{value:.9g}" for value in solid.nodes.ravel())
     elements = " ".join(map(str, tets.ravel().tolist()))
     pins = " ".join(map(str, solid.groups["bone"].tolist()))
+    stiff = 'solref="0.004 1" solimp="0.9999 0.9999 0.001"'  # the default contact gives way by the whole depth
     text = f"""<mujoco>
   <option timestep="0.002" gravity="0 0 0" integrator="discrete" solver="CG" tolerance="1e-8"/>
   <worldbody>
-    <geom type="sphere" size="{RADIUS}" pos="{' '.join(map(str, centre))}" condim="1" friction="0 0 0"/>
+    <geom type="sphere" size="{radius}" pos="{' '.join(map(str, centre))}" condim="1" friction="0 0 0" {stiff}/>
     <flexcomp name="pad" type="direct" dim="3" mass="{SKIN.density * solid.volume:.6g}" radius="1e-5"
               point="{points}" element="{elements}">
       <pin id="{pins}"/>
-      <contact selfcollide="none" condim="1" solref="0.004 1"/>
+      <contact selfcollide="none" condim="1" {stiff}/>
       <elasticity young="{SKIN.young}" poisson="{SKIN.poisson}" damping="0.01"/>
     </flexcomp>
   </worldbody>
@@ -238,6 +244,32 @@ def flex_force(model: Any, data: Any) -> float:
         normal = data.contact[i].frame[:3]
         total += abs(float(force[0] * normal[2]))
     return total
+
+
+# --- grasp ------------------------------------------------------------------------------------------------------------
+
+
+def grasp(report: Report, steps: int) -> None:
+    """Soft fingertips lift and twist a block; then random forces act on block and hand."""
+    scene = zones.soft_hand()
+    start = perf_counter()
+    scene.run(2.7)
+    factor = (perf_counter() - start) / 2.7
+    block = scene.world.pose("block")
+    turn = float(np.arctan2(block[1, 0], block[0, 0]))
+    pushed = zones.soft_hand()
+    result = pushed.push_around(steps, 1.0)
+    finite = bool(np.isfinite(pushed.world.pose("block")).all() and np.isfinite(pushed.robot.poses.array).all())
+    report.row(
+        time_over_real_time=factor,
+        lifted_mm=1e3 * (float(block[2, 3]) - 0.045),
+        turned_rad=turn,
+        pushed_steps=result.steps,
+        residual=result.residual,
+        finite=finite,
+    )
+    report.target("soft_hand at 2 ms, time over real time", factor, at_most=1.0)
+    report.target(f"{result.steps} steps under random forces are finite", float(finite), at_least=1.0)
 
 
 # --- probe ------------------------------------------------------------------------------------------------------------

@@ -181,3 +181,22 @@ def test_a_pad_of_a_skin_covers_a_body(finger):
     bent = skin.pad("distal", world.mechanisms["finger"].poses, friction=FRICTION)
     assert touch.force[2] > 1e-3
     assert bent.press(plane).normal_forces.sum() == pytest.approx(touch.normal_forces.sum(), rel=0.1)
+
+
+def test_soft_fingertips_lift_and_twist_a_block():
+    scene = zones.soft_hand(lift=0.02)
+    world = scene.world
+    scene.run(1.35)
+    height = world.pose("block")[2, 3]
+    scene.run(1.25)
+    pose = world.pose("block")
+    assert height > 0.045 + 0.018
+    assert pose[2, 3] == pytest.approx(height, abs=1e-4)
+    assert np.arctan2(pose[1, 0], pose[0, 0]) == pytest.approx(0.6, abs=0.02)
+    forces = []
+    for finger in ("thumb", "index", "middle", "ring", "little"):
+        touch = world.touch(f"hand:{finger}_distal")
+        assert touch.depth > 1e-4
+        assert touch.friction_used.max() <= 1 + 1e-6
+        forces.append(touch.pose[:3, :3] @ touch.force)
+    np.testing.assert_allclose(np.sum(forces, axis=0), [0, 0, -0.2 * 9.81], atol=0.02)

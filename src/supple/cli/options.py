@@ -9,6 +9,8 @@ import typer
 
 import supple
 
+REGION = "box:X,Y,Z,HX,HY,HZ (middle and half lengths, m), sphere:X,Y,Z,R, below:Z, or the name of a group of the file"
+"""How a command line names nodes of a mesh."""
 PICTURES = (".png", ".pdf", ".svg")
 
 

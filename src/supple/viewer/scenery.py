@@ -16,10 +16,11 @@ from supple.reduced import ReducedSimulation
 from supple.reduced.joints import separation
 from supple.world import scenes
 from supple.world.scenes import Scene
+from supple.zones import soft_hand
 
 SCENES: dict[str, Callable[[str], Scene]] = {
     name: getattr(scenes, name) for name in scenes.__all__ if name not in ("SceneHistory", "Scene", "shadow_hand")
-}
+} | {"soft_hand": soft_hand}
 """The scenes that need no file."""
 LEVELS = {
     "reduced": "the robot reduced to its end effectors, which have contact",

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import TypeAlias
 
 from supple.mechanism import Mechanism
 from supple.viewer.clock import WALL_CLOCK, Clock
@@ -15,7 +16,11 @@ from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
 from supple.viewer.server import HOST, PORT, address, open_browser, serving, watch
 from supple.viewer.session import Session
+from supple.viewer.soft import SoftPage, SoftSession
 from supple.viewer.timeline import ReplayPage
+from supple.zones import SoftMechanism
+
+Page: TypeAlias = "LivePage | ReplayPage | SoftPage"
 
 
 def view(
@@ -37,6 +42,30 @@ def view(
     with viewing(subject, end_effectors, method=method, host=host, port=port) as page, _ctrl_c() as ended:
         say(f"'{subject.name}' is at {address(page.server)}, pulled at {', '.join(page.session.end_effectors)}.")
         _wait(page, browser, say, ended)
+
+
+def view_skin(
+    soft: SoftMechanism,
+    *,
+    host: str = HOST,
+    port: int = PORT,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Shows a mechanism with a skin in the browser: sliders bend it, the mouse drags a ball that pokes it; returns on
+    Ctrl-C."""
+    with viewing_skin(soft, host=host, port=port) as page, _ctrl_c() as ended:
+        say(f"'{soft.mechanism.name}' is at {address(page.server)}.")
+        _wait(page, browser, say, ended)
+
+
+@contextmanager
+def viewing_skin(soft: SoftMechanism, *, host: str = HOST, port: int = PORT) -> Iterator[SoftPage]:
+    """Serves the page of `view_skin` while a `with` block runs."""
+    with serving(host, port) as server:
+        page = SoftPage(server, SoftSession(soft))
+        with _running(page):
+            yield page
 
 
 @contextmanager
@@ -82,7 +111,7 @@ def replaying(
 
 
 @contextmanager
-def _running(page: LivePage | ReplayPage) -> Iterator[None]:
+def _running(page: Page) -> Iterator[None]:
     page.start()
     try:
         yield
@@ -104,7 +133,7 @@ def _ctrl_c() -> Iterator[SimpleQueue[None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _wait(page: LivePage | ReplayPage, browser: bool, say: Callable[[str], None], ended: SimpleQueue[None]) -> None:
+def _wait(page: Page, browser: bool, say: Callable[[str], None], ended: SimpleQueue[None]) -> None:
     watch(page.server, say)
     opened = browser and open_browser(page.server)
     say("End with Ctrl-C." if opened else "Open that address in a browser; end with Ctrl-C.")

@@ -12,9 +12,11 @@ from supple.zones.moving import MovingSkin
 from supple.zones.points import Taxels
 from supple.zones.posed import PosedSkin, SkinShape
 from supple.zones.probe import Probe, ProbeStatistics
+from supple.zones.scenes import soft_hand
 from supple.zones.skin import Attached, Skin
 from supple.zones.soft import SoftMechanism, finger, hand
 from supple.zones.zone import Zone
+from supple.zones.zone_files import load
 
 __all__ = [
     "Attached",
@@ -33,5 +35,7 @@ __all__ = [
     "block",
     "finger",
     "hand",
+    "load",
     "pad",
+    "soft_hand",
 ]

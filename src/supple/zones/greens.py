@@ -193,10 +193,15 @@ def _stored(file: Path, key: str, zone: Zone) -> GreensFunctions | None:
         return None
 
 
-def _read(file: Path, key: str, zone: Zone) -> GreensFunctions:
+def greens_shapes(zone: Zone) -> dict[str, tuple[int, int]]:
+    """Shapes of the arrays of `GreensFunctions` for a zone."""
     held = 3 * len(zone.seam) + AFFINE * len(zone.bones)
     free, touch = 3 * len(zone.free), 3 * len(zone.free_touch)
-    shapes = {"stiffness": (held, held), "motion": (free, held), "compliance": (free, touch)}
+    return {"stiffness": (held, held), "motion": (free, held), "compliance": (free, touch)}
+
+
+def _read(file: Path, key: str, zone: Zone) -> GreensFunctions:
+    shapes = greens_shapes(zone)
     with zipfile.ZipFile(file) as archive:
         if sum(item.file_size for item in archive.infolist()) > LARGEST:
             raise MechanismError("the file is too large")

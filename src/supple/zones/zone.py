@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -171,6 +172,12 @@ class Zone:
         if self._given is None and "greens" not in self.__dict__:
             self.__dict__["greens"] = greens_functions(self, cache=cache, progress=progress)
         return self
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes mesh, marks, material and Green's functions to a `.npz` file; `zones.load` reads it."""
+        from supple.zones.zone_files import save
+
+        save(self, path)
 
     def displacements(self, held: Array, forces: Array) -> Array:
         """(n, 3) displacements of all nodes in the zone's frame, m.

@@ -32,10 +32,13 @@ WRIST = np.array([8000.0] * 3 + [80.0] * 3), np.array([160.0] * 3 + [0.8] * 3)
 """Stiffness (6,) and damping (6,) of the springs that hold the palm, along and about its axes."""
 
 
-def robot(friction: float = 0.8, stiffness: float = 4.0, damping: float = 0.03, carried: bool = False) -> Mechanism:
+def robot(
+    friction: float | None = 0.8, stiffness: float = 4.0, damping: float = 0.03, carried: bool = False
+) -> Mechanism:
     """A palm, four fingers and an opposing thumb: each finger spreads and bends at four sprung hinges (N m/rad,
     N m s/rad); the thumb's are four times as stiff. The palm is free, or `carried`: held by springs to the
-    world. The hand has no weight: its controller is assumed to compensate gravity."""
+    world. The hand has no weight: its controller is assumed to compensate gravity. Without `friction` the fingertips
+    touch nothing."""
     b = Builder("hand", gravity=(0.0, 0, 0))
     drop = sum(length * np.cos(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
     inwards = sum(length * np.sin(lean) for length, lean in zip(LENGTHS, LEAN, strict=True))
@@ -58,7 +61,7 @@ def robot(friction: float = 0.8, stiffness: float = 4.0, damping: float = 0.03, 
             end = at + length * np.array([-side * np.sin(lean), 0, -np.cos(lean)])
             name = f"{finger}_{bone}"
             last = bone == "distal"
-            _bone(b, name, at, end, 0.02, friction if last else None)
+            _bone(b, name, at, end, 0.02, last, friction)
             axis = np.array([0.0, side, 0])
             if bone == "proximal":
                 twists = [[0, 0, 0, side, 0, 0], [0, 0, 0, *axis]]
@@ -70,12 +73,16 @@ def robot(friction: float = 0.8, stiffness: float = 4.0, damping: float = 0.03, 
     return b.build()
 
 
-def _bone(b: Builder, name: str, start: Array, end: Array, mass: float, friction: float | None) -> None:
+def _bone(
+    b: Builder, name: str, start: Array, end: Array, mass: float, last: bool, friction: float | None
+) -> None:
     length, radius = float(np.linalg.norm(end - start)), 0.007
     middle = spatial.translation([0.0, 0, length / 2])
-    shapes = [Shape("capsule", (radius, length / 2 - radius / 2), middle, contact_type=0, contact_affinity=0)]  # type: ignore[arg-type]
-    if friction is not None:
-        shapes.append(Shape("sphere", (TIP,), spatial.translation([0.0, 0, length]), friction=(friction, 0, 0)))  # type: ignore[arg-type]
+    seen = {"contact_type": 0, "contact_affinity": 0}
+    shapes = [Shape("capsule", (radius, length / 2 - radius / 2), middle, **seen)]  # type: ignore[arg-type]
+    if last:
+        touch = seen if friction is None else {"friction": (friction, 0, 0)}
+        shapes.append(Shape("sphere", (TIP,), spatial.translation([0.0, 0, length]), **touch))  # type: ignore[arg-type]
     turn = spatial.rotation_between([0.0, 0, 1], (end - start) / length)
     across = mass * (3 * radius**2 + length**2) / 12
     b.body(name, spatial.pose(turn, start), mass, (0, 0, length / 2), (across, across, mass * radius**2 / 2), shapes)
