@@ -42,14 +42,16 @@ bool PadStatics::press(const Collider& shape, const Pose& at, double margin, con
     const Pose placed = at * shape.local;
     Start warm = start;
     Eigen::VectorXd guess;
-    pad_.restore(Eigen::VectorXd::Zero(3 * pad_.points()), {Eigen::VectorXd::Zero(3 * pad_.points()), Eigen::VectorXd::Zero(3 * pad_.points()), Eigen::VectorXd::Zero(pad_.points())});
+    // Where the points are expected: with the displacements of the start, few of them are near the shape.
+    const int n = pad_.points();
+    pad_.restore(start.before ? *start.before : Eigen::VectorXd(Eigen::VectorXd::Zero(3 * n)), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
     contacts_.clear();
-    known_.assign(pad_.points(), false);
+    known_.assign(n, false);
     for (int round = 0; round < most_rounds; ++round) {
         fresh_.clear();
         collide_pad(collider_, Pose{}, pad_, shape, placed, margin, fresh_);
         const bool new_points = std::any_of(fresh_.begin(), fresh_.end(), [&](const PadContact& c) { return !known_[c.point]; });
-        if (!new_points) break;
+        if (!new_points && round) break;
         for (const PadContact& c : fresh_) {
             if (known_[c.point]) continue;
             known_[c.point] = true;
