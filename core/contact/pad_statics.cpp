@@ -130,8 +130,8 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
         }
     }
     std::fill(solver_.max_response.begin(), solver_.max_response.end(), most);
-    // the solver's tolerance is that of lengths near 1
-    scale = scale > 0 ? 1 / scale : 1;
+    // the solver's tolerance is that of lengths near 1: with this scale, 5e-8 of the deepest gap
+    scale = scale > 0 ? 0.01 / scale : 1;
     for (double& value : solver_.b) value *= scale;
     for (double& value : solver_.p) value *= scale;
     solver_.solve(true);
