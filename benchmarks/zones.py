@@ -70,7 +70,7 @@ def main() -> None:
 
 def speed(report: Report, quick: bool) -> None:
     """Times of the finger."""
-    repeat = 5 if quick else 20
+    repeat = 50 if quick else 300
     for halfway, targets in ((False, (1.0, 0.15)), (True, (2.0, 0.3))):
         name = "half-way zones" if halfway else "three pads"
         with tempfile.TemporaryDirectory() as folder:
@@ -90,10 +90,10 @@ def speed(report: Report, quick: bool) -> None:
             ("new pose, seam basis", finger.skin.with_seam_basis(24), targets[1], 2000),
         ):
             moving = skin.moving()
-            pose = best(lambda m=moving, p=poses: m.core.move(p), repeat, 5)
-            surface = best(moving.vertices, repeat, 5)
+            pose = best(lambda m=moving, p=poses: m.core.move(p), repeat)
+            surface = best(moving.vertices, repeat)
             touched = np.random.default_rng(0).choice(skin.touch, 20, replace=False)
-            compliance = best(lambda m=moving, t=touched: m.compliance(t), repeat, 5)
+            compliance = best(lambda m=moving, t=touched: m.compliance(t), repeat)
             report.row(what=f"{name}: {kind}", ms=1e3 * pose)
             report.row(what=f"{name}: whole surface, {kind.partition(', ')[2] or 'all seam nodes'}", ms=1e3 * surface)
             report.row(what=f"{name}: compliance of 20 nodes, {kind}", ms=1e3 * compliance)
@@ -122,7 +122,7 @@ def chain_time(count: int, repeat: int) -> float:
     mech = builder.build()
     moving = zones.Skin(mech, attached).moving()
     poses = np.ascontiguousarray(supple.kinematics(mech, np.full(count, 0.1)).poses.array)
-    return best(lambda: moving.core.move(poses), repeat, 5)
+    return best(lambda: moving.core.move(poses), repeat)
 
 
 def monolithic_time(skin: zones.Skin, where: Any) -> float:
@@ -131,7 +131,7 @@ def monolithic_time(skin: zones.Skin, where: Any) -> float:
     K, rhs, held, given = monolithic(skin, where)
     loose = np.setdiff1d(np.arange(len(rhs)), held)
     matrix, right = K[loose][:, loose].tocsc(), rhs[loose] - K[loose][:, held] @ given
-    return best(lambda: splu(matrix, **LU).solve(right), 3)
+    return best(lambda: splu(matrix, **LU).solve(right), 8)
 
 
 def monolithic(skin: zones.Skin, where: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:

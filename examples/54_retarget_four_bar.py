@@ -1,6 +1,6 @@
 """A flexible arm on a four-bar linkage, with a loop: a quick turn that does not shake, with less torque.
 
-Writes a picture into the folder given (by default the current one):  python 54_retarget_four_bar.py docs/pictures
+Writes two pictures into the folder given (by default the current one):  python 54_retarget_four_bar.py docs/pictures
 """
 
 import sys
@@ -11,6 +11,7 @@ import numpy as np
 
 import supple
 from supple.retargeting import Motion
+from supple.viewer.side_by_side import retargeted_recording
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 mech = supple.library.flexible_four_bar(modes=8, sections=12, arm=True)
@@ -39,3 +40,9 @@ axes[2].legend(loc="lower left")
 axes[2].set_xlabel("time, s")
 figure.tight_layout()
 figure.savefig(folder / "retarget_four_bar.png", dpi=90)
+
+# target, input and optimised from front to back, where the input is farthest from the target
+recording = retargeted_recording(result)  # recording.save("run.npz") is for `supple replay run.npz`
+farthest = result.times[np.argmax(np.linalg.norm(result.deviations["weight"][0], axis=1))]
+poses = recording.at(float(farthest))
+supple.viewer.draw(recording.mechanism, poses, path=folder / "retarget_side_by_side.png", title="side by side")

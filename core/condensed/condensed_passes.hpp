@@ -9,7 +9,7 @@
 // those that hold the tips. Its tangent projected onto B is a sum over bodies xi^T G xi with the twists xi and
 // G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum. With Gc the sum of G over a body and its
 // subtree, and xi = xi_parent + s t, this is
-//     sum over coordinates  t (s^T Gc xi + ad(s)^T D) + (xi_parent^T Gc s) t
+//     sum over coordinates  t (s^T Gc + ad(s)^T D) xi + (xi_parent^T Gc s) t
 #pragma once
 
 #include <array>

@@ -289,11 +289,33 @@ void Collider::compute_bounding_radius() {
     }
 }
 
-bool has_closed_form(Collider::Kind a, Collider::Kind b) { return handled_in_order(a, b) || handled_in_order(b, a); }
+void Collider::find_loops() {
+    loops.assign(faces.size(), {});
+    for (std::size_t f = 0; f < faces.size(); ++f) {
+        const Vec3 n = faces[f].head<3>();
+        std::vector<int>& loop = loops[f];
+        for (int i = 0; i < static_cast<int>(vertices.size()); ++i)
+            if (std::abs(n.dot(vertices[i]) + faces[f][3]) < 1e-7 * bounding_radius) loop.push_back(i);
+        if (loop.size() < 3) continue;
+        Vec3 middle = Vec3::Zero();
+        for (int i : loop) middle += vertices[i] / static_cast<double>(loop.size());
+        const Vec3 e = (vertices[loop[0]] - middle).normalized(), g = n.cross(e);
+        auto angle = [&](int i) { return std::atan2(g.dot(vertices[i] - middle), e.dot(vertices[i] - middle)); };
+        std::sort(loop.begin(), loop.end(), [&](int i, int j) { return angle(i) < angle(j); });
+    }
+}
+
+static bool is_convex(Collider::Kind kind) { return kind >= Collider::sphere && kind <= Collider::mesh; }
+
+bool has_closed_form(Collider::Kind a, Collider::Kind b) {
+    return handled_in_order(a, b) || handled_in_order(b, a) || (is_convex(a) && is_convex(b));
+}
 
 int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
     if (handled_in_order(a.kind, b.kind)) return collide_in_order(a, A, b, B, margin, out);
-    const int count = collide_in_order(b, B, a, A, margin, out);
+    const bool closed = handled_in_order(b.kind, a.kind);
+    if (!closed && a.kind <= b.kind) return convex_on_convex(a, A, b, B, margin, out);
+    const int count = closed ? collide_in_order(b, B, a, A, margin, out) : convex_on_convex(b, B, a, A, margin, out);
     for (int i = 0; i < count; ++i) out[i].normal = -out[i].normal;
     return count;
 }

@@ -31,6 +31,7 @@ struct Collider {
     Pose local;                          // in the frame that the collider is fixed to
     std::vector<Vec3> vertices;          // corners of a mesh's convex hull; points of a pad
     std::vector<Eigen::Vector4d> faces;  // of a mesh's convex hull: outward normal n and offset d, inside where n.x + d < 0
+    std::vector<std::vector<int>> loops; // corners of each face, in order
     std::vector<Vec3> normals;           // of a pad's points, outward
     std::vector<std::array<int, 3>> triangles;  // of a pad's points
     HeightField field;
@@ -38,6 +39,7 @@ struct Collider {
     double friction = 0;
 
     void compute_bounding_radius();
+    void find_loops();                   // of a mesh, from its corners and faces
     bool unbounded() const { return kind == plane || kind == height_field; }
 };
 
@@ -48,7 +50,7 @@ struct ContactPoint {
 
 constexpr int most_points = 16;  // contact points of one pair, at most
 
-// Whether `collide` handles the pair, in either order. Other pairs go to a general convex collision library.
+// Whether `collide` handles the pair, in either order.
 bool has_closed_form(Collider::Kind a, Collider::Kind b);
 
 // Writes the contact points with gap < margin of colliders at world poses A and B; returns their number.

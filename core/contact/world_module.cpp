@@ -49,6 +49,7 @@ Collider make_collider(int kind, const Doubles& size, const Doubles& local, doub
         for (std::size_t i = 0; i + 4 <= faces.size(); i += 4) result.faces.emplace_back(faces.data() + i);
     }
     result.compute_bounding_radius();
+    if (result.kind == Collider::mesh) result.find_loops();
     return result;
 }
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from supple.errors import ImportWarning as ImportWarning
     from supple.errors import MechanismError as MechanismError
     from supple.errors import RangeWarning as RangeWarning
+    from supple.errors import StartWarning as StartWarning
     from supple.linkage import AdaptiveLinkage as AdaptiveLinkage
     from supple.mechanism import Builder as Builder
     from supple.mechanism import Mechanism as Mechanism
@@ -54,6 +55,7 @@ _HOME = {
     "Mechanism": "supple.mechanism",
     "MechanismError": "supple.errors",
     "RangeWarning": "supple.errors",
+    "StartWarning": "supple.errors",
     "ReducedModel": "supple.reduced",
     "ReducedSimulation": "supple.reduced",
     "Simulation": "supple.engine",

@@ -72,9 +72,11 @@ def test_bad_targets(targets, text):
         supple.Simulation(mech, 1e-3).set_target(*next(iter(targets.items())))
 
 
-def test_targets_that_are_not_a_dict():
+def test_targets_that_are_no_positions():
+    with pytest.raises(supple.MechanismError, match=r"targets of 'pendulum' .* must have shape 1, got 2"):
+        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1, 0.2])
     with pytest.raises(supple.MechanismError, match="targets are given as"):
-        supple.equilibrium(pendulum(stiffness=1.0), targets=[0.1])
+        supple.equilibrium(pendulum(stiffness=1.0), targets="hinge")
     with pytest.raises(supple.MechanismError, match="targets are given as"):
         supple.Simulation(pendulum(stiffness=1.0), 1e-3).set_targets(None)
 
@@ -371,8 +373,8 @@ def test_a_passive_wheel_runs_onto_the_limit_of_a_coupling():
 
 def test_starting_outside_limits():
     mech = pendulum(limits=(-0.5, 0.5))
-    with pytest.raises(supple.MechanismError, match=r"'hinge' starts at 0\.8, outside its limits -0\.5 \.\.\. 0\.5"):
-        supple.Simulation(mech, 1e-3, q=[0.8])
+    with pytest.warns(supple.StartWarning, match=r"'hinge' starts at 0\.8 rad, outside its limits -0\.5 \.\.\. 0\.5"):
+        assert supple.Simulation(mech, 1e-3, q=[0.8]).q == pytest.approx(0.5)
     with pytest.raises(supple.MechanismError, match="'hinge' starts at -2"):
         supple.Simulation(mech.at([-2.0]), 1e-3)
 

@@ -199,7 +199,7 @@ def test_a_basis_from_a_run(part, run, tmp_path):
     build.hinge("pivot", "world", "rod.start", at=(0, 0, 0), axis="y")
     build.motor("motor", "pivot")
     build.build().save(tmp_path / "driven.json")
-    (tmp_path / "turn.csv").write_text("time,motor\n0,0\n0.01,0.02\n0.02,0.02\n")
+    (tmp_path / "turn.csv").write_text("time,motor\n0,0\n0.02,0.02\n0.05,0.02\n")
     made = run("basis", "driven.json", "--modes", "3", "--run", "turn.csv", "-o", "rod.npz")
     assert made.exit_code == 0, made.output
     assert elastic.load(tmp_path / "rod.npz").basis.method == "snapshots"

@@ -480,3 +480,74 @@ def test_huge_coordinates_raise():
     for ask in (supple.kinematics, supple.mass_matrix, lambda mech, q: supple.jacobian(mech, "tip", q)):
         with pytest.raises(supple.MechanismError, match=r"of 'robot_arm' must be within 1e\+09 rad or m, got 1e\+200"):
             ask(mech, q)
+
+
+# numbers, names and arrays
+
+
+def _arm() -> supple.Mechanism:
+    b = supple.Builder("arm")
+    b.link("upper", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.link("lower", (0, 0, 1), (0, 0, 2), mass=1.0)
+    b.universal("hip", "world", "upper", at=(0, 0, 0), axes=("x", "y"), stiffness=100.0, damping=0.5)
+    b.hinge("knee", "upper", "lower", at=(0, 0, 1), axis="y", stiffness=100.0)
+    b.couple("tendon", {"hip.1": 1.0, "knee": 1.0}, stiffness=2.0)
+    return b.build()
+
+
+def test_at_takes_numbers_names_and_arrays():
+    mech = _arm()
+    np.testing.assert_array_equal(mech.at([0.1, 0.2, 0.3]).reference, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(mech.at(0.1).reference, [0.1, 0.1, 0.1])
+    np.testing.assert_array_equal(mech.at({"knee": 0.3}).reference, [0, 0, 0.3])
+    np.testing.assert_array_equal(mech.at({"hip": [0.1, 0.2]}).reference, [0.1, 0.2, 0])
+    np.testing.assert_array_equal(mech.at({"hip.1": 0.2}).at({"hip": 0.4}).reference, [0.4, 0.4, 0])
+    for wrong, text in (({"kne": 1}, "did you mean 'knee'"), ({"hip": [1, 2, 3]}, "shape 2"), (np.nan, "finite")):
+        with pytest.raises(supple.MechanismError, match=text):
+            mech.at(wrong)
+
+
+def test_relaxed_springs_are_unloaded():
+    mech = _arm()
+    bent = mech.at({"knee": 0.3}, relax=True)
+    assert bent.joint("knee").rest == 0.3
+    assert bent.couplings[0].rest == 0.3
+    assert supple.Simulation(bent, dt=1e-3).energy.strain == 0
+    assert mech.at({"knee": 0.3}).joint("knee").rest == 0
+
+
+def test_springs_take_numbers_names_and_arrays():
+    mech = _arm()
+    with pytest.warns(UserWarning, match=r"replaces the damping of 'hip.0' \(0.5 by 0.7\)") as seen:
+        changed = mech.with_springs({"knee": 7.0, "hip.0": 8.0}, {"hip.0": 0.7})
+    assert seen[0].filename == __file__
+    np.testing.assert_array_equal(changed.joint("hip").stiffness, [8, 100])
+    np.testing.assert_array_equal(changed.joint("hip").damping, [0.7, 0.5])
+    assert (changed.joint("knee").stiffness, changed.joint("knee").damping) == (7, 0)
+    every = mech.with_springs([1.0, 2.0, 3.0], 0.1)
+    np.testing.assert_array_equal(every.joint("hip").stiffness, [1, 2])
+    np.testing.assert_array_equal(every.joint("hip").damping, [0.5, 0.5])  # larger damping stays
+    assert every.joint("knee").damping == 0.1
+    for wrong, text in ((-1.0, "not negative"), ({"knee": -1.0}, "stiffness of 'knee'"), ([1.0], "shape 3")):
+        with pytest.raises(supple.MechanismError, match=text):
+            mech.with_springs(wrong)
+
+
+def test_targets_take_numbers_names_and_arrays():
+    mech = _arm()
+    sim = supple.Simulation(mech, dt=1e-3)
+    expected = supple.equilibrium(mech, targets={"hip.0": 0.1, "hip.1": 0.2, "knee": 0.3})
+    for targets in ([0.1, 0.2, 0.3], {"hip": [0.1, 0.2], "knee": 0.3}):
+        eq = supple.equilibrium(mech, targets=targets)
+        np.testing.assert_allclose(eq.poses.array, expected.poses.array, atol=1e-12)
+        sim.set_target(targets)
+        np.testing.assert_allclose(sim.save().rest, [0.1, 0.2, 0.3])
+    sim.set_target(0.4)
+    np.testing.assert_allclose(sim.save().rest, [0.4, 0.4, 0.4])
+    for call in ((("knee",)), ({"knee": 0.1}, 0.2), ([0.1, 0.2],), ({"kne": 1},)):
+        with pytest.raises(supple.MechanismError):
+            sim.set_target(*call)
+    np.testing.assert_allclose(sim.save().rest, [0.4, 0.4, 0.4])
+    fast = supple.ReducedSimulation(supple.reduce(mech, "lower"), dt=1e-3)
+    fast.set_target([0.01, 0.0, 0.0])
+    fast.step(5)

@@ -256,6 +256,12 @@ def test_bad_skins_are_refused():
     floating = zones.Zone.from_solid(cube, SKIN, seam=above & (cube.nodes[:, 0] < -0.49 * SIDE))
     with pytest.raises(MechanismError, match="zone 'b' has no bone"):
         zones.Skin(mech, {"a": zones.Attached(left, "b0"), "b": zones.Attached(floating, "b1")}).at(solver="forces")
+    lost = mech.poses.array.copy()
+    lost[0, 0, 3] = np.inf
+    with pytest.raises(MechanismError, match="finite"):
+        skin.at(Poses(mech, lost))
+    with pytest.raises(MechanismError, match="other bodies"):
+        skin.at(bodies([(0, 0, 0)]).poses)
     with pytest.raises(MechanismError, match="1 seams, got 0"):
         skin.with_bases([])
 

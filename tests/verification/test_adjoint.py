@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -355,13 +356,15 @@ def test_loops_with_free_joints(ball: bool) -> None:
         assert np.isclose(gradient.damping[name], forward, rtol=1e-9, atol=1e-13)
 
 
-def test_more_directions_than_lanes() -> None:
-    """Directions go through the sweep in groups of eight; each is as if it were alone."""
+@pytest.mark.parametrize("processors", [1, 3])
+def test_more_directions_than_lanes(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directions go through the sweep in groups of eight, in several threads; each is as if it were alone."""
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
     case = Case(with_motor())
     tape = case.run(usual_inputs(np.random.default_rng(2), case))
-    directions = np.random.default_rng(3).normal(size=(11, 3))
+    directions = np.random.default_rng(3).normal(size=(59, 3))
     together = adjoint.tangent(tape, gravity=directions)
-    for i in (0, 7, 8, 10):
+    for i in (0, 7, 8, 15, 16, 24, 31, 47, 48, 55, 56, 58):
         alone = adjoint.tangent(tape, gravity=directions[i : i + 1])
         assert np.array_equal(together.coordinates[i], alone.coordinates[0])
         assert np.array_equal(together.velocities[i], alone.velocities[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple.retargeting import Motion
+from supple.retargeting import Motion, optimiser
 from supple.retargeting.problem import Model, Problem
 from supple.retargeting.weights import Weights
 from supple.viewer import Recording
@@ -217,7 +217,8 @@ def test_torques_and_a_run_that_is_continued(rod, tmp_path):
         supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3, checkpoint=file, progress=stop)
     again = supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3, checkpoint=file)
     assert again.history[:2] == pytest.approx(costs)
-    at_once = supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3)
+    at_once, repeated = (supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3) for _ in range(2))
+    np.testing.assert_array_equal(at_once.motion.control, repeated.motion.control)
     assert again.history[-1] == pytest.approx(at_once.history[-1], rel=1e-3)
     before, after = again.torques["motor"]
     assert len(before) == len(again.times)
@@ -229,7 +230,7 @@ def test_torques_and_a_run_that_is_continued(rod, tmp_path):
         supple.retarget(rod, motion, {"tip": 1.0}, checkpoint=file)
 
 
-def test_command_line(run, tmp_path):
+def test_command_line(run, tmp_path, monkeypatch):
     rod = supple.library.rod_on_motor(modes=8, sections=12)
     rod.save(tmp_path / "rod.json")
     ramp().save(tmp_path / "turn.csv")
@@ -254,6 +255,16 @@ def test_command_line(run, tmp_path):
     assert np.abs(recording.amplitudes_of("input rod")).max() > 1e-3
     again = Motion.load(tmp_path / "out.csv")
     assert again.duration == pytest.approx(1.2)
+    assert not list(tmp_path.glob("*.checkpoint.npz"))
+
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optimiser, "_unit_scale", interrupt)
+    stopped = run("retarget", "rod.json", "turn.csv", *options, "--method", "bfgs")
+    assert stopped.exit_code == 130
+    assert "the same command continues" in stopped.output
+    assert (tmp_path / "out.csv.checkpoint.npz").exists()
     wrong = run("retarget", "rod.json", "turn.csv", "--track", "tip=x")
     assert wrong.exit_code == 1
     assert "'x' is no number" in wrong.output

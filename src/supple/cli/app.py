@@ -340,10 +340,6 @@ def retarget(
         float | None,
         typer.Option("--robust", metavar="SHARE", help="Optimise also for stiffnesses off by this share: 0.1"),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Keep the best curves here (.npz) and continue from them"),
-    ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a report: .html, .png, .pdf or .svg")
     ] = None,
@@ -358,6 +354,7 @@ def retarget(
 ) -> None:
     """Change motor curves so that a robot with flexible parts does not shake, and save them to a file.
 
+    After an interruption, the same command continues from the best curves so far.
     For example: supple retarget rod_on_motor turn.csv --track tip -o smooth.csv
     """
     from supple.viewer.side_by_side import retargeted_recording
@@ -370,25 +367,33 @@ def retarget(
             check_file(recording, MOTIONS, "a recording")
         given = supple.retargeting.Motion.load(motion)
         mech = open_mechanism(source)
-        result = supple.retarget(
-            mech,
-            given,
-            _weights(track),
-            speed_limit=math.inf if speed_limit is None else speed_limit,
-            acceleration_limit=math.inf if acceleration_limit is None else acceleration_limit,
-            torque_limit=math.inf if torque_limit is None else torque_limit,
-            method=method,
-            dt=dt or (2e-3, 5e-4),
-            robust=None if robust is None else {"stiffness": robust},
-            checkpoint=checkpoint,
-        )
+        checkpoint = out.with_name(f"{out.name}.checkpoint.npz")
+        try:
+            result = supple.retarget(
+                mech,
+                given,
+                _weights(track),
+                speed_limit=math.inf if speed_limit is None else speed_limit,
+                acceleration_limit=math.inf if acceleration_limit is None else acceleration_limit,
+                torque_limit=math.inf if torque_limit is None else torque_limit,
+                method=method,
+                dt=dt or (2e-3, 5e-4),
+                robust=None if robust is None else {"stiffness": robust},
+                checkpoint=checkpoint,
+            )
+        except KeyboardInterrupt:
+            where = f"the best curves so far are in {checkpoint}, and the same command continues from them"
+            typer.echo(f"Interrupted; {where if checkpoint.exists() else 'there are no curves yet'}.", err=True)
+            raise typer.Exit(130) from None
         result.motion.save(out, rate)
+        checkpoint.unlink(missing_ok=True)
         if report is not None:
             result.report(report)
         if recording is not None:
             _write_motion(retargeted_recording(result), recording)
         found = {
             "file": str(out),
+            "fit_error": given.fit_error,
             "status": result.status,
             "iterations": len(result.history) - 1,
             "cost": [result.history[0], result.history[-1]],
@@ -398,6 +403,7 @@ def retarget(
         if as_json:
             _print_json(found)
             return
+        typer.echo(f"The spline follows the samples within {given.fit_error:.2g} rad or m.")
         typer.echo(f"{result.status} after {len(result.history) - 1} iterations")
         for name, before in result.deviation_before.items():
             after = result.deviation_after[name]

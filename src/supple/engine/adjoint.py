@@ -12,7 +12,9 @@ there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +28,8 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
 MOTION = ("coordinates", "poses", "velocities", "torques")
+LANES = 8
+"""Directions that a sweep forward processes at once."""
 AT_START = ("twists", "velocities", "increments", "rates")
 """Arrays of the compiled sweep that describe the start: of bodies, then of joints."""
 
@@ -249,7 +253,7 @@ def tangent(
     if unknown:
         raise MechanismError(f"`want` is some of {MOTION}, got {unknown[0]!r}")
     columns = directions.finished()
-    found = tape.sweep.forward(columns, *(name in want for name in MOTION))
+    found = _swept_forward(tape, columns, [name in want for name in MOTION])
     mech, n = tape.mechanism, tape.steps + 1
 
     def stacked(name: str, *shape: int) -> Array:
@@ -263,6 +267,24 @@ def tangent(
         rows = [tape.equations.row[motor.name] for motor in mech.motors]
         torques = -np.array([column["multipliers"].reshape(n, -1)[:, rows] for column in found])
     return Motion(coordinates, stacked("poses", bodies, 6), stacked("velocities", bodies, 6), torques)
+
+
+def _swept_forward(tape: Tape, columns: list[dict[str, Array]], wanted: list[bool]) -> list[dict[str, Array]]:
+    """The sweep forward of all directions. Groups of directions that share a sweep are divided among threads."""
+    groups = [columns[i : i + LANES] for i in range(0, len(columns), LANES)]
+    threads = min(os.cpu_count() or 1, len(groups) // 2)
+    if threads < 2:
+        return list(tape.sweep.forward(columns, *wanted))
+    # alternate groups, since directions that begin to act late cost less
+    parts = [[column for group in groups[k::threads] for column in group] for k in range(threads)]
+    sweeps = [tape.sweep, *(tape.new_sweep() for _ in parts[1:])]
+    with ThreadPoolExecutor(threads) as pool:
+        swept = list(pool.map(lambda sweep, part: sweep.forward(part, *wanted), sweeps, parts))
+    found: list[dict[str, Array]] = []
+    for i, group in enumerate(groups):
+        start = i // threads * LANES
+        found += swept[i % threads][start : start + len(group)]
+    return found
 
 
 def point_gradient(tape: Tape, name: str, forces: ArrayLike) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.mechanism.values import by_coordinate, named_values
 
 AXES_PER_JOINT = 64
 ROUNDED = 1e-6
@@ -115,10 +116,10 @@ class Equations:
             [load.world for load in loads],
         )
 
-    def aim(self, targets: Mapping[str, ArrayLike]) -> None:
+    def aim(self, targets: Targets) -> None:
         """Sets set-points (rad or m) by joint, coordinate, coupling or motor: all of them, or none if one is wrong."""
         rest, of_rows = self.rest.copy(), dict(self.targets)
-        for name, value in read_targets(targets).items():
+        for name, value in read_targets(self.mechanism, targets).items():
             if name in of_rows:
                 of_rows[name] = value
             else:
@@ -338,12 +339,55 @@ def turned(rotation: Array, wrench: Array) -> Array:
     return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])
 
 
-def read_targets(targets: Mapping[str, ArrayLike]) -> dict[str, float]:
-    """Checked set-points by name, or a `MechanismError`."""
+Targets: TypeAlias = Mapping[str, ArrayLike] | ArrayLike
+"""Set-points: {name of a joint, coordinate, coupling or motor: position}, an array (dof,) or one number for all."""
+
+
+def read_targets(mech: Mechanism, targets: Targets) -> dict[str, float]:
+    """Checked set-points by name, or a `MechanismError`.
+
+    A number or an array (dof,) stands for all coordinates; those without spring or motor take none and are left out.
+    """
+    if targets is None or isinstance(targets, str):
+        raise MechanismError(f"targets are given as {{name: position}}, an array (dof,) or a number, got {targets!r}")
     if not isinstance(targets, Mapping):
-        raise MechanismError("targets are given as {joint, coordinate, coupling or motor: position}")
-    checked = {name: float(array(value, (), f"target of '{name}'")) for name, value in targets.items()}
+        targets = _targets_of_coordinates(mech, by_coordinate(mech, targets, mech.reference, "targets"))
+    checked: dict[str, float] = {}
+    for name, value in targets.items():
+        if np.ndim(value) == 0:
+            checked[name] = float(array(value, (), f"target of '{name}'"))
+        else:
+            checked |= named_values(mech, {name: value}, "targets")
     for name, target in checked.items():
         if abs(target) > FURTHEST:
             raise MechanismError(f"target of '{name}' must be within {FURTHEST:g} rad or m, got {target:g}")
     return checked
+
+
+def one_or_more_targets(name: str | Targets, value: ArrayLike | None) -> Targets:
+    """The set-points that a call such as f("elbow", 0.3) or f({"elbow": 0.3}) gives."""
+    if isinstance(name, str):
+        if value is None:
+            raise MechanismError(f"a position is missing: set_target({name!r}, position)")
+        return {name: value}
+    if value is not None:
+        raise MechanismError("set_target takes a name and a position, or all positions in one argument")
+    return name
+
+
+def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
+    """Set-points of the motors and springs on coordinates, from values (dof,)."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = {
+        name
+        for joint in mech.joints
+        for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True)
+        if stiffness > 0 or curve is not None
+    }
+    named = zip(mech.coordinates, values.tolist(), strict=True)
+    found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
+    if not found:
+        raise MechanismError(
+            f"'{mech.name}' has no spring or motor to set a target for; add springs: mech.with_springs"
+        )
+    return found

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine.actuation import read_torques, set_controls
-from supple.engine.assembly import Equations, Load, equations, loads, read_targets
+from supple.engine.assembly import Equations, Load, Targets, equations, loads, one_or_more_targets, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.starting import LARGEST_START_GAP, closed_start
 from supple.engine.statics import Equilibrium, checked_equilibrium
@@ -203,13 +203,18 @@ class Simulation:
             [h.damping for h in handles],
         )
 
-    def set_target(self, name: str, value: float) -> None:
-        """Sets the set-point (rad or m) of a joint's spring, of a coupling or of a motor."""
-        self.set_targets({name: value})
+    def set_target(self, name: str | Targets, value: ArrayLike | None = None) -> None:
+        """Sets set-points (rad or m) of springs of joints, of couplings and of motors.
 
-    def set_targets(self, targets: Mapping[str, float]) -> None:
-        """Sets several set-points by name. If one is wrong, none is changed."""
-        for name in read_targets(targets):
+        `set_target("elbow", 0.3)` sets one, `set_target({"elbow": 0.3, "wrist": 0.1})` several, `set_target(q)` with q
+        (dof,) those of all coordinates with a spring or motor. If one is wrong, none is changed.
+        """
+        self.set_targets(one_or_more_targets(name, value))
+
+    def set_targets(self, targets: Targets) -> None:
+        """Sets several set-points, as `set_target` does. If one is wrong, none is changed."""
+        targets = read_targets(self.mechanism, targets)
+        for name in targets:
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
@@ -225,9 +230,7 @@ class Simulation:
         self._torques = read_torques(self._eqs, self._torques, name, torque)
         self._core.set_applied(self._torques)
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
 
         `set_control("grip", 255)` sets one, `set_control({"grip": 255})` several, `set_control(values)` with an array

@@ -66,9 +66,7 @@ def inverse_dynamics(
     return found
 
 
-def gravity_torques(
-    mech: Mechanism, q: ArrayLike | None = None, *, driven: Iterable[str] | None = None
-) -> Coordinates:
+def gravity_torques(mech: Mechanism, q: ArrayLike | None = None, *, driven: Iterable[str] | None = None) -> Coordinates:
     """Torques that hold the mechanism's weight at coordinates q (dof,), N m or N, without springs.
 
     With loops or rigid couplings they are the least ones on the `driven` joints, as in `inverse_dynamics`.

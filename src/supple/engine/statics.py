@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.engine.assembly import Acting, Load, equations, loads
+from supple.engine.assembly import Acting, Load, Targets, equations, loads
 from supple.engine.linearisation import Linearisation, check_held, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
@@ -77,7 +77,7 @@ def equilibrium(
     wrenches: Mapping[str, ArrayLike] | None = None,
     *,
     frame: str = "world",
-    targets: Mapping[str, float] | None = None,
+    targets: Targets | None = None,
     start: Equilibrium | None = None,
     path: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -89,7 +89,7 @@ def equilibrium(
         wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body or site. It acts at the origin of
             the body or site.
         frame: axes of the wrenches. "world": their directions are fixed in the world. "body": they turn with the body.
-        targets: set-points of springs and motors by name, rad or m.
+        targets: set-points of springs and motors, rad or m: {name: value}, or an array (dof,) or number for all.
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
         path: whether the result's `path` has the equilibria on the way.
         progress: a function that is called with each share of the load (0 to 1) that is reached.

@@ -49,6 +49,10 @@ class Tape:
     @cached_property
     def sweep(self) -> Any:
         """The compiled sweeps over the records."""
+        return self.new_sweep()
+
+    def new_sweep(self) -> Any:
+        """Further compiled sweeps over the records, for another thread."""
         if self._core.driven:
             raise MechanismError(
                 f"an actuator of '{self.mechanism.name}' was controlled or at the limit of its force on this tape, "

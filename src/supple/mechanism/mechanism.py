@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.actuator import Actuator
-from supple.mechanism.axes import axis_names, per_axis
+from supple.mechanism.axes import per_axis
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
@@ -217,47 +217,36 @@ class Mechanism(Record):
     # changed copies
 
     def with_springs(
-        self, stiffness: float, damping: float = 0.0, joints: Iterable[str] | str | None = None
+        self,
+        stiffness: ArrayLike | Mapping[str, ArrayLike],
+        damping: ArrayLike | Mapping[str, ArrayLike] = 0.0,
+        joints: Iterable[str] | str | None = None,
     ) -> Mechanism:
         """A copy with springs (and dampers) on the coordinates that nothing holds, unloaded at the reference pose.
 
         URDF files have no springs, and a tendon over two finger joints leaves one of their motions free. Coordinates
         that a spring, a motor, a loop or a rigid coupling holds do not change, and a free base stays free. `joints`
-        names the joints or coordinates that get the spring instead, whether something holds them or not.
+        names the joints or coordinates that get the spring instead, whether something holds them or not. So do
+        {name: value} and arrays (dof,), which give each coordinate its own number. Damping that is larger already
+        stays; a warning names the coordinates whose damping is replaced.
         """
-        if array(stiffness, (), "stiffness") < 0 or array(damping, (), "damping") < 0:
-            raise MechanismError(f"stiffness and damping must be finite and not negative, got {stiffness}, {damping}")
-        if joints is None:
-            chosen = {name for name in self.unheld if self.joint(name).kind != "free"}
-        else:
-            axes, joints = set(axis_names(self)), [joints] if isinstance(joints, str) else joints
-            chosen = {a for n in joints for a in ([n] if n in axes else self.joint(n).axes)}
-        # the new spring takes the place of an actuator's
-        actuators = tuple(a for a in self.actuators if not (a.in_spring and a.drives in chosen))
+        from supple.mechanism.springs import with_springs
 
-        def sprung(joint: Joint) -> Joint:
-            pick = np.array([name in chosen for name in joint.axes], dtype=bool)
-            if not pick.any():
-                return joint
-            return replace(
-                joint,
-                stiffness=np.where(pick, stiffness, joint.stiffness),
-                damping=np.where(pick, np.maximum(damping, joint.damping), joint.damping),
-                rest=np.where(pick, joint.reference, joint.rest),
-            )
+        return with_springs(self, stiffness, damping, joints)
 
-        return replace(self, joints=tuple(sprung(joint) for joint in self.joints), actuators=actuators)
+    def at(self, q: ArrayLike | Mapping[str, ArrayLike] | str, relax: bool = False) -> Mechanism:
+        """A copy whose reference pose has the coordinates q.
 
-    def at(self, q: ArrayLike | str) -> Mechanism:
-        """A copy whose reference pose has the coordinates q (dof,), or those of the keyframe of that name.
-
-        Springs keep their rest. Joints that close loops get the coordinates that fit best.
+        q is an array (dof,), one number for all, {joint or coordinate: value} (the others stay), or the name of a
+        keyframe. Springs keep their rest; with `relax` they are unloaded at the new pose. Joints that close loops get
+        the coordinates that fit best.
         """
         from supple.mechanism.kinematics import kinematics
+        from supple.mechanism.values import by_coordinate, relaxed
 
         if isinstance(q, str):
             q = self.keyframes[find([k.name for k in self.keyframes], q, f"keyframe of '{self.name}'")].coordinates
-        state = kinematics(self, q)
+        state = kinematics(self, by_coordinate(self, q, self.reference, "q"))
         bodies = tuple(replace(b, pose=p) for b, p in zip(self.bodies, state.poses, strict=True))
         joints = list(self.joints)
         for i in self.topology.tree:
@@ -268,7 +257,8 @@ class Mechanism(Record):
                 state.poses[joint.child] @ joint.pose_child
             )
             joints[i] = replace(joint, reference=joint.coordinates(across)[0])
-        return replace(self, bodies=bodies, joints=tuple(joints))
+        moved = replace(self, bodies=bodies, joints=tuple(joints))
+        return relaxed(moved) if relax else moved
 
     def placed(self, pose: ArrayLike) -> Mechanism:
         """A copy moved by `pose` (4, 4), its ground included: the origin of its world goes there.

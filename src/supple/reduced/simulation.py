@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine import equilibrium
-from supple.engine.assembly import loads, read_targets
+from supple.engine.assembly import Targets, loads, one_or_more_targets, read_targets
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
@@ -143,14 +143,17 @@ class ReducedSimulation:
         self._handles[end_effector] = (held, target, k, d)
         self._motion.core.set_handle(index, True, held, target, k, d)
 
-    def set_target(self, name: str, value: float) -> None:
-        """Sets the set-point (rad or m) of a joint's spring, of a coupling or of a motor; a linear model responds
-        linearly."""
-        self.set_targets({name: value})
+    def set_target(self, name: str | Targets, value: ArrayLike | None = None) -> None:
+        """Sets set-points (rad or m) of springs of joints, couplings and motors; a linear model responds linearly.
 
-    def set_targets(self, targets: Mapping[str, float]) -> None:
-        """Sets several set-points at once."""
-        merged = self._targets | read_targets(targets)
+        `set_target("elbow", 0.3)` sets one, `set_target({"elbow": 0.3, "wrist": 0.1})` several, `set_target(q)` with q
+        (dof,) those of all coordinates with a spring or motor.
+        """
+        self.set_targets(one_or_more_targets(name, value))
+
+    def set_targets(self, targets: Targets) -> None:
+        """Sets several set-points at once, as `set_target` does."""
+        merged = self._targets | read_targets(self.mechanism, targets)
         self._send_targets(merged, self._drives)
         self._targets = merged
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from supple.retargeting.motion import FIXED, Motion
 from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
+T = TypeVar("T")
 METHODS = ("gauss-newton", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
@@ -186,12 +188,17 @@ def _models(mech: Mechanism, robust: Mapping[str, float] | None) -> list[Mechani
 def _simulate(problems: list[Problem], control: Array) -> list[Run] | None:
     """The run of each model, or None if one cannot be simulated."""
     try:
-        if len(problems) == 1:
-            return [problems[0].simulate(control)]
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(lambda problem: problem.simulate(control), problems))
+        return _in_parallel(lambda problem: problem.simulate(control), problems)
     except ConvergenceError:
         return None
+
+
+def _in_parallel(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+    """The function of each model's arguments; a thread for each model. The compiled sweeps run at the same time."""
+    if len(arguments[0]) == 1:
+        return [function(*(each[0] for each in arguments))]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(function, *arguments))
 
 
 def _mean_cost(runs: list[Run]) -> float:
@@ -215,7 +222,7 @@ def _gauss_newton(
     shape = control[FIXED:].T.shape
     damping, small = 0.0, 0
     for _ in range(limit):
-        model = Model.mean([problem.model(run) for problem, run in zip(problems, runs, strict=True)])
+        model = Model.mean(_in_parallel(Problem.model, problems, runs))
         found = None
         while found is None and damping < MOST_DAMPING:
             step = model.step(damping).reshape(shape).T
@@ -260,8 +267,7 @@ def _bfgs(
         tried = _simulate(problems, place(x))
         if tried is None:
             return 1e3 * history[0], np.zeros(x.size)
-        gradients = [problem.gradient(run)[FIXED:] for problem, run in zip(problems, tried, strict=True)]
-        mean = np.mean(gradients, axis=0)
+        mean = np.mean(_in_parallel(Problem.gradient, problems, tried), axis=0)[FIXED:]
         return _mean_cost(tried), np.concatenate([scale.T @ mean[:, m] for m, scale in enumerate(scales)])
 
     def callback(intermediate_result: object) -> None:

@@ -29,7 +29,7 @@ from supple.mechanism import Mechanism
 from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
 from supple.retargeting.motion import FIXED, Motion
-from supple.retargeting.tracking import tracked_point
+from supple.retargeting.tracking import tracked_point, turns
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weights, by_motor, limit_of_motors, over_time
 
 PENALTY = 10.0
@@ -85,7 +85,7 @@ class Problem:
         self.design, self.design_rate, self.design_acceleration = design
         self.radius = mech.radius or 1.0
         omega = 2 * np.pi * abs(float(modes(mech, at=self.start, count=1).frequencies[0]))
-        lever = np.array([self.radius if _turns(mech, name) else 1.0 for name in motion.motors])
+        lever = np.array([self.radius if turns(mech, name) else 1.0 for name in motion.motors])
         self.closeness: Array = by_motor(weights.closeness, motion, self.times, CLOSENESS, "closeness") * lever**2
         """(t, motors)"""
         self.acceleration: Array = (
@@ -306,13 +306,6 @@ def _excess(values: Array, limit: Array) -> Array:
     """(t, motors) by how much values (t, motors) exceed their limits (motors,), over the limits; with their signs."""
     share = values / limit
     return np.asarray(np.sign(share) * np.maximum(np.abs(share) - 1, 0))
-
-
-def _turns(mech: Mechanism, motor: str) -> bool:
-    """Whether a motor turns its joint, rather than sliding it."""
-    coordinate = next(each.coordinate for each in mech.motors if each.name == motor)
-    joint = mech.joint(coordinate)
-    return bool(joint.twists[joint.axes.index(coordinate), 3:].any())
 
 
 def simpson(steps: int, dt: float) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from supple.errors import MechanismError
 from supple.mechanism.record import Array
+from supple.retargeting.tracking import turns
 
 if TYPE_CHECKING:
     from supple.retargeting.optimiser import Retargeted
@@ -54,7 +55,7 @@ def _panels(result: Retargeted) -> dict[str, list[Panel]]:
             for values, colour, name in ((before, BEFORE, "input"), (after, AFTER, "optimised")):
                 axes.plot(times, values, color=colour, lw=1.2, label=name)
             axes.set(ylabel=label, xlabel="time, s", yscale="log" if log else "linear")
-            axes.legend(loc="upper right", fontsize="small")
+            axes.legend(loc="best", fontsize="small")
 
         return draw
 
@@ -68,9 +69,17 @@ def _panels(result: Retargeted) -> dict[str, list[Panel]]:
         lengths = [1e3 * np.linalg.norm(values, axis=1) + SMALLEST for values in pair]
         deviations.append((f"{name}: distance from the target", both(lengths[0], lengths[1], "mm", log=True)))
     before, after = result.input(times), result.motion(times)
-    curves = [(name, both(before[:, m], after[:, m], "rad or m")) for m, name in enumerate(motors)]
-    torques = [(f"{name}: torque", both(*result.torques[name], "N m or N")) for name in motors]
+    curves, torques = [], []
+    for m, name in enumerate(motors):
+        length, force = _units(result, name)
+        curves.append((name, both(before[:, m], after[:, m], length)))
+        torques.append((f"{name}: {'torque' if force == 'N m' else 'force'}", both(*result.torques[name], force)))
     return {"Deviations": deviations, "Motor curves": curves, "Torques": torques, "Cost": [("cost", cost)]}
+
+
+def _units(result: Retargeted, motor: str) -> tuple[str, str]:
+    """Units of a motor's position and of its torque or force."""
+    return ("rad", "N m") if turns(result.mechanism, motor) else ("m", "N")
 
 
 def _figure(panels: list[Panel]) -> Any:
@@ -92,7 +101,8 @@ def _page(result: Retargeted) -> str:
     parts = [
         f"<h1>Retargeted motion of {name}</h1>",
         f"<p>{html.escape(result.status)} after {len(result.history) - 1} iterations; cost {result.history[0]:.4g} "
-        f"before, {result.history[-1]:.4g} after. The target is the quasi-static motion of the input.</p>",
+        f"before, {result.history[-1]:.4g} after. The target is the quasi-static motion of the input. The "
+        f"spline follows the samples of the input within {result.input.fit_error:.2g} rad or m.</p>",
         _table(("rms distance from the target, mm", "input", "optimised"), _deviation_rows(result)),
         _table(("largest absolute value", "input", "optimised"), _motor_rows(result)),
     ]
@@ -117,11 +127,12 @@ def _motor_rows(result: Retargeted) -> list[tuple[str, float, float]]:
     rows = []
     curves = result.input, result.motion
     for m, name in enumerate(result.input.motors):
-        for derivative, what in ((1, "speed, rad/s or m/s"), (2, "acceleration, rad/s² or m/s²")):
+        length, force = _units(result, name)
+        for derivative, what in ((1, f"speed, {length}/s"), (2, f"acceleration, {length}/s²")):
             most = [float(np.abs(c.design(result.times, derivative) @ c.control[:, m]).max()) for c in curves]
             rows.append((f"{name}: {what}", most[0], most[1]))
         largest = [float(np.abs(values).max()) for values in result.torques[name]]
-        rows.append((f"{name}: torque, N m or N", largest[0], largest[1]))
+        rows.append((f"{name}: {'torque' if force == 'N m' else 'force'}, {force}", largest[0], largest[1]))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Tracked points of bodies: their positions, and the derivatives of these."""
+"""Tracked points of bodies: their positions and the derivatives of these; what motors move."""
 
 from __future__ import annotations
 
@@ -105,3 +105,10 @@ def moved_bodies(mech: Mechanism, motors: tuple[str, ...]) -> set[int]:
     driven = [motor.coordinate for motor in mech.motors if motor.name in motors]
     roots = {root(i) for name in driven for i in free[mech.joint_index(name)]}
     return {i for i in range(len(mech.bodies)) if i not in held and root(i) in roots}
+
+
+def turns(mech: Mechanism, motor: str) -> bool:
+    """Whether a motor turns its joint, rather than sliding it."""
+    coordinate = next(each.coordinate for each in mech.motors if each.name == motor)
+    joint = mech.joint(coordinate)
+    return bool(joint.twists[joint.axes.index(coordinate), 3:].any())

@@ -138,6 +138,7 @@ def _relative_turn(posed: PosedSkin, i: int) -> Array:
 def _pressed(skin: Skin, posed: PosedSkin, i: int) -> Array:
     """(3n, 3p) amplitudes of seam i per press on its zones: a smooth patch of forces about each of their touch nodes,
     in three directions."""
+    from scipy.sparse import csr_array, eye_array, kron
     from scipy.spatial import cKDTree
 
     at, zones = skin.pattern.offsets, list(skin.zones.values())
@@ -163,7 +164,8 @@ def _pressed(skin: Skin, posed: PosedSkin, i: int) -> Array:
     apart = np.linalg.norm(x[:, None] - x[None], axis=2) / (PATCH * float(np.median(distances)))
     patches = np.where(apart < 2.5, np.exp(-(apart**2)), 0.0)
     patches /= patches.sum(axis=0)
-    return posed.factors.solve(np.hstack(loads) @ np.kron(patches, np.eye(3)))[at[i] : at[i + 1]]
+    spread = kron(csr_array(patches.T), eye_array(3)) @ np.hstack(loads).T
+    return posed.factors.solve(spread.T)[at[i] : at[i + 1]]
 
 
 def _bent(skin: Skin) -> list[Where]:

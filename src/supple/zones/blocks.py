@@ -85,6 +85,8 @@ class BlockCholesky:
         x, at = np.array(rhs, dtype=float), self.pattern.offsets
         for j in self.pattern.order:
             own = slice(at[j], at[j + 1])
+            if not x[own].any():
+                continue
             x[own] = solve_triangular(self._diagonal[j], x[own], lower=True, check_finite=False)
             for i in self.pattern.below[j]:
                 x[at[i] : at[i + 1]] -= self._below[i, j] @ x[own]
@@ -99,6 +101,8 @@ class BlockCholesky:
             own = slice(at[j], at[j + 1])
             for i in self.pattern.below[j]:
                 x[own] -= self._below[i, j].T @ x[at[i] : at[i + 1]]
+            if not x[own].any():
+                continue
             x[own] = solve_triangular(self._diagonal[j], x[own], lower=True, trans="T", check_finite=False)
         return x
 

@@ -338,17 +338,25 @@ class Skin:
         """Poses of the bodies in a configuration.
 
         Raises:
-            MechanismError: a coordinate beyond its joint's range.
+            MechanismError: a coordinate beyond its joint's range; poses that are not finite or of another mechanism.
         """
         if where is None:
             return self.mechanism.poses
-        if isinstance(where, Poses):
-            return where
-        if isinstance(where, Kinematics):
-            return where.poses
-        state = kinematics(self.mechanism, where)
-        self._check_range(state.q)
-        return state.poses
+        if not isinstance(where, (Poses, Kinematics)):
+            state = kinematics(self.mechanism, where)
+            self._check_range(state.q)
+            return state.poses
+        poses = where.poses if isinstance(where, Kinematics) else where
+        if poses.mechanism is not self.mechanism:
+            names = [body.name for body in poses.mechanism.bodies]
+            if names != [body.name for body in self.mechanism.bodies]:
+                raise MechanismError(
+                    f"the poses are those of '{poses.mechanism.name}', the skin is on '{self.mechanism.name}', which "
+                    "has other bodies"
+                )
+        if not np.isfinite(poses.array).all():
+            raise MechanismError("the poses of the bodies must be finite numbers")
+        return poses
 
     def _check_range(self, q: Array) -> None:
         lower, upper = self.limits
