@@ -307,7 +307,7 @@ void Collider::find_loops() {
 
 static bool is_convex(Collider::Kind kind) { return kind >= Collider::sphere && kind <= Collider::mesh; }
 
-bool has_closed_form(Collider::Kind a, Collider::Kind b) {
+bool can_touch(Collider::Kind a, Collider::Kind b) {
     return handled_in_order(a, b) || handled_in_order(b, a) || (is_convex(a) && is_convex(b));
 }
 

@@ -1,4 +1,4 @@
-// Colliders (shapes as contact sees them), and contact points of common pairs of kinds in closed form.
+// Colliders (shapes as contact sees them), and contact points of pairs of them.
 //
 // A contact point lies half way between the two surfaces. Its normal points from the second shape to the first; its gap is
 // the distance along the normal, negative where the shapes overlap. A face that rests on another has several points.
@@ -50,8 +50,8 @@ struct ContactPoint {
 
 constexpr int most_points = 16;  // contact points of one pair, at most
 
-// Whether `collide` handles the pair, in either order.
-bool has_closed_form(Collider::Kind a, Collider::Kind b);
+// Whether `collide` takes shapes of these kinds: all but two planes or height fields.
+bool can_touch(Collider::Kind a, Collider::Kind b);
 
 // Writes the contact points with gap < margin of colliders at world poses A and B; returns their number.
 int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out);

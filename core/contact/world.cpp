@@ -71,9 +71,7 @@ void World::collide_pair(int i, int j, double horizon) {
     const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.01 * size + motion;
     if (colliders[i].pad >= 0 || colliders[j].pad >= 0) return collide_pads(i, j, 0.001 * size + motion);
     ContactPoint points[most_points];
-    const int count = has_closed_form(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points)
-                      : general_collide                ? general_collide(i, j, margin, points)
-                                               : 0;
+    const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points) : 0;
     for (int k = 0; k < count; ++k) {
         const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
         contacts_.push_back({i, j, points[k], Vec3::Zero(), local, {}});

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <set>
 
 #include "contact/contact.hpp"
@@ -29,8 +28,6 @@ class World {
         bool soft() const { return place[0].pad >= 0 || place[1].pad >= 0; }
     };
     enum Outcome { done, no_solution, not_finite, too_many };
-    // Contact points of a pair without a closed form: (first, second, margin, out) -> count
-    using GeneralCollide = std::function<int(int, int, double, ContactPoint*)>;
 
     static constexpr int most_contacts = 1000;
 
@@ -40,7 +37,6 @@ class World {
     std::vector<Participant*> participants;
     std::vector<MountedCollider> colliders;
     std::vector<Pad> pads;
-    GeneralCollide general_collide;
     std::vector<char> self_contact;    // by participant: its bodies may touch each other
     std::set<std::pair<int, int>> excluded;  // pairs of colliders that never touch, the lower index first
 

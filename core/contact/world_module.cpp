@@ -150,7 +150,6 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
 class WorldCore {
    public:
     World world;
-    nb::object general_collide;  // a Python function for pairs without a closed form
 
     int add_participant(Participant* participant) {
         world.participants.push_back(participant);
@@ -191,24 +190,6 @@ class WorldCore {
         expect(state, 10 * n);
         auto part = [&](std::size_t first, std::size_t count) -> Eigen::VectorXd { return Eigen::Map<const Eigen::VectorXd>(state.data() + first * n, count * n); };
         world.pads[pad].restore(part(0, 3), {part(3, 3), part(6, 3), part(9, 1)});
-    }
-
-    // function: (first, second, poses (2, 4, 4), margin) -> point records
-    void set_general_collide(nb::object function) {
-        general_collide = std::move(function);
-        world.general_collide = [this](int i, int j, double margin, ContactPoint* out) {
-            nb::gil_scoped_acquire python;
-            std::vector<double> flat(32, 0.0);
-            write(world.pose(i), flat.data());
-            write(world.pose(j), flat.data() + 16);
-            flat[15] = flat[31] = 1;
-            const auto bytes = nb::cast<Bytes>(general_collide(i, j, numpy(std::move(flat), {2, 4, 4}), margin));
-            const std::vector<PointRecord> records = from_bytes<PointRecord>(bytes);
-            const int count = std::min<int>(most_points, static_cast<int>(records.size()));
-            for (int k = 0; k < count; ++k)
-                out[k] = {Vec3(records[k].position), Vec3(records[k].normal), records[k].gap};
-            return count;
-        };
     }
 
     // Makes up to n steps; returns the number that succeeded, and the outcome of the last one.
@@ -296,7 +277,6 @@ void bind_world(nb::module_& module) {
                  return numpy(std::move(flat), {4, 4});
              },
              nb::rv_policy::automatic)
-        .def("set_general_collide", &WorldCore::set_general_collide)
         .def("step", &WorldCore::step)
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
@@ -313,9 +293,8 @@ void bind_world(nb::module_& module) {
                             const Doubles& points, int rows, const Doubles& faces) {
             new (self) Collider(make_collider(kind, size, local, friction, points, rows, faces));
         });
-    module.def("has_closed_form", [](const Collider& a, const Collider& b) { return has_closed_form(a.kind, b.kind); });
     module.def("collide", [](const Collider& a, const Collider& b, double margin) {
-        if (!has_closed_form(a.kind, b.kind)) throw std::invalid_argument("this pair of shapes has no closed form");
+        if (!can_touch(a.kind, b.kind)) throw std::invalid_argument("shapes of these kinds cannot touch each other");
         ContactPoint points[most_points];
         return point_records(points, collide(a, a.local, b, b.local, margin, points));
     });

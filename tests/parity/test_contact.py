@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import supple
 from supple import _core, spatial
-from supple.contact.colliders import NO_POINTS, Collider, contact_points
-from supple.mechanism import Shape
+from supple.contact.colliders import NO_POINTS, Collider, contact_points, convex_hull
+from supple.mechanism import Mesh, Shape
 from supple.world import rigid_object
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -186,7 +186,7 @@ PAIRS = [("sphere", k) for k in SIZES] + [
 def test_distances_agree_with_coal(first, second):
     """The smallest gap of a pair, apart and (where it is shallow) overlapping."""
     coal = pytest.importorskip("coal")
-    from supple.contact.general import coal_geometry
+    from tests.coal_reference import coal_geometry
 
     rng, apart = np.random.default_rng(11), 0
     for _ in range(300):
@@ -247,8 +247,6 @@ def test_swapping_the_shapes_reverses_the_normals(first, second):
     for _ in range(10):
         a = shape(first, SIZES[first], random_pose(rng, 0.2))
         b = shape(second, SIZES.get(second, (0, 0, 1)), random_pose(rng, 0.2))
-        if not _core.has_closed_form(a.core, b.core):
-            pytest.skip("a pair for coal")
         one, other = contact_points(a, b, 0.5), contact_points(b, a, 0.5)
         if first == second:
             continue
@@ -273,15 +271,52 @@ def test_a_resting_face_has_several_points():
     np.testing.assert_allclose(stacked["normal"], [[0, 0, 1]] * 4)
 
 
-def test_contact_points_of_general_shapes_by_coal():
-    pytest.importorskip("coal")
+def test_a_mesh_on_a_box():
     cube = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float) * 0.1
-    mesh = Collider("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), 0.5, cube)
+    points, faces = convex_hull(Mesh("cube", cube, [[0, 1, 2]]))
+    mesh = Collider("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), 0.5, points, faces=faces)
     box = shape("box", (0.1, 0.1, 0.1), np.eye(4))
     found = contact_points(mesh, box, 1e-3)
     assert len(found) == 4
     np.testing.assert_allclose(found["normal"], [[0, 0, 1]] * 4, atol=1e-6)
     np.testing.assert_allclose(found["gap"], 0, atol=1e-6)
+
+
+CONVEX = ("sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh")
+PAIRS = [(a, b) for a in CONVEX for b in ("cylinder", "ellipsoid", "mesh") if {a, b} & {"ellipsoid", "mesh"} or a == b]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_convex_shapes_agree_with_coal(first, second):
+    """Distances, and depths of overlaps."""
+    coal = pytest.importorskip("coal")
+    from tests.coal_reference import coal_geometry
+
+    rng = np.random.default_rng(0)
+
+    def random_collider(kind, place):
+        if kind != "mesh":
+            return shape(kind, rng.uniform(0.05, 0.2, len(SIZES.get(kind, (0, 0, 0)))), place)
+        corners = rng.normal(size=(30, 3))
+        corners *= rng.uniform(0.05, 0.2, 3) / np.linalg.norm(corners, axis=1)[:, None]
+        points, faces = convex_hull(Mesh("hull", corners, [[0, 1, 2]]))
+        return Collider("mesh", np.zeros(0), place, 0.5, points, faces=faces)
+
+    for _ in range(15):
+        a = random_collider(first, random_pose(rng, 0.0))
+        b = random_collider(second, random_pose(rng, 0.25))
+        found = contact_points(a, b, 1.0)
+        places = [coal.Transform3s(np.ascontiguousarray(s.pose[:3, :3]), s.pose[:3, 3]) for s in (a, b)]
+        request = coal.DistanceRequest(True)
+        request.enable_signed_distance = True
+        geometries = coal_geometry(a), coal_geometry(b)
+        truth = coal.distance(geometries[0], places[0], geometries[1], places[1], request, coal.DistanceResult())
+        smooth = "mesh" not in (first, second) or "ellipsoid" in (first, second) or "cylinder" in (first, second)
+        assert found["gap"].min() == pytest.approx(truth, abs=5e-4 if smooth else 1e-9)
+        deepest = found[found["gap"].argmin()]
+        moved = Collider(b.kind, b.size, b.pose.copy(), 0.5, b.points, faces=b.faces)
+        moved.pose[:3, 3] += (deepest["gap"] - 1e-3) * deepest["normal"]  # a millimetre apart, along the normal
+        assert contact_points(a, moved, 1.0)["gap"].min() == pytest.approx(1e-3, abs=5e-4)
 
 
 # height fields

@@ -166,3 +166,16 @@ def test_mjcf_files_hold_efforts_and_warn_about_actuators(tmp_path):
         mech.save(tmp_path / "arm.xml")
     again = supple.load(tmp_path / "arm.xml")
     assert all((joint.effort == 2.5).all() for joint in again.joints)
+
+
+def test_an_actuator_has_the_control_of_its_changed_spring():
+    mech = actuated(force_range=(-1.0, 1.0))
+    name = mech.coordinates[0]
+    joint = mech.joint(name)
+    moved = replace(joint, rest=[0.3, *joint.rest[1:]])
+    mech = replace(mech, gravity=(0, 0, 0), joints=[moved if j is joint else j for j in mech.joints])
+    sim = supple.Simulation(mech, 1e-3, q=[0.3, 0, 0])
+    assert sim.controls["servo"] == pytest.approx(0.3)
+    assert sim.actuator_forces["servo"] == pytest.approx(0.0, abs=1e-12)
+    sim.step(10)
+    assert sim.q[name] == pytest.approx(0.3, abs=1e-9)

@@ -11,6 +11,7 @@ from supple import spatial
 from supple.mechanism import Shape
 from supple.viewer.gltf import glb
 from supple.viewer.recording import MAX_FRAMES, Recorder, Recording
+from supple.viewer.side_by_side import side_by_side
 
 
 def recorded(mech, frames=20, end_effectors=("tip",)):
@@ -192,3 +193,34 @@ def test_a_still_picture_has_no_animation():
         assert accessor["count"] > 0
     unit = [np.linalg.norm(node["rotation"]) for node in document["nodes"] if "rotation" in node]
     np.testing.assert_allclose(unit, 1.0, atol=1e-9)
+
+
+def test_recordings_side_by_side(tmp_path):
+    """Loops stay closed, and nothing but the offset and the names changes."""
+    build = supple.Builder("geared")
+    for i, name in enumerate(("left", "right")):
+        build.link(name, (0.5 * i, 0, 0), (0.5 * i, 0, 0.4), mass=1.0)
+        build.hinge(f"{name} pivot", "world", name, at=(0.5 * i, 0, 0), axis="y", stiffness=5.0)
+    build.link("bar", (0, 0, 0.4), (0.5, 0, 0.4), mass=0.5)
+    build.hinge("a", "left", "bar", at=(0, 0, 0.4), axis="y")
+    build.hinge("b", "right", "bar", at=(0.5, 0, 0.4), axis="y")
+    build.couple("spring", {"left pivot": 1.0, "right pivot": 1.0}, stiffness=2.0)
+    build.site("tip", "bar", at=(0.25, 0, 0.4))
+    build.site("nail", "world", at=(0, 0, 1))
+    mech = build.build()
+    recording, poses = recorded(mech)
+    both = side_by_side({"one": recording, "other": recording})
+    both.save(tmp_path / "both.npz")
+    both = Recording.load(tmp_path / "both.npz")
+    assert [body.name for body in both.mechanism.bodies][::3] == ["one left", "other left"]
+    assert [len(both.mechanism.topology.loops), len(both.mechanism.couplings)] == [2, 2]
+    last, n = both.at(both.times[-1]), len(mech.bodies)
+    np.testing.assert_allclose(last.array[:n], poses[-1], atol=2e-6)
+    shift = last.array[n:, :3, 3] - last.array[:n, :3, 3]
+    np.testing.assert_allclose(shift, np.tile(shift[0], (n, 1)), atol=1e-6)
+    assert shift[0, 1] > 0.05  # it moves in the plane of x and z, so that y needs less space
+    assert [site.name for site in both.mechanism.sites] == ["one tip", "one nail", "other tip", "other nail"]
+    np.testing.assert_allclose(last["other nail"][:3, 3] - last["one nail"][:3, 3], shift[0], atol=1e-6)
+    short, _ = recorded(mech, frames=3)
+    with pytest.raises(supple.MechanismError, match="same times"):
+        side_by_side({"one": recording, "other": short})

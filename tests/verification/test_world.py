@@ -427,7 +427,6 @@ def test_a_million_steps_of_random_pushing(name):
 
 @pytest.mark.filterwarnings("ignore::supple.ImportWarning")
 def test_the_shadow_hand_lifts_a_ball_like_the_engine(robots):
-    pytest.importorskip("coal")
     file = robots / "shadow_hand/right_hand.xml"
     forces, heights = [], []
     for level in ("reduced", "full"):
@@ -446,7 +445,6 @@ def test_the_shadow_hand_lifts_a_ball_like_the_engine(robots):
 
 @pytest.mark.filterwarnings("ignore::supple.ImportWarning")
 def test_the_shadow_hand_drops_a_ball_of_low_friction(robots):
-    pytest.importorskip("coal")
     scene = supple.scenes.shadow_hand(robots / "shadow_hand/right_hand.xml", friction=0.05)
     scene.run(1.6)
     assert scene.world.pose("ball")[2, 3] < 0.2

@@ -24,6 +24,7 @@ def describe_mechanism(mech: Mechanism) -> dict[str, Any]:
         "mobility": mech.mobility,
         "coordinates": list(mech.coordinates),
         "unheld": list(mech.unheld),
+        "idle_spins": list(mech.idle_spins),
         "loops": [mech.joints[j].name for j in topology.loops],
         "bodies": _bodies(mech),
         "joints": [_joint(joint, i in topology.loops) for i, joint in enumerate(mech.joints)],

@@ -167,6 +167,8 @@ def _mechanism_summary(facts: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "loops", f"{len(loops)}: closed by {_shortened_list(loops)}" if loops else "0"
     yield "mobility", f"{facts['mobility']} (the spanning tree has {len(facts['coordinates'])} coordinates)"
     yield "not held", _shortened_list(facts["unheld"]) or "nothing: every coordinate has a spring, motor or constraint"
+    if facts["idle_spins"]:
+        yield "idle spins", f"{_shortened_list(facts['idle_spins'])} (turning about themselves moves nothing else)"
     yield "mass", f"{_number(facts['mass'])} kg"
     if facts["centre"]:
         yield "centre", f"{_numbers(facts['centre'])} m"

@@ -89,10 +89,6 @@ def convex_hull(mesh: Mesh) -> tuple[Array, Array]:
 
 def contact_points(a: Collider, b: Collider, margin: float) -> Records:
     """(n,) records of type `POINT`: where two colliders of one frame are closer than `margin`, m. Normals point from b
-    to a. The core computes pairs with a closed form, coal the others."""
-    if not _core.has_closed_form(a.core, b.core):
-        from supple.contact.general import GeneralPairs
-
-        return GeneralPairs([a, b]).contact_points(0, 1, np.array([a.pose, b.pose]), margin)
+    to a."""
     points: Records = _core.collide(a.core, b.core, margin).view(POINT)
     return points

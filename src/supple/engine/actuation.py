@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,24 +22,42 @@ ON, CONTROL, ACTIVATION, SHARE = range(4)
 """Columns of the core's `actuation`."""
 
 
-def spring_of(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
-    """Stiffness and damping of the spring of the coordinate or coupling that an actuator drives."""
+def spring_of(mech: Mechanism, actuator: Actuator) -> tuple[float, float, float]:
+    """Stiffness, damping and rest of the spring of the coordinate or coupling that an actuator drives."""
     for coupling in mech.couplings:
         if coupling.name == actuator.drives:
-            return coupling.stiffness, coupling.damping
+            return coupling.stiffness, coupling.damping, coupling.rest
     joint = mech.joint(actuator.drives)
     at = joint.axes.index(actuator.drives)
-    return float(joint.stiffness[at]), float(joint.damping[at])
+    return float(joint.stiffness[at]), float(joint.damping[at]), float(joint.rest[at])
+
+
+def as_in_spring(mech: Mechanism, actuator: Actuator) -> Actuator:
+    """An actuator as the spring that contains it is now.
+
+    A spring that was made softer makes the actuator softer. If the actuator is the whole spring, the rest of the spring
+    determines the control at the start.
+    """
+    if not actuator.in_spring:
+        return actuator
+    stiffness, damping, rest = spring_of(mech, actuator)
+    gear, gain, bias, activation = actuator.gear, actuator.gain.copy(), actuator.bias.copy(), actuator.activation
+    own = -actuator.spring_force[1:]
+    contained = np.minimum(own, np.array([stiffness, damping]) / gear**2)
+    if own[0] > 0 and contained[0] < own[0]:
+        gain[0] *= contained[0] / own[0]
+        bias[0] *= contained[0] / own[0]
+    if gain[0] != 0 and stiffness > 0 and contained[0] * gear**2 >= (1 - 1e-9) * stiffness:
+        activation = (stiffness * rest / gear - bias[0]) / gain[0]
+    bias[1:] = -contained - gain[1:] * activation
+    moved = 0.0 if actuator.dynamics == "integrator" else activation - actuator.activation
+    return replace(actuator, gain=gain, bias=bias, activation=activation, control=actuator.control + moved)
 
 
 def add_actuator(core: Any, mech: Mechanism, actuator: Actuator, axis: dict[str, int], spring: dict[str, int]) -> None:
-    """Adds an actuator to the core. If the spring that contains its force was made softer, so is the actuator."""
-    gear, share, bias = actuator.gear, actuator.spring_force.copy(), actuator.bias.copy()
+    """Adds an actuator to the core."""
+    gear = actuator.gear
     lower, upper = actuator.force_range
-    if actuator.in_spring:
-        contained = np.minimum(-share[1:], np.array(spring_of(mech, actuator)) / gear**2)
-        bias[1:] -= contained + share[1:]
-        share[1:] = -contained
     driven = axis.get(actuator.drives, -1)
     if driven >= 0:
         joint = mech.joint(actuator.drives)
@@ -53,7 +72,7 @@ def add_actuator(core: Any, mech: Mechanism, actuator: Actuator, axis: dict[str,
         driven,
         spring[actuator.drives] if driven < 0 else -1,
         gear,
-        np.concatenate([actuator.gain, bias, share]),
+        np.concatenate([actuator.gain, actuator.bias, actuator.spring_force]),
         np.array([lower, upper, *actuator.activation_range]),
         DYNAMICS.index(actuator.dynamics),
         actuator.lag,
@@ -69,7 +88,7 @@ def shift_controls(eqs: Equations, rest: Array, targets: Mapping[str, float]) ->
     """
     mech, values = eqs.mechanism, eqs.core.actuation
     taken: set[str] = set()
-    for i, actuator in enumerate(mech.actuators):
+    for i, actuator in enumerate(eqs.actuators):
         if actuator.drives in eqs.axis:
             at = eqs.axis[actuator.drives]
             moved = float(rest[at] - eqs.rest[at])
@@ -107,7 +126,7 @@ def set_controls(eqs: Equations, name: Any, control: Any) -> None:
         if value is None:
             values[at, ON] = 0
             continue
-        actuator = eqs.mechanism.actuators[at]
+        actuator = eqs.actuators[at]
         number = float(array(value, (), f"control of actuator '{each}'"))
         values[at, ON], values[at, CONTROL] = 1, np.clip(number, *actuator.control_range)
     eqs.core.set_actuation(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.engine.actuation import add_actuator, shift_controls
+from supple.engine.actuation import add_actuator, as_in_spring, shift_controls
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism
+from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.axes import per_axis
+from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import find
@@ -22,6 +23,9 @@ from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate, named_values
 
 AXES_PER_JOINT = 64
+WEAK = 1e-7
+"""Stiffness of the springs that hold idle spins, over the stiffness of the mechanism; with less, rounding errors turn
+the rods."""
 ROUNDED = 1e-6
 """Loop gaps at the reference pose below this, rad or radii, come from rounded numbers in a file and are removed."""
 
@@ -86,8 +90,15 @@ class Equations:
     """Set-points of motors and rest lengths of couplings, rad or m."""
     limit_names: list[str] = field(default_factory=list)
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
-    actuator: dict[str, int] = field(default_factory=dict)
-    """Index of each actuator; empty unless the equations have them."""
+    actuators: tuple[Actuator, ...] = ()
+    """As in the springs that contain them; empty unless the equations have them."""
+    idle: tuple[IdleSpin, ...] = ()
+    """Idle spins that a weak spring holds."""
+
+    @cached_property
+    def actuator(self) -> dict[str, int]:
+        """Index of each actuator."""
+        return {each.name: i for i, each in enumerate(self.actuators)}
 
     @cached_property
     def layout(self) -> Layout:
@@ -208,10 +219,14 @@ class Acting:
         eqs.set_targets(self.rest, self.targets)
 
 
-def equations(mech: Mechanism, with_actuators: bool = False) -> Equations:
-    """Builds the compiled equations of a mechanism. Without actuators, their springs act alone."""
+def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[IdleSpin] = ()) -> Equations:
+    """Builds the compiled equations of a mechanism. Without actuators, their springs act alone.
+
+    A weak spring holds the idle spins `held`, for statics, which nothing else would hold.
+    """
     check_mechanism(mech)
     core = _core.Engine()
+    described, mech = mech, with_held_spins(mech, held)
     references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
         rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
@@ -282,16 +297,28 @@ def equations(mech: Mechanism, with_actuators: bool = False) -> Equations:
             limit_names.append(c.name)
             core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), *c.limits.tolist(), False)
 
-    actuator: dict[str, int] = {}
-    for drive in mech.actuators if with_actuators else ():
-        actuator[drive.name] = len(actuator)
+    actuators = tuple(as_in_spring(mech, drive) for drive in mech.actuators) if with_actuators else ()
+    for drive in actuators:
         add_actuator(core, mech, drive, axis, spring)
 
     core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(mech, core, axis, reference, rest, spring, row, targets, limit_names, actuator)
+    return Equations(
+        described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held)
+    )
+
+
+def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
+    """The mechanism with a weak spring, unloaded at the reference pose, on one ball joint of each idle spin."""
+    if not held:
+        return mech
+    joints, weak = list(mech.joints), WEAK * _stiffness_scale(mech)
+    for spin in held:
+        joint = joints[spin.joints[0]]
+        joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, weak), rest=joint.reference)
+    return replace(mech, joints=tuple(joints))
 
 
 def _stiffness_scale(mech: Mechanism) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
+from supple.engine.actuation import as_in_spring
 from supple.engine.assembly import Load, equations, loads
 from supple.errors import MechanismError, listed
 from supple.mechanism import Mechanism
@@ -146,7 +147,8 @@ def _passive_torques(state: _MotionState) -> Array:
     if not _Compiled.of(mech).sprung:
         return np.zeros(mech.dof)
     passive = [per_axis(mech, name) for name in ("stiffness", "damping")]
-    shares = [(a, a.gear * a.spring_force) for a in mech.actuators if a.in_spring]
+    drives = [as_in_spring(mech, actuator) for actuator in mech.actuators if actuator.in_spring]
+    shares = [(drive, drive.gear * drive.spring_force) for drive in drives]
     q, rates, into_tree = _all_axes(state)
     names = {name: i for i, name in enumerate(n for joint in mech.joints for n in joint.axes)}
     torque = passive[0] * (q - per_axis(mech, "rest"))

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.engine.assembly import Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
+from supple.mechanism.idle import idle_spins, spin_increments
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.projected import projected_mass
@@ -103,8 +104,17 @@ class Linearisation:
 
     @cached_property
     def free(self) -> Array:
-        """(axes, m): basis of the admissible increments, which keep loops closed and rows satisfied."""
-        return null_space(self.conditions)
+        """(axes, m): basis of the admissible increments, which keep loops closed and rows satisfied. Idle spins that a
+        weak spring holds are left out: the basis is perpendicular to them, by mass where they have any."""
+        basis = null_space(self.conditions)
+        if not self.names.idle:
+            return basis
+        spins = basis.T @ spin_increments(self.mechanism, self.names.idle, self.poses).T  # (m, spins) in the basis
+        momenta = self._projected_mass(basis) @ spins
+        massless = np.abs(momenta).max(axis=0) <= 1e-14 * np.abs(momenta).max(initial=1e-300)
+        rows = np.where(massless, spins, momenta / np.linalg.norm(momenta + massless, axis=0))
+        free: Array = basis @ null_space(rows.T)
+        return free
 
     @cached_property
     def motions(self) -> Array:
@@ -129,9 +139,12 @@ class Linearisation:
     @cached_property
     def mass(self) -> Array:
         """(m, m): mass and armature in the admissible motions."""
-        twists, increments = np.split(self.motions, [self.layout.twists.stop])
-        bodies = len(self.mechanism.bodies)
-        return projected_mass(self.mechanism, twists.reshape(bodies, 6, increments.shape[1]), increments, self.q)
+        return self._projected_mass(self.free)
+
+    def _projected_mass(self, basis: Array) -> Array:
+        """(m, m): mass and armature in motions given by increments (axes, m)."""
+        twists = (self._twists @ basis).reshape(len(self.mechanism.bodies), 6, basis.shape[1])
+        return projected_mass(self.mechanism, twists, basis, self.q)
 
 
 def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence[str] = ()) -> Linearisation:
@@ -143,14 +156,16 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     from supple.engine.statics import checked_equilibrium
 
     check_mechanism(mech)
-    eqs = equations(mech if at is not None else _unloaded(mech))
+    loaded = set(turning)
+    if at is not None:
+        loaded.update(load.name for load in checked_equilibrium(at, mech, "at").loads)
+    eqs = equations(mech if at is not None else _unloaded(mech), held=idle_spins(mech, loaded))
     eqs.mechanism = mech
     if at is None:
         eqs.core.set_gravity(np.zeros(3))
         eqs.set_targets(*eqs.at_reference())
         state = eqs.zero_state()
     else:
-        checked_equilibrium(at, mech, "at")
         if not at.residual < 1e-6:
             raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
         at.acting.apply_to(eqs)

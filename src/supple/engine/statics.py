@@ -17,6 +17,8 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.idle import idle_spins
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
@@ -104,8 +106,9 @@ def equilibrium(
             `load_fraction`, `reason` ("snap", "limit" or "singular") and `state` (the Equilibrium there).
         MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
-    eqs = equations(mech)
+    check_mechanism(mech)
     acting = tuple(loads(mech, wrenches, frame))
+    eqs = equations(mech, held=idle_spins(mech, wrenches or ()))
     if targets is not None:
         eqs.aim(targets)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)

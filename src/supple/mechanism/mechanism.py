@@ -116,8 +116,16 @@ class Mechanism(Record):
         return mobility(self)
 
     @cached_property
+    def idle_spins(self) -> tuple[str, ...]:
+        """Names of the bodies that can turn about themselves without moving anything else: rods between two ball joints
+        without springs. Statics, modes and reduced models leave these motions out."""
+        from supple.mechanism.idle import idle_spins
+
+        return tuple(spin.body for spin in idle_spins(self))
+
+    @cached_property
     def unheld(self) -> tuple[str, ...]:
-        """Names of the coordinates that no spring, motor or constraint holds (free bases included)."""
+        """Names of the coordinates that no spring, motor or constraint holds (free bases included, idle spins not)."""
         from supple.mechanism.mobility import unheld
 
         return unheld(self)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from supple import spatial
+from supple.mechanism.axes import axis_slices
+from supple.mechanism.idle import idle_spins, spin_increments
 from supple.mechanism.kinematics import Kinematics, displacement_across, kinematics
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
@@ -32,11 +34,33 @@ def unheld(mech: Mechanism) -> tuple[str, ...]:
     for q in _generic_poses(mech):
         rows = np.vstack([constraints(mech, q)[1], holding[~on_one_coordinate]])
         motions = _null_space(rows[:, without_own_spring], least=1.0)
+        motions = _without_spins(motions, _spin_rates(mech, q)[:, without_own_spring])
         if fewest_motions is None or motions.shape[1] < fewest_motions.shape[1]:
             fewest_motions = motions
     assert fewest_motions is not None
     moving = np.abs(fewest_motions).max(axis=1, initial=0.0) > 1e-6
     return tuple(names[i] for i in np.flatnonzero(without_own_spring)[moving])
+
+
+def _spin_rates(mech: Mechanism, q: Array) -> Array:
+    """(spins, n): rates of the coordinates in idle spins, in the order of q (n,): tree, then loop joints."""
+    spins = idle_spins(mech)
+    if not spins:
+        return np.zeros((0, len(q)))
+    state = kinematics(mech, q[: mech.dof])
+    increments = spin_increments(mech, spins, state.poses)
+    rates, slices = np.zeros((len(spins), len(q))), axis_slices(mech)
+    for j, columns in mech.topology.columns.items():
+        start = mech.dof if j in mech.topology.loops else 0
+        places = slice(start + columns.start, start + columns.stop)
+        own = mech.joints[j].increments(q[places])
+        rates[:, places] = np.linalg.solve(own, increments[:, slices[j]].T).T
+    return rates
+
+
+def _without_spins(motions: Array, spins: Array) -> Array:
+    """(n, m): the motions (n, k), a basis of a null space, that are perpendicular to the spins (s, n)."""
+    return motions @ _null_space(spins @ motions) if len(spins) else motions
 
 
 def all_coordinates(state: Kinematics) -> Array:

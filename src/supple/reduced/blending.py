@@ -15,6 +15,7 @@ from supple import _core, spatial
 from supple.engine.assembly import equations
 from supple.errors import MechanismError
 from supple.mechanism import Poses
+from supple.mechanism.idle import idle_spins
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation
@@ -135,7 +136,7 @@ class BlendedModel(Model):
         """Errors measured by `supple.explore`, if it made the collection."""
         self._evaluator: BlendedMotion | None = None
         self._motions: WeakSet[BlendedMotion] = WeakSet()
-        self._equations = equations(self.mechanism)
+        self._equations = equations(self.mechanism, held=idle_spins(self.mechanism, self.end_effectors))
         self.add(first)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from supple.engine.linearisation import Linearisation, check_held, linearised, n
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.idle import spin_increments
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.projected import projected_damping, projected_mass
 from supple.mechanism.record import Array
@@ -80,6 +81,7 @@ def reduce(
         maps = projection(linear, names)
     space = AdmissibleSpace(linear, names, tolerance, base_is_free=base is not None)
     shapes, maps = _static_shapes(space, maps)
+    shapes = _without_idle_momentum(linear, shapes)
     if modes:
         shapes = _with_modes(linear, space, modes, shapes)
     if mass == "consistent":
@@ -148,6 +150,27 @@ def _static_shapes(space: AdmissibleSpace, maps: Maps) -> tuple[_Shapes, Maps]:
     difference = stiffness_body - stiffness
     turning = np.eye(len(space.basis)) + space.cobasis.T @ difference @ np.linalg.solve(stiffness, space.basis.T)
     return shapes, maps.transformed(turning)
+
+
+def _without_idle_momentum(linear: Linearisation, shapes: _Shapes) -> _Shapes:
+    """The shapes with the turns of idle spins that a motion without momentum about their axes has.
+
+    Statics does not determine these turns. Phi <- Phi - S (S^T M S)^-1 S^T M Phi, with S the spins.
+    """
+    if not linear.names.idle:
+        return shapes
+    increments = spin_increments(linear.mechanism, linear.names.idle, linear.poses).T
+    twists = np.einsum("abi,as->bis", linear.jacobian, increments)
+    s = increments.shape[1]
+    both = np.concatenate([twists, shapes.twists], axis=2), np.concatenate([increments, shapes.increments], axis=1)
+    mass = projected_mass(linear.mechanism, *both, linear.q)[:s]
+    heavy = np.diag(mass) > 0
+    turns = np.linalg.solve(mass[:, :s][heavy][:, heavy], mass[:, s:][heavy])
+    return replace(
+        shapes,
+        twists=shapes.twists - twists[:, :, heavy] @ turns,
+        increments=shapes.increments - increments[:, heavy] @ turns,
+    )
 
 
 def listed_names(end_effectors: Sequence[str] | str) -> list[str]:

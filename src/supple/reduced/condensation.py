@@ -20,6 +20,7 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
@@ -225,7 +226,7 @@ class CondensedPose:
     def equilibrium(self) -> Equilibrium:
         """The same state as an equilibrium of the engine, with wrenches fixed in the end effectors' own axes."""
         mech, names = self.model.mechanism, self.model.end_effectors
-        eqs = equations(mech)
+        eqs = equations(mech, held=idle_spins(mech, names))
         self.acting.apply_to(eqs)
         eqs.core.set_state(*self.state)
         eqs.core.evaluate(False)
@@ -257,7 +258,7 @@ class _Solver:
     def __init__(self, model: CondensedModel, dt: float, stops: bool) -> None:
         mech = model.mechanism
         self.model = model
-        self.eqs: Equations = equations(mech)
+        self.eqs: Equations = equations(mech, held=idle_spins(mech, model.end_effectors))
         self.frames = [mech.frame(name) for name in model.end_effectors]
         model.rest.acting.apply_to(self.eqs)
         self.eqs.core.set_state(*model.rest.state)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.engine.actuation import spring_of
+from supple.engine.actuation import as_in_spring, spring_of
 from supple.errors import MechanismError
 from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.axes import axis_names
@@ -31,6 +31,7 @@ class Drives:
         self.controls: dict[str, float | None] = {}
         """By actuator; None if it is switched off. Others have their control at the start."""
         self._index = {name: i for i, name in enumerate(axis_names(mech))}
+        self._actuators = {a.name: as_in_spring(mech, a) for a in mech.actuators}
 
     def copy(self) -> Drives:
         """A copy that can be changed."""
@@ -41,8 +42,7 @@ class Drives:
     @property
     def limited(self) -> bool:
         """Whether a control is set of an actuator whose force is limited."""
-        actuators = {a.name: a for a in self.mechanism.actuators}
-        return any(np.isfinite(self._force_range(actuators[name])).any() for name in self.controls)
+        return any(np.isfinite(self._force_range(self._actuators[name])).any() for name in self.controls)
 
     def set_torque(self, name: Any, torque: Any) -> None:
         """Sets torques from a name and a number, {name: number} or an array (dof,); all of them, or none."""
@@ -99,24 +99,15 @@ class Drives:
         for axis, torque in self.torques.items():
             joint = mech.joint(axis)
             moved[axis] = torque / float(joint.stiffness[joint.axes.index(axis)])
-        actuators = {a.name: a for a in mech.actuators}
         for name, control in self.controls.items():
-            actuator = actuators[name]
+            actuator = self._actuators[name]
             if stiffness := spring_of(mech, actuator)[0]:
-                result[actuator.drives] = self._rest(actuator.drives)  # controls are absolute
+                result[actuator.drives] = spring_of(mech, actuator)[2]  # controls are absolute
                 more = actuator.gear * self._excess(actuator, control, q) / stiffness
                 moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
         for name, by in moved.items():
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
-
-    def _rest(self, name: str) -> float:
-        """Rest of the spring of a coordinate or coupling in the description, where controls are those at the start."""
-        for coupling in self.mechanism.couplings:
-            if coupling.name == name:
-                return coupling.rest
-        joint = self.mechanism.joint(name)
-        return float(joint.rest[joint.axes.index(name)])
 
     def _excess(self, actuator: Actuator, control: float | None, q: Array | None) -> float:
         """Force of an actuator beyond that of its spring at the start's control."""

@@ -20,7 +20,7 @@ from supple.viewer.recording import Recorder, Recording
 
 GAP = 0.3
 """Distance between neighbours, over the radius of the mechanism."""
-ALONE: dict[str, Any] = {"contact_excludes": (), "keyframes": ()}
+ALONE: dict[str, Any] = {"contact_excludes": (), "keyframes": (), "actuators": ()}
 """Fields that are left out: they name parts of a single mechanism."""
 
 

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.contact.colliders import CONTACT, Collider, Records, collider
-from supple.contact.general import GeneralPairs
 from supple.contact.pads import Pad, Touch
 from supple.engine import Simulation
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
@@ -266,7 +265,6 @@ class World:
         self._owners.append(name)
         self._collider_participants.append(self._participants[participant])
         self._apply_excludes(len(self._owners) - 1, self._excluded)
-        self._core.set_general_collide(GeneralPairs(self._colliders))
 
     def _frame_of(self, name: str) -> tuple[int, int, Array]:
         """Participant, frame, and pose (4, 4) of the body in the frame."""
@@ -309,7 +307,6 @@ class World:
         self._owners.append(owner)
         self._collider_participants.append(self._participants[participant] if participant >= 0 else "")
         self._apply_excludes(len(self._owners) - 1, self._excluded)
-        self._core.set_general_collide(GeneralPairs(self._colliders))
 
     def _name(self, name: str) -> str:
         checked_name(name, "an object or mechanism of a world")

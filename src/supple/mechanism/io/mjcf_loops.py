@@ -55,21 +55,26 @@ def _gaps(mech: Mechanism) -> dict[str, float]:
     """The largest violation of each loop, rad or over the radius, after a motion that the constraints allow up to
     rounding."""
     loops = [mech.joints[j] for j in mech.topology.loops]
-    if not loops:
+    if len(loops) < 2:  # one loop alone does not contradict another
         return {}
     x = np.concatenate([mech.reference, *(joint.reference for joint in loops)])
     violation, jacobian = constraints(mech, x)
+    if not np.isfinite(jacobian).all():
+        return {}
     motions = _allowed(jacobian)
     if not motions.shape[1] or np.linalg.matrix_rank(jacobian, INDEPENDENT) == len(jacobian):
         return {}
     move = motions @ np.random.default_rng(0).normal(size=motions.shape[1])
     x = x + MOVE * move / np.abs(move).max()
-    for _ in range(12):
-        violation, jacobian = constraints(mech, x)
-        step = np.linalg.pinv(jacobian, rcond=INDEPENDENT) @ violation
-        x = x - step
-        if np.abs(step).max() < 1e-14 or np.abs(violation).max() < 1e-14:
+    violation, jacobian = constraints(mech, x)
+    before = np.inf
+    for _ in range(10):  # Newton's method, until it stalls
+        size = float(np.abs(violation).max())
+        if not np.isfinite(jacobian).all() or (size > 0.5 * before and before < ROUNDED):
             break
+        x = x - np.linalg.pinv(jacobian, rcond=INDEPENDENT) @ violation
+        violation, jacobian = constraints(mech, x)
+        before = size
     worst = np.abs(violation[: 6 * len(loops)]).reshape(-1, 6).max(axis=1)
     return {joint.name: float(gap) for joint, gap in zip(loops, worst, strict=True)}
 
