@@ -141,7 +141,8 @@ def time_press(report: Report, name: str, skin: zones.Skin) -> None:
     shape, normal = Shape("sphere", [large], np.eye(4), friction=(FRICTION, 0, 0)), full.normals[lowest]
     poses = {}
     for depth in np.geomspace(1e-5, 3e-3, 4000):
-        pose = spatial.translation(full.points[lowest] + (large - depth) * normal)
+        aside = np.array([2e-4, 4e-4, 0])  # from the plane of symmetry, so that nodes come one by one
+        pose = spatial.translation(full.points[lowest] + aside + (large - depth) * normal)
         count = int((full.press(shape, pose).normal_forces > 0).sum())
         poses.setdefault(count, pose)
         if count > 20:

@@ -42,14 +42,16 @@ bool PadStatics::press(const Collider& shape, const Pose& at, double margin, con
     const Pose placed = at * shape.local;
     Start warm = start;
     Eigen::VectorXd guess;
-    pad_.restore(Eigen::VectorXd::Zero(3 * pad_.points()), {Eigen::VectorXd::Zero(3 * pad_.points()), Eigen::VectorXd::Zero(3 * pad_.points()), Eigen::VectorXd::Zero(pad_.points())});
+    // Where the points are expected: with the displacements of the start, few of them are near the shape.
+    const int n = pad_.points();
+    pad_.restore(start.before ? *start.before : Eigen::VectorXd(Eigen::VectorXd::Zero(3 * n)), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
     contacts_.clear();
-    known_.assign(pad_.points(), false);
+    known_.assign(n, false);
     for (int round = 0; round < most_rounds; ++round) {
         fresh_.clear();
         collide_pad(collider_, Pose{}, pad_, shape, placed, margin, fresh_);
         const bool new_points = std::any_of(fresh_.begin(), fresh_.end(), [&](const PadContact& c) { return !known_[c.point]; });
-        if (!new_points) break;
+        if (!new_points && round) break;
         for (const PadContact& c : fresh_) {
             if (known_[c.point]) continue;
             known_[c.point] = true;
@@ -128,8 +130,8 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
         }
     }
     std::fill(solver_.max_response.begin(), solver_.max_response.end(), most);
-    // the solver's tolerance is that of lengths near 1
-    scale = scale > 0 ? 1 / scale : 1;
+    // the solver's tolerance is that of lengths near 1: with this scale, 5e-8 of the deepest gap
+    scale = scale > 0 ? 0.01 / scale : 1;
     for (double& value : solver_.b) value *= scale;
     for (double& value : solver_.p) value *= scale;
     solver_.solve(true);
