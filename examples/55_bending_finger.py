@@ -1,6 +1,6 @@
 """A finger with a soft skin bends: half-way zones against pads that meet at the joints, and the skin's resistance.
 
-Writes a picture into the folder given (by default the current one):  python 60_bending_finger.py docs/pictures
+Writes a picture into the folder given (by default the current one):  python 55_bending_finger.py docs/pictures
 """
 
 import sys

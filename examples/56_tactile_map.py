@@ -1,6 +1,6 @@
 """A ball presses into a bent finger and is twisted: skin, pressure map, share of friction used, and tactile elements.
 
-Writes a picture into the folder given (by default the current one):  python 61_tactile_map.py docs/pictures
+Writes a picture into the folder given (by default the current one):  python 56_tactile_map.py docs/pictures
 """
 
 import sys

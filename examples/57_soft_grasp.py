@@ -1,6 +1,6 @@
 """Soft fingertips grasp a block, lift it and turn it. The world simulates their skin; sensors read its pressure.
 
-Writes a picture into the folder given (by default the current one):  python 62_soft_grasp.py docs/pictures
+Writes a picture into the folder given (by default the current one):  python 57_soft_grasp.py docs/pictures
 """
 
 import sys
