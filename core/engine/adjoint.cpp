@@ -113,6 +113,7 @@ std::size_t Adjoint::size_of(const std::string& input) const {
     if (input == "centre") return 3 * nb;
     if (input == "inertia") return 9 * nb;
     if (input == "gravity") return 3;
+    if (input == "materials") return 3 * system_.flexible.size();
     throw std::invalid_argument("no such array: " + input);
 }
 

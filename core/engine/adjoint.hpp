@@ -13,6 +13,7 @@
 // applicable (see Articulated::uncovered and can_be_exact) or a pivot is not positive, the sparse factorisation of System is used.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,7 @@ struct InputArrays {
     std::vector<double> stiffness, damping, armature;       // (axes)
     std::vector<double> spring_stiffness, spring_damping;   // (springs)
     std::vector<double> mass, centre, inertia, gravity;     // (bodies), (bodies, 3), (bodies, 3, 3), (3)
+    std::vector<double> materials;                          // (flexible bodies, 3): logarithm of Young's modulus, alpha, beta
 
     template <class Self, class Visit>
     static void visit(Self& self, Visit visit) {
@@ -52,6 +54,7 @@ struct InputArrays {
         visit("centre", self.centre);
         visit("inertia", self.inertia);
         visit("gravity", self.gravity);
+        visit("materials", self.materials);
     }
 };
 
@@ -165,12 +168,14 @@ class Adjoint {
     void add_objective(const OutputArrays& objective, int record, Gradient& g);
     void solve_transposed(const Gradient& g, const double* by_multipliers);
     // Flexible bodies in the sweep backward, before and after the solution, and at the start.
-    void pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before);
-    void add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity);
+    void pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before, double* by_materials);
+    void add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity, double* by_materials);
+    // Generalised forces on the amplitudes per unit of the logarithm of Young's modulus, of alpha and of beta, at the linearised record.
+    std::array<std::vector<double>, 3> material_forces(const Step& step, int f) const;
     void pull_back_flexible_start(Gradient& g, InputArrays& result);
     // And forward: right-hand sides, and tangents of their states.
     void add_flexible_forces(const InputArrays* directions, int count, const Tangents& last, const Tangents& before);
-    void step_flexible(int count, Tangents& now, const Tangents& last, const Tangents& before);
+    void step_flexible(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before);
     void start_flexible(const InputArrays* directions, int count, Tangents& now);
     void evaluate_start();
     Mat3 flexible_axes(int f) const;  // of the body frame at the linearised record

@@ -222,9 +222,9 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
             through_rate(block, by_rate, true);
         }
 
-        pull_back_flexible(step, g, last, before);
+        pull_back_flexible(step, g, last, before, result.materials.data());
         solve_transposed(g, at_end && !objective.multipliers.empty() ? &objective.multipliers[static_cast<std::size_t>(t) * nr] : nullptr);
-        add_flexible_past(step, last, before, by_flexible_gravity);
+        add_flexible_past(step, last, before, by_flexible_gravity, result.materials.data());
 
         for (const Handle& handle : system_.handles) {  // its damper: -d (f + omega x a) at the point
             const int k = node_of_[handle.body] / width, l = node_of_[handle.body] % width;

@@ -23,10 +23,26 @@ Mat3 Adjoint::flexible_axes(int f) const {
     return get(bodies_[i / width].motion.R, i % width);
 }
 
+// The internal force f is proportional to Young's modulus, with eta fixed. The forces are f + beta f' + alpha M eta', where f' and eta' are
+// backward differences. The dependence of past internal forces on the modulus is part of the tangents and gradients of past states.
+std::array<std::vector<double>, 3> Adjoint::material_forces(const Step& step, int f) const {
+    const FlexibleBody& body = system_.flexible[f];
+    const FlexibleState &now = system_.flexible_state[f], &one = history_.flexible[f], &two = history_.flexible_before[f];
+    const int r = body.modes();
+    std::array<std::vector<double>, 3> result;
+    for (auto& each : result) each.assign(r, 0.0);
+    for (int p = 0; p < r; ++p) {
+        result[0][p] = (1 + body.beta() * step.c0 / step.h) * now.force[p];
+        for (int q = 0; q < r; ++q) result[1][p] += body.modal_mass(p, q) * step.rate(now.eta[q], one.eta[q], two.eta[q]);
+        result[2][p] = step.rate(now.force[p], one.force[p], two.force[p]);
+    }
+    return result;
+}
+
 // --- backward -----------------------------------------------------------------------------------------------------------------
 
 // V = (c0 z + c1 z_1 + c2 z_2) / h; then from z and the internal forces to twist and amplitudes.
-void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before) {
+void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before, double* by_materials) {
     const double c0 = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
@@ -37,6 +53,7 @@ void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, 
         const Mat3 R = flexible_axes(static_cast<int>(f));
         Vec6 by_twist = Vec6::Zero();
         body.pull_back(R, own, by_twist, &g.q[body.axis]);
+        for (int p = 0; p < body.modes(); ++p) by_materials[3 * f] += own.force[p] * system_.flexible_state[f].force[p];
         Gradient::Bodies& to = g.bodies[node_of_[body.body] / width];
         const int l = node_of_[body.body] % width;
         put(to.P, l, get(to.P, l) + R * by_twist.head<3>());
@@ -45,7 +62,7 @@ void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, 
 }
 
 // Accelerations (c0 V + c1 V_1 + c2 V_2) / h, with V as above; damping.
-void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity) {
+void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity, double* by_materials) {
     const double c0 = step.c0 / step.h, c[2] = {step.c1 / step.h, step.c2 / step.h};
     std::vector<Mat3> by_Z;
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
@@ -58,6 +75,9 @@ void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& befo
         Vec3 by_c;
         body.accelerations_by(R, twist, eta, by_c, by_Z);
         by_gravity += by_c;
+        const auto forces = material_forces(step, static_cast<int>(f));
+        for (int k = 0; k < 3; ++k)
+            for (int p = 0; p < r; ++p) by_materials[3 * f + k] -= forces[k][p] * eta[p];
         Gradient* to[2] = {&last, &before};
         for (int s = 0; s < 2; ++s) {
             FlexibleState& past = to[s]->flexible[f];
@@ -85,6 +105,7 @@ void Adjoint::pull_back_flexible_start(Gradient& g, InputArrays& result) {
         Vec6 by_twist = Vec6::Zero(), by_velocity = Vec6::Zero();
         body.pull_back_start(system_.state.H[body.body].R, tape_->velocity[body.body], &tape_->rate[body.axis], g.flexible[f], by_twist,
                              by_velocity, &result.increments[body.axis], &result.rates[body.axis]);
+        for (int p = 0; p < body.modes(); ++p) result.materials[3 * f] += g.flexible[f].force[p] * tape_->flexible[1][f].force[p];
         Eigen::Map<Vec6>(&result.twists[6 * body.body]) += by_twist;
         Eigen::Map<Vec6>(&result.velocities[6 * body.body]) += by_velocity;
     }
@@ -100,6 +121,7 @@ void Adjoint::add_flexible_forces(const InputArrays* directions, int count, cons
         const FlexibleBody& body = system_.flexible[f];
         const int i = node_of_[body.body], r = body.modes();
         const Mat3 R = flexible_axes(static_cast<int>(f));
+        const auto by_material = material_forces(step, static_cast<int>(f));
         for (int column = 0; column < count; ++column) {
             const FlexibleState &one = last.flexible[width * f + column], &two = before.flexible[width * f + column];
             FlexibleState change = body.zero_state();  // of the accelerations, in c and Z
@@ -111,6 +133,8 @@ void Adjoint::add_flexible_forces(const InputArrays* directions, int count, cons
             Vec6 wrench = Vec6::Zero();
             std::vector<double> force(r, 0.0);
             body.forces_of(R, change.c, change.Z, wrench, force.data());
+            for (int k = 0; k < 3 && !directions[column].materials.empty(); ++k)
+                for (int p = 0; p < r; ++p) force[p] += directions[column].materials[3 * f + k] * by_material[k][p];
             for (int p = 0; p < r; ++p) {
                 force[p] += body.beta() * (c1 * one.force[p] + c2 * two.force[p]);
                 for (int q = 0; q < r; ++q)
@@ -123,7 +147,7 @@ void Adjoint::add_flexible_forces(const InputArrays* directions, int count, cons
     }
 }
 
-void Adjoint::step_flexible(int count, Tangents& now, const Tangents& last, const Tangents& before) {
+void Adjoint::step_flexible(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
         const Mat3 R = flexible_axes(static_cast<int>(f)), Rt = R.transpose();
@@ -134,6 +158,8 @@ void Adjoint::step_flexible(int count, Tangents& now, const Tangents& last, cons
             for (int p = 0; p < body.modes(); ++p) eta[p] = now.q[body.axis + p][column];
             const Vec6 twist = stack(Rt * get(H.linear, column), Rt * get(H.angular, column));
             body.add_motion(R, twist, eta.data(), state);
+            if (!directions[column].materials.empty())
+                for (int p = 0; p < body.modes(); ++p) state.force[p] += directions[column].materials[3 * f] * system_.flexible_state[f].force[p];
             FlexibleBody::set_rates(tape_->records[record_].step, last.flexible[width * f + column],
                                     before.flexible[width * f + column], state);
         }
@@ -151,6 +177,8 @@ void Adjoint::start_flexible(const InputArrays* directions, int count, Tangents&
             const Vec6 twist(part(d.twists, 6 * body.body)), faster(part(d.velocities, 6 * body.body));
             body.add_start(system_.state.H[body.body].R, tape_->velocity[body.body], &tape_->rate[body.axis], twist, faster,
                            part(d.increments, body.axis), part(d.rates, body.axis), now.flexible[width * f + column]);
+            for (int p = 0; p < body.modes() && !d.materials.empty(); ++p)
+                now.flexible[width * f + column].force[p] += d.materials[3 * f] * tape_->flexible[1][f].force[p];
         }
     }
 }

@@ -28,7 +28,7 @@ const Six no_six = {every(Vec3(0, 0, 0)), every(Vec3(0, 0, 0))};
 // Whether a direction of the inputs enters the step, or the part of a divided one, that ends at a record.
 bool Adjoint::acts(const InputArrays& d, int record) const {
     for (const auto* constant : {&d.stiffness, &d.damping, &d.armature, &d.spring_stiffness, &d.spring_damping, &d.mass,
-                                 &d.centre, &d.inertia, &d.gravity})
+                                 &d.centre, &d.inertia, &d.gravity, &d.materials})
         if (!constant->empty()) return true;
     auto nonzero = [](const std::vector<double>& all, std::size_t length, int first, int last) {
         const auto from = all.begin() + length * first, to = all.begin() + length * (last + 1);
@@ -314,7 +314,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     }
     now.q = axes_;
     now.mu = rows_;
-    step_flexible(count, now, last, before);
+    step_flexible(directions, count, now, last, before);
     for (const Block& block : blocks_) {
         Eight rate[3];
         past_rate(block, rate);

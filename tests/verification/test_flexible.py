@@ -11,7 +11,9 @@ import supple
 from supple import elastic, spatial
 from supple.elastic.cache import with_cached_basis
 from supple.engine import adjoint
+from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.rigidified import rigidified
+from supple.retargeting.altered import stiffened
 
 LENGTH, DIAMETER = 0.7, 4e-3
 STEEL = elastic.spring_steel()
@@ -233,3 +235,42 @@ def _check_gradients(mech: supple.Mechanism, tip: str) -> None:
     forward = np.einsum("dta,ta->d", moved.coordinates, by_q)
     forward += np.einsum("dtbi,tbi->d", moved.poses, adjoint.point_gradient(tape, tip, by_point))
     np.testing.assert_allclose(forward, directions @ found.motors[motor], rtol=1e-9)
+
+
+def test_derivatives_by_the_material():
+    """Young's modulus and both damping numbers, from a bent start, against central differences of fourth order."""
+    mech = clamped(rod(replace(STEEL, alpha=0.4, beta=1e-3)), 0.1, gravity=(2.0, 0, -9.81))
+    start = np.zeros(mech.dof)
+    start[:3] = 2e-2, 1e-3, -5e-4
+    steps, rng = 12, np.random.default_rng(3)
+    by_point = rng.normal(size=(steps + 1, 3))
+
+    def simulation(young=1.0, alpha=0.0, beta=0.0):
+        part = stiffened(mech.flexible[0].part, young)
+        basis = replace(part.basis, alpha=part.basis.alpha + alpha, beta=part.basis.beta + beta)
+        flexible = FlexibleBody("rod", replace(part, basis=basis))
+        return supple.Simulation(replace(mech, flexible=(flexible,)), 2e-3, "bdf2", q=start)
+
+    def run(**change):
+        sim, total = simulation(**change), 0.0
+        for k in range(steps + 1):
+            total += by_point[k] @ sim.poses["tip"][:3, 3]
+            sim.step()
+        return total
+
+    sim = simulation()
+    tape = sim.tape()
+    sim.step(steps)
+    gradient = adjoint.gradient(tape, poses=adjoint.point_gradient(tape, "tip", by_point))
+    young = mech.flexible[0].part.material.young
+    moved = adjoint.tangent(tape, young={"rod": [young, 0, 0]}, alpha={"rod": [0, 1, 0]}, beta={"rod": [0, 0, 1]})
+    by_poses = adjoint.point_gradient(tape, "tip", by_point)
+    columns = np.einsum("tbi,dtbi->d", by_poses, moved.poses)
+    for k, (name, step, scale) in enumerate((("young", 1e-3, young), ("alpha", 1e-2, 1.0), ("beta", 1e-5, 1.0))):
+        at = 1.0 if name == "young" else 0.0
+        values = [run(**{name: at + n * step}) for n in (-2, -1, 1, 2)]
+        expected = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * step)
+        assert columns[k] == pytest.approx(expected, rel=1e-6)
+        assert scale * getattr(gradient, name)["rod"] == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(supple.MechanismError, match="no flexible body"):
+        adjoint.tangent(tape, young={"rob": [1.0]})

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from supple.engine.tape import Tape
 from supple.errors import MechanismError
+from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
@@ -84,6 +85,12 @@ class Gradient:
     """(bodies, 3, 3): with respect to the inertia about the centre of mass, symmetric."""
     gravity: Array
     """(3,): with respect to the gravity of the mechanism, world axes."""
+    young: dict[str, float]
+    """By flexible body: with respect to Young's modulus, 1/Pa."""
+    alpha: dict[str, float]
+    """By flexible body: with respect to its mass-proportional damping."""
+    beta: dict[str, float]
+    """By flexible body: with respect to its stiffness-proportional damping."""
     _wrenches: Array
     """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
     _start: _Start
@@ -197,9 +204,17 @@ def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
         found["centre"].reshape(-1, 3),
         (inertia + inertia.transpose(0, 2, 1)) / 2,
         found["gravity"],
+        *_by_material(mech, found["materials"].reshape(-1, 3)),
         found["wrenches"].reshape(-1, len(mech.bodies), 6),
         _Start(tape, {name: found[name] for name in AT_START}),
     )
+
+
+def _by_material(mech: Mechanism, found: Array) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Derivatives by Young's modulus, alpha and beta, from those (flexible bodies, 3) by log(Young's modulus), ..."""
+    scaled = found / np.array([[each.part.material.young, 1.0, 1.0] for each in mech.flexible]).reshape(-1, 3)
+    young, alpha, beta = (dict(zip((f.name for f in mech.flexible), part.tolist(), strict=True)) for part in scaled.T)
+    return young, alpha, beta
 
 
 def tangent(
@@ -217,6 +232,9 @@ def tangent(
     mass: Mapping[str, ArrayLike] | None = None,
     payload: Mapping[str, ArrayLike] | None = None,
     gravity: ArrayLike | None = None,
+    young: Mapping[str, ArrayLike] | None = None,
+    alpha: Mapping[str, ArrayLike] | None = None,
+    beta: Mapping[str, ArrayLike] | None = None,
     want: Sequence[str] = MOTION,
 ) -> Motion:
     """Derivatives of the recorded motion along directions of the inputs, by a sweep forward over the tape.
@@ -233,6 +251,7 @@ def tangent(
         stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`.
         payload: (directions,) point mass at the origin of a body or site, by name, kg.
         gravity: (directions, 3), m/s^2.
+        young, alpha, beta: (directions,) Young's modulus (Pa) and Rayleigh damping (1/s, s), by flexible body.
         want: the arrays to compute, some of "coordinates", "poses", "velocities" and "torques"; the others are empty.
 
     Raises:
@@ -249,6 +268,8 @@ def tangent(
     directions.constants(mass, "mass", lambda name: ("mass", tape.mechanism.body_index(name)))
     directions.payload(payload)
     directions.gravity(gravity)
+    for k, (given, what) in enumerate(((young, "young"), (alpha, "alpha"), (beta, "beta"))):
+        directions.material(given, what, k)
     unknown = [name for name in want if name not in MOTION]
     if unknown:
         raise MechanismError(f"`want` is some of {MOTION}, got {unknown[0]!r}")
@@ -338,6 +359,7 @@ class _Directions:
             "centre": (bodies, 3),
             "inertia": (bodies, 3, 3),
             "gravity": (3,),
+            "materials": (len(tape.mechanism.flexible), 3),
         }
 
     def checked(self, values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
@@ -408,6 +430,17 @@ class _Directions:
         checked = self.checked(given, (3,), "gravity")
         for column, value in zip(self.columns or (), checked, strict=True):
             self.entry(column, "gravity")[:] += value
+
+    def material(self, given: Mapping[str, ArrayLike] | None, what: str, k: int) -> None:
+        mech = self.tape.mechanism
+        for name, values in (given or {}).items():
+            if not self.tape.from_start:
+                raise _began_later()
+            index = find([each.name for each in mech.flexible], name, f"flexible body of '{mech.name}'")
+            unit = mech.flexible[index].part.material.young if what == "young" else 1.0
+            checked = self.checked(values, (), f"{what}['{name}']")
+            for column, value in zip(self.columns or (), checked, strict=True):
+                self.entry(column, "materials")[index, k] += value / unit
 
     def finished(self) -> list[dict[str, Array]]:
         if self.columns is None:
