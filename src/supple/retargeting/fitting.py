@@ -21,8 +21,9 @@ from os import PathLike
 import numpy as np
 
 from supple.elastic import Material, Part
-from supple.engine import Equilibrium, Simulation, equilibrium
+from supple.engine import Equilibrium, Simulation, adjoint, equilibrium
 from supple.engine.modes import modes
+from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import by_joint
@@ -40,8 +41,8 @@ SCAN_RANGE = 2.0
 FIT_ITERATIONS = 40
 FIT_TOLERANCE = 1e-6
 """Relative change of the cost or of the unknowns at which the iteration ends."""
-DIFFERENCES = (1e-4, 1e-3, 1e-3)
-"""Forward differences of the unknowns."""
+START_DIFFERENCE = 1e-3
+"""Central difference of log E for the derivative of the equilibrium at the start."""
 DAMPING_UNIT = 0.01
 """alpha and beta are scaled such that one unit gives about this damping ratio at the slowest vibration."""
 LARGEST_ERROR = 0.3
@@ -141,8 +142,8 @@ def fit_material(
 ) -> FittedMaterial:
     """Fits Young's modulus and both Rayleigh damping numbers of a flexible body to a measured motion.
 
-    The simulation starts in the equilibrium at the start of `motion`. Derivatives are forward differences of the
-    simulation: each iteration runs it four times.
+    The simulation starts in the equilibrium at the start of `motion`. Derivatives come from a sweep over the recorded
+    simulation (`supple.engine.adjoint.tangent`).
 
     Args:
         mech: the mechanism, with a first guess of the material. The modulus may be wrong by a factor of two.
@@ -255,6 +256,7 @@ class _Problem:
         for name in motion.motors:
             find([each.name for each in mech.motors], name, f"motor of '{mech.name}'")
         self._cache: dict[tuple[bytes, int], Array] = {}
+        self._last: tuple[tuple[bytes, int], Tape] | None = None
         self._stiffened: dict[float, Part] = {}
         self._units = np.ones(3)
         material, basis = flexible.part.material, flexible.basis
@@ -340,15 +342,18 @@ class _Problem:
 
     def simulated(self, unknowns: Array, count: int | None = None, *, quiet: bool = True) -> Array:
         """(count, 3) positions of the body at the measured times, m."""
-        from scipy.interpolate import CubicSpline
+        key = (unknowns.tobytes(), len(self.data.times[:count]))
+        if not quiet or key not in self._cache:
+            tape = self._run(unknowns, count, quiet)
+            poses = tape.poses[:, self.body]
+            self._cache[key] = self._at_samples(poses[:, :3, :3] @ self.point + poses[:, :3, 3], count)
+            self._last = key, tape
+        return self._cache[key]
 
-        times = self.data.times[:count]
-        key = (unknowns.tobytes(), len(times))
-        if quiet and key in self._cache:
-            return self._cache[key]
-        mech = self.altered(unknowns)
-        steps = max(4, int(np.ceil(times[-1] / self.dt - 1e-9)))
-        grid = self.dt * np.arange(steps + 1)
+    def _run(self, unknowns: Array, count: int | None, quiet: bool) -> Tape:
+        """The simulated motion up to the last of `count` samples."""
+        mech, last = self.altered(unknowns), self.data.times[:count][-1]
+        steps = max(4, int(np.ceil(last / self.dt - 1e-9)))
         curve = self.motion(self.dt * np.arange(steps + 2))
         motors = {
             name: partial(_interpolated, curve[:, i].tolist(), self.dt) for i, name in enumerate(self.motion.motors)
@@ -359,10 +364,14 @@ class _Problem:
             sim = Simulation(mech, self.dt, "bdf2", at=self._equilibrium(mech), motors=motors)
             with sim.tape() as tape:
                 sim.step(steps)
-        poses = tape.poses[:, self.body]
-        positions: Array = CubicSpline(grid, poses[:, :3, :3] @ self.point + poses[:, :3, 3])(times)
-        self._cache[key] = positions
-        return positions
+        return tape
+
+    def _at_samples(self, values: Array, count: int | None) -> Array:
+        """Values at the measured times, from those at the ends of time steps."""
+        from scipy.interpolate import CubicSpline
+
+        result: Array = CubicSpline(self.dt * np.arange(len(values)), values)(self.data.times[:count])
+        return result
 
     def _residuals(self, unknowns: Array, count: int | None = None) -> Array:
         """(3 count,) simulated minus measured positions, m; far off where the simulation fails."""
@@ -378,14 +387,31 @@ class _Problem:
         return float(np.sqrt(3 * np.mean(residuals**2)))
 
     def _jacobian(self, unknowns: Array, columns: list[int], count: int | None = None) -> Array:
-        """(3 count, columns) forward differences of the residuals."""
-        base = self._residuals(unknowns, count)
-        result = np.zeros((len(base), len(columns)))
-        for k, column in enumerate(columns):
-            moved = unknowns.copy()
-            moved[column] += DIFFERENCES[column]
-            result[:, k] = (self._residuals(moved, count) - base) / DIFFERENCES[column]
-        return result
+        """(3 count, columns) derivatives of the residuals, by a sweep over the recorded simulation."""
+        key = (unknowns.tobytes(), len(self.data.times[:count]))
+        if self._last is None or self._last[0] != key:
+            try:
+                self._last = key, self._run(unknowns, count, quiet=True)
+            except ConvergenceError:
+                return np.zeros((3 * len(self.data.times[:count]), len(columns)))
+        tape = self._last[1]
+        name = self.flexible.name
+        units = self._units * [self.numbers(unknowns)[0], 1.0, 1.0]  # of Young's modulus, alpha and beta
+        young, alpha, beta = ({name: units[k] * (np.array(columns) == k)} for k in range(3))
+        start = np.zeros((len(columns), self.mechanism.dof))
+        if 0 in columns:
+            start[columns.index(0)] = self._start_derivative(unknowns)
+        found = adjoint.tangent(tape, q=start, young=young, alpha=alpha, beta=beta, want=("poses",))
+        turns, twists = tape.poses[:, self.body, :3, :3], found.poses[:, :, self.body]
+        moved = twists[..., :3] + np.cross(twists[..., 3:], self.point)
+        positions = np.einsum("tij,dtj->tdi", turns, moved)
+        return self._at_samples(positions, count).transpose(0, 2, 1).reshape(-1, len(columns))
+
+    def _start_derivative(self, unknowns: Array) -> Array:
+        """(dof,) derivative of the equilibrium at the start by the first unknown."""
+        change = np.array([START_DIFFERENCE, 0.0, 0.0])
+        ends = [self._equilibrium(self.altered(unknowns + sign * change)).q for sign in (1.0, -1.0)]
+        return np.asarray((ends[0] - ends[1]) / (2 * START_DIFFERENCE))
 
     # solution
 
