@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import spatial
 from supple.errors import MechanismError
@@ -123,17 +123,17 @@ class _Problem:
         anywhere = np.where(self.moving, rng.uniform(low, high), self.start)
         return np.where(self._moving_targets(anywhere), anywhere, self.start)
 
-    def _moving_targets(self, x: Array) -> Array:
+    def _moving_targets(self, x: Array) -> NDArray[np.bool_]:
         """(n,) whether a coordinate moves a target, at x, directly or through loops and couplings."""
         used = np.abs(self.rows(x)[1]) > 1e-12
         constraints = len(self._lengths(0)) - sum(6 if pinned else 3 for _, _, pinned in self.targets)
-        moving: Array = used[constraints:].any(axis=0)
-        while (touched := used[:, moving].any(axis=1)).any():
-            more = moving | used[touched].any(axis=0)
+        moving = used[constraints:].any(axis=0, keepdims=True)
+        while True:
+            touched = (used & moving).any(axis=1)
+            more = used[touched].any(axis=0, keepdims=True)
             if (more == moving).all():
-                break
+                return np.asarray(moving).ravel()
             moving = more
-        return moving
 
     def rows(self, x: Array) -> tuple[Array, Array]:
         """Errors (m,), lengths divided by the radius, and their Jacobian (m, n)."""
