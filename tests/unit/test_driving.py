@@ -105,6 +105,8 @@ def test_wrong_controls_are_refused():
         with pytest.raises(supple.MechanismError, match=text):
             wrong()
         assert sim.controls == {"servo": 0.0}
+    with pytest.raises(supple.MechanismError, match=r"'servo' is an actuator .* acts on 'shoulder.0'"):
+        sim.set_target("servo", 1.0)
     sim.set_control([7.0])
     assert sim.controls == {"servo": 1.0}
     idle = replace(mech, joints=tuple(replace(j, effort=0.0) for j in mech.joints))
