@@ -42,7 +42,8 @@ class ExportWarning(UserWarning):
 
 
 class StartWarning(UserWarning):
-    """A simulation starts in a pose that was changed a little, so that loops are closed and limits respected."""
+    """A simulation starts in a pose that was changed a little, so that loops are closed and limits respected, or with
+    shapes a little below a plane."""
 
 
 class RangeWarning(UserWarning):

@@ -43,6 +43,18 @@ def test_info_of_the_library(run):
     assert " ".join(row.split()) == "tip 1 0.0000 0.0000 3.2000 0.0 90.0 0.0 left_pin_16, right_pin_16"
 
 
+def test_info_lists_actuators(run):
+    b = supple.Builder("finger")
+    b.link("bone", (0, 0, 0), (0, 0, 0.1), mass=0.1)
+    b.hinge("knuckle", "world", "bone", at=(0, 0, 0), axis="y")
+    b.actuator("grip", "knuckle", gain=(2, 0, 0), control_range=(0, 255), force_range=(-5, 5))
+    b.build().save("finger.json")
+    lines = [" ".join(line.split()) for line in run("info", "finger.json").stdout.splitlines()]
+    assert "grip knuckle 0 0 … 255 -5 … 5" in lines
+    facts = json.loads(run("info", "finger.json", "--json").stdout)["actuators"][0]
+    assert (facts["name"], facts["control_range"], facts["dynamics"]) == ("grip", [0.0, 255.0], "none")
+
+
 def test_info_as_json(run, rich_mechanism):
     rich_mechanism.save("gantry.json")
     result = run("info", "gantry.json", "--json")

@@ -45,6 +45,12 @@ def test_coordinates_and_velocities_are_indexed_by_name():
         assert np.allclose(sim.velocities[site.name], expected, atol=1e-7)
     with pytest.raises(supple.MechanismError, match="no joint or coordinate"):
         sim.q["nothing"]
+    with pytest.raises(ValueError, match="read-only"):
+        sim.q[0] = 1.0
+    copied = sim.q.copy()
+    copied[free.axes[1]] = 0.25
+    assert copied[free.name][1] == 0.25
+    assert np.allclose(supple.Simulation(mech, 1e-4, q=copied).q, copied)
 
 
 def test_torques_saturate_at_the_effort():
@@ -75,6 +81,7 @@ def test_what_cannot_act_is_refused_and_nothing_is_changed():
         (lambda: sim.set_torque(other, [1.0, 2.0]), "shape"),
         (lambda: sim.set_torque(np.ones(mech.dof + 1)), "coordinates"),
         (lambda: sim.set_torque(np.ones(mech.dof), 1.0), "a name and a torque"),
+        (lambda: sim.set_torque({other: 1.0}, 1.0), "a name and a torque"),
         (lambda: sim.set_control("grip", 1.0), "has no actuators"),
     ):
         with pytest.raises(supple.MechanismError, match=text):
@@ -93,10 +100,13 @@ def test_wrong_controls_are_refused():
         (lambda: sim.set_control("servo", np.nan), "control of actuator 'servo' must be finite"),
         (lambda: sim.set_control({"servo": 1.0, "serve": 1.0}), "did you mean 'servo'"),
         (lambda: sim.set_control([1.0, 2.0]), "actuators"),
+        (lambda: sim.set_control({"servo": 1.0}, 2.0), "a name and a control"),
     ):
         with pytest.raises(supple.MechanismError, match=text):
             wrong()
         assert sim.controls == {"servo": 0.0}
+    with pytest.raises(supple.MechanismError, match=r"'servo' is an actuator .* acts on 'shoulder.0'"):
+        sim.set_target("servo", 1.0)
     sim.set_control([7.0])
     assert sim.controls == {"servo": 1.0}
     idle = replace(mech, joints=tuple(replace(j, effort=0.0) for j in mech.joints))

@@ -164,6 +164,12 @@ def test_a_large_overlap_at_the_start_raises():
     for _ in range(2):
         with pytest.raises(supple.MechanismError, match=r"'sunk' and 'floor' overlap by 0\.02 m at the start"):
             world.step()
+    feet = supple.World()
+    feet.ground(FLOOR)
+    feet.add(rigid_object("foot", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.096)))
+    with pytest.warns(supple.StartWarning, match=r"foot and floor by 0\.004 m'; they are moved apart at 0\.1 m/s"):
+        feet.step()
+    assert feet.velocity("foot")[2] <= feet.correction + 1e-12
     shallow = supple.World()
     shallow.ground(FLOOR)
     shallow.add(rigid_object("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.0995)))

@@ -101,3 +101,19 @@ def test_refusals():
             supple.inverse_kinematics(mech, poses)
     with pytest.raises(supple.MechanismError, match="q0"):
         supple.inverse_kinematics(mech, {"tip": np.eye(4)}, [0.0])
+
+
+def test_joints_that_do_not_move_a_target_stay():
+    """A target out of reach for one of two fingers, from all starts."""
+    b = supple.Builder("fingers")
+    for name, x in (("left", -0.1), ("right", 0.1)):
+        b.link(f"{name} bone", (x, 0, 0), (x, 0, 0.1), mass=0.1)
+        b.link(f"{name} tip", (x, 0, 0.1), (x, 0, 0.2), mass=0.1)
+        b.hinge(f"{name} knuckle", "world", f"{name} bone", (x, 0, 0), "y", limits=(-1.0, 1.0))
+        b.hinge(f"{name} joint", f"{name} bone", f"{name} tip", (x, 0, 0.1), "y", limits=(-1.0, 1.0))
+    mech = b.build()
+    start = np.array([0.1, 0.2, 0.3, 0.4])
+    found = supple.inverse_kinematics(mech, {"left tip": [-0.1, 0, -0.1]}, start)
+    assert found.status == "limits"
+    assert (found.q[2:] == start[2:]).all()
+    assert abs(found.q["left knuckle"]) == pytest.approx(1.0)

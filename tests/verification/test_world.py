@@ -448,3 +448,44 @@ def test_the_shadow_hand_drops_a_ball_of_low_friction(robots):
     scene = supple.scenes.shadow_hand(robots / "shadow_hand/right_hand.xml", friction=0.05)
     scene.run(1.6)
     assert scene.world.pose("ball")[2, 3] < 0.2
+
+
+# Cassie
+
+
+def force_on_feet(world: supple.World) -> float:
+    return float(sum(world.force_on(f"cassie scene:{side}-foot")[2] for side in ("left", "right")))
+
+
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning", "ignore:with_springs replaces")
+def test_cassie_stands_is_pushed_and_drops(robots):
+    """From its stock file, whose feet begin 3 mm below the floor. Servos hold the ten driven joints."""
+    cassie = supple.assemble(supple.load(robots / "agility_cassie/scene.xml", keyframe="home")).mechanism
+    cassie = cassie.with_springs(3000, 100, joints=[actuator.drives for actuator in cassie.actuators])
+    sim, world = supple.Simulation(cassie, dt=1e-3), supple.World()
+    world.add(sim)
+    with pytest.warns(supple.StartWarning, match="left-foot and floor by 0.0034 m"):
+        world.step(1000)
+    forces = []
+    for _ in range(50):
+        world.step(10)
+        forces.append(force_on_feet(world))
+    start = cassie.poses["cassie-pelvis"][:3, 3]
+    assert np.abs(sim.poses["cassie-pelvis"][:3, 3] - start).max() < 0.06
+    assert np.mean(forces) == pytest.approx(cassie.mass * G, rel=0.1)
+    sim.apply("cassie-pelvis", [0, 100.0, 0, 0, 0, 0])
+    world.step(100)
+    assert sim.velocities["cassie-pelvis"][1] > 0.03
+
+    raised = cassie.at({"cassie-pelvis_joint.z": start[2] + 0.1})
+    sim, world = supple.Simulation(raised, dt=1e-3), supple.World()
+    world.add(sim)
+    world.step(100)
+    assert force_on_feet(world) == 0
+    assert sim.velocities["cassie-pelvis"][2] == pytest.approx(-0.1 * G, rel=0.01)
+    forces = []
+    for _ in range(40):
+        world.step(10)
+        forces.append(force_on_feet(world))
+    assert max(forces) > 1.5 * cassie.mass * G
+    assert 0.85 < sim.poses["cassie-pelvis"][2, 3] < start[2] + 0.1

@@ -43,6 +43,18 @@ def describe_mechanism(mech: Mechanism) -> dict[str, Any]:
             for c in mech.couplings
         ],
         "motors": [{"name": m.name, "coordinate": m.coordinate, "position": m.position} for m in mech.motors],
+        "actuators": [
+            {
+                "name": a.name,
+                "drives": a.drives,
+                "control": a.control,
+                "control_range": _bounds(a.control_range),
+                "force_range": _bounds(a.force_range),
+                "dynamics": a.dynamics,
+                "in_spring": a.in_spring,
+            }
+            for a in mech.actuators
+        ],
         "flexible": [_flexible(each) for each in mech.flexible],
         "keyframes": [key.name for key in mech.keyframes],
         "not_imported": [{"item": note.item, "reason": note.reason} for note in mech.import_report],

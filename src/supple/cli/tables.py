@@ -30,6 +30,8 @@ def show(facts: dict[str, Any], rows: int | None = None) -> None:
     _print(console, "Flexible bodies", heads, _flexible_rows(facts), rows)
     motors = [(m["name"], m["coordinate"], _number(m["position"])) for m in facts["motors"]]
     _print(console, "Motors", ("name", "moves", "position"), motors, rows)
+    heads = ("name", "drives", "control", "range of the control", "range of the force", "")
+    _print(console, "Actuators", heads, _actuator_rows(facts), rows)
     sites = [(s["name"], s["body"], _numbers(s["position"])) for s in facts["sites"]]
     _print(console, "Sites", ("name", "on", "position in it, m"), sites, rows)
     notes = [(note["item"], note["reason"]) for note in facts["not_imported"]]
@@ -210,6 +212,13 @@ def _coupling_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
         spring = f"spring {stiffness}{curve} about {rest}, damper {damping}"
         acts = f"constraint, equal to {rest}" if c["rigid"] else spring
         yield c["name"], of, acts, "" if c["limits"] == [None, None] else _bounds(c["limits"])
+
+
+def _actuator_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
+    for a in facts["actuators"]:
+        ranges = ("" if a[key] == [None, None] else _bounds(a[key]) for key in ("control_range", "force_range"))
+        law = ["acts like a spring"] * a["in_spring"] + [a["dynamics"]] * (a["dynamics"] != "none")
+        yield a["name"], a["drives"], _number(a["control"]), *ranges, ", ".join(law)
 
 
 def _print(

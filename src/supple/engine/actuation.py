@@ -113,6 +113,8 @@ def set_controls(eqs: Equations, name: Any, control: Any) -> None:
         raise MechanismError(
             f"'{eqs.mechanism.name}' has no actuators; set_torque drives a joint, set_target moves a spring or motor"
         )
+    if not isinstance(name, str) and control is not None:
+        raise MechanismError("set_control takes a name and a control, {name: control}, or an array (actuators,)")
     if isinstance(name, str):
         given: Mapping[str, Any] = {name: control}
     elif isinstance(name, Mapping):
@@ -136,6 +138,8 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
     """(axes,) torques from a name and numbers, {name: numbers} or an array (dof,); others as `before`."""
     mech, slices, result = eqs.mechanism, axis_slices(eqs.mechanism), before.copy()
     given: list[tuple[slice, str, Any]] = []
+    if not isinstance(name, str) and torque is not None:
+        raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
     if isinstance(name, str | Mapping):
         for each, value in ({name: torque} if isinstance(name, str) else name).items():
             part = slices[mech.joint_index(each)]
@@ -143,8 +147,6 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
                 part = slice(eqs.axis[each], eqs.axis[each] + 1)
             given.append((part, each, value))
     else:
-        if torque is not None:
-            raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
         whole = array(name, (mech.dof,), f"torques of '{mech.name}' ({mech.dof} coordinates)")
         for j in mech.topology.tree:
             given.append((slices[j], mech.joints[j].name, whole[mech.topology.columns[j]]))

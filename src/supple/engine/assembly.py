@@ -180,6 +180,12 @@ class Equations:
             known = [*self.axis, *self.row, *self.spring]
             if name in {j.name for j in mech.joints}:
                 raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
+            for actuator in mech.actuators:
+                if actuator.name == name:
+                    raise MechanismError(
+                        f"'{name}' is an actuator and has no set-point: sim.set_control sets its control; it acts on "
+                        f"'{actuator.drives}'"
+                    )
             find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
         joint = mech.joint(name)
         at = joint.axes.index(name)

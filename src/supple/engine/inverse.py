@@ -268,5 +268,5 @@ def _check_closed(state: _MotionState, posed: Kinematics) -> None:
         if size > CLOSED:
             raise MechanismError(
                 f"the loop at joint '{name}' of '{mech.name}' has a gap of {size:.2g} (rad or radii) at q; "
-                "start from closed loops: take q from an equilibrium or a simulation"
+                "close it with supple.assemble(mech, q).q, or take q from an equilibrium or a simulation"
             )

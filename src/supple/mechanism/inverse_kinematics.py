@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import spatial
 from supple.errors import MechanismError
@@ -117,10 +117,23 @@ class _Problem:
                         self.lower[at], self.upper[at] = lower, upper
 
     def random_start(self, rng: np.random.Generator) -> Array:
-        """The start with random coordinates within the limits."""
+        """The start with random coordinates within the limits; those that do not move a target stay."""
         low, high = np.maximum(self.lower, self.start - 2.0), np.minimum(self.upper, self.start + 2.0)
         low, high = np.minimum(low, high), np.maximum(low, high)
-        return np.where(self.moving, rng.uniform(low, high), self.start)
+        anywhere = np.where(self.moving, rng.uniform(low, high), self.start)
+        return np.where(self._moving_targets(anywhere), anywhere, self.start)
+
+    def _moving_targets(self, x: Array) -> NDArray[np.bool_]:
+        """(n,) whether a coordinate moves a target, at x, directly or through loops and couplings."""
+        used = np.abs(self.rows(x)[1]) > 1e-12
+        constraints = len(self._lengths(0)) - sum(6 if pinned else 3 for _, _, pinned in self.targets)
+        moving = used[constraints:].any(axis=0, keepdims=True)
+        while True:
+            touched = (used & moving).any(axis=1)
+            more = used[touched].any(axis=0, keepdims=True)
+            if (more == moving).all():
+                return np.asarray(moving).ravel()
+            moving = more
 
     def rows(self, x: Array) -> tuple[Array, Array]:
         """Errors (m,), lengths divided by the radius, and their Jacobian (m, n)."""

@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
 
 class _Named(np.ndarray[Any, np.dtype[np.float64]]):
-    """A float array with names; slices and results of arithmetic are plain arrays."""
+    """A float array with names, which cannot be written to; copies can. Slices and results of arithmetic are plain
+    arrays."""
 
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
         result = np.array(values, dtype=np.float64).view(cls)
         result.mechanism = mechanism
+        result.flags.writeable = False
         return result
+
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, _Named) and source.shape == self.shape:  # a copy
+            self.mechanism = source.mechanism
 
     def __array_wrap__(self, result: Any, context: Any = None, return_scalar: bool = False) -> Any:
         plain = np.asarray(result)
@@ -49,6 +55,9 @@ class Coordinates(_Named):
         columns = coordinate_columns(self.mechanism, name)
         part = np.asarray(self)[columns]
         return float(part[0]) if name in self.mechanism.coordinates else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(coordinate_columns(self.mechanism, key) if isinstance(key, str) else key, value)
 
 
 class Twists(_Named):

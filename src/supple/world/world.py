@@ -15,7 +15,7 @@ from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
 from supple.engine import Simulation
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
-from supple.errors import ConvergenceError, MechanismError, RangeWarning, listed
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
 from supple.mechanism.poses import find
@@ -26,6 +26,8 @@ from supple.reduced import ReducedSimulation
 
 OVERLAP = 1e-3
 """m: largest overlap of shapes that are added to a world."""
+OVERLAP_WITH_PLANE = 1e-2
+"""m: largest overlap with a plane: feet of a keyframe are often some millimetres below the floor."""
 DEFAULT_DT = 1e-3
 
 
@@ -375,7 +377,8 @@ class World:
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
 
     def _check_overlap(self) -> None:
-        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`."""
+        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`; a plane may be
+        overlapped by up to `OVERLAP_WITH_PLANE`, with a `StartWarning`."""
         if self._initial_state is None:
             self._initial_state = self.save()
         checked = self._checked_colliders
@@ -387,16 +390,26 @@ class World:
         rigid = ~np.isin(contacts["first"], soft) & ~np.isin(contacts["second"], soft)
         new = (np.maximum(contacts["first"], contacts["second"]) >= checked) & rigid
         within: set[tuple[str, str]] = set()
+        below: dict[tuple[str, str], float] = {}
         for contact in contacts[new & (contacts["gap"] < -OVERLAP)]:
             first, second = self._owners[contact["first"]], self._owners[contact["second"]]
             if self._collider_participants[contact["first"]] == self._collider_participants[contact["second"]]:
                 self._core.exclude(int(contact["first"]), int(contact["second"]))
                 within.add((first, second))
                 continue
+            kinds = {self._colliders[contact[side]].kind for side in ("first", "second")}
+            if "plane" in kinds and contact["gap"] >= -OVERLAP_WITH_PLANE:
+                below[first, second] = max(below.get((first, second), 0.0), -float(contact["gap"]))
+                continue
             raise MechanismError(
                 f"'{first}' and '{second}' overlap by {-contact['gap']:.3g} m at the start, near "
-                f"{np.round(contact['position'], 4).tolist()}; move them apart (an overlap of a millimetre is allowed)"
+                f"{np.round(contact['position'], 4).tolist()}; move them apart (an overlap of a millimetre is allowed, "
+                "of a centimetre with a plane)"
             )
+        if below:
+            pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in below.items()])
+            text = f"shapes overlap a plane at the start: {pairs}; they are moved apart at {self.correction:g} m/s"
+            warnings.warn(text, StartWarning, stacklevel=3)
         if within:
             pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
             text = f"shapes of one mechanism overlap at the start and do not touch each other in this world: {pairs}"
