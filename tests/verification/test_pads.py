@@ -233,9 +233,16 @@ def test_pads_do_not_touch_beyond_their_borders():
         world = supple.World(dt=1e-3)
         world.add(supple.Simulation(build.build(), 1e-3), "jaws", self_contact=True)
         world.cover("jaws:lower", flat_pad())
-        world.cover("jaws:upper", flat_pad())
+        world.cover("jaws:upper", dataclasses.replace(flat_pad(), triangles=np.zeros((0, 3), dtype=int)))
         world.step()
         assert (world.touch("jaws:lower").force[2] < -1e-3) == touches
+    bare = dataclasses.replace(flat_pad(), triangles=np.zeros((0, 3), dtype=int))
+    world = supple.World(dt=1e-3)
+    for name in "ab":
+        world.add(rigid_object(name, "sphere", (0.01,), 0.1))
+    world.cover("a", bare)
+    with pytest.warns(supple.RangeWarning, match="'b' and 'a' do not touch each other"):
+        world.cover("b", bare)
 
 
 def test_shapes_behind_the_skin_are_said(pad):

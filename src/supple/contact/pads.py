@@ -42,7 +42,7 @@ class Pad:
     compliance: Array
     """(3n, 3n) m/N, symmetric and positive semidefinite."""
     triangles: Array = field(default_factory=lambda: np.zeros((0, 3), dtype=int))
-    """(m, 3) indices of points: the surface between them. Of two pads that touch, both need it."""
+    """(m, 3) indices of points: the surface between them. Of two pads that touch, one at least needs it."""
     friction: float = 1.0
     """Sliding coefficient. A contact has the larger one of its two sides, as in MuJoCo."""
     relaxation: float = 0.0
