@@ -171,6 +171,11 @@ def test_bad_weights(bar, motion, track, told):
         supple.retarget(bar, motion, track)
 
 
+def test_a_motion_is_needed(bar):
+    with refused("a Motion is needed, got str; Motion.load"):
+        supple.retarget(bar, "turn.csv", {"bar": 1.0})
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
@@ -184,6 +189,10 @@ def test_bad_weights(bar, motion, track, told):
         ({"method": "adam"}, "no method 'adam'"),
         ({"dt": 0.0}, "time steps"),
         ({"dt": ()}, "time steps"),
+        ({"dt": "fine"}, "numbers"),
+        ({"dt": 5.0}, "exceeds the 0.04 s between two control points"),
+        ({"max_iterations": 0}, "max_iterations"),
+        ({"robust": 0.1}, "robust"),
         ({"robust": {"mass": 0.1}}, "robust"),
         ({"robust": {"stiffness": 1.5}}, "robust"),
     ],

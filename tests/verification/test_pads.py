@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import spatial
-from supple import MechanismError
+from supple import MechanismError, spatial
 from supple.contact.pads import Pad
 from supple.mechanism import Mesh, Shape
 from supple.mechanism.shapes import HeightField

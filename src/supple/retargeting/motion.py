@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -229,6 +230,8 @@ def _read_json(file: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _read_npz(file: Path) -> tuple[Any, dict[str, Any]]:
+    if file.exists() and not zipfile.is_zipfile(file):
+        raise MechanismError("cannot read the motion: no NPZ file")
     with np.load(file, allow_pickle=False) as data:
         if sum(data[name].size for name in data.files) > MAX_SAMPLES:
             raise MechanismError(f"more than {MAX_SAMPLES} samples, which no motion needs")
