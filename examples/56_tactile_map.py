@@ -22,7 +22,7 @@ posed = skin.at(bent)
 radius, depth = 0.015, 1.5e-3
 middle = skin.touch_of_zone["middle"]
 straight = skin.at().solve().vertices
-lowest = middle[np.linalg.norm(straight[middle] - [0.033, 0, -9.5e-3], axis=1).argmin()]
+lowest = middle[np.linalg.norm(straight[middle] - [0.045, 0, -9.5e-3], axis=1).argmin()]
 pad = posed.pad("middle")
 place = int(np.flatnonzero(pad.vertices[:, 0] == lowest)[0])
 at, normal = pad.points[place], pad.normals[place]
@@ -40,7 +40,7 @@ print(f"largest pressure {1e-3 * touch.pressures.max():.1f} kPa, resistance to t
 print(f"{np.sum(touch.friction_used > 0.999)} points slide")
 
 # tactile elements on the middle pad, 2 mm apart, placed on the straight finger
-x, y = np.meshgrid(np.arange(0.029, 0.047, 2e-3), np.arange(-7e-3, 7.1e-3, 2e-3))
+x, y = np.meshgrid(np.arange(0.037, 0.054, 2e-3), np.arange(-7e-3, 7.1e-3, 2e-3))
 places = np.stack([x, y, -np.sqrt(9.5e-3**2 - y**2)], axis=-1)
 readings = skin.taxels(places.reshape(-1, 3), radius=1.8e-3).read(touch).reshape(x.shape)
 print(f"largest reading of a tactile element {1e-3 * readings.max():.1f} kPa")

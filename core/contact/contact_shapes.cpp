@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "contact/contact_pairs.hpp"
 #include "contact/pad.hpp"
@@ -287,6 +288,18 @@ void Collider::compute_bounding_radius() {
         case plane:
         case height_field: bounding_radius = INFINITY; break;
     }
+}
+
+void Collider::find_border() {
+    std::map<std::pair<int, int>, int> count;  // of triangles, by edge
+    const auto edge = [](const std::array<int, 3>& corners, int k) { return std::minmax({corners[(k + 1) % 3], corners[(k + 2) % 3]}); };
+    for (const auto& corners : triangles)
+        for (int k = 0; k < 3; ++k) ++count[edge(corners, k)];
+    border.assign(triangles.size(), {});
+    at_border.assign(vertices.size(), false);
+    for (std::size_t i = 0; i < triangles.size(); ++i)
+        for (int k = 0; k < 3; ++k)
+            if (count[edge(triangles[i], k)] == 1) border[i][k] = at_border[triangles[i][(k + 1) % 3]] = at_border[triangles[i][(k + 2) % 3]] = true;
 }
 
 void Collider::find_loops() {

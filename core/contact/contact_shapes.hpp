@@ -34,12 +34,15 @@ struct Collider {
     std::vector<std::vector<int>> loops; // corners of each face, in order
     std::vector<Vec3> normals;           // of a pad's points, outward
     std::vector<std::array<int, 3>> triangles;  // of a pad's points
+    std::vector<std::array<bool, 3>> border;    // of each triangle: whether no other one shares the edge opposite to the corner
+    std::vector<bool> at_border;                // of each point of a pad: whether such an edge ends there
     HeightField field;
     double bounding_radius = 0;          // of the sphere around its origin; infinite for planes and height fields
     double friction = 0;
 
     void compute_bounding_radius();
     void find_loops();                   // of a mesh, from its corners and faces
+    void find_border();                  // of a pad, from its triangles
     bool unbounded() const { return kind == plane || kind == height_field; }
 };
 

@@ -49,21 +49,40 @@ void Pad::restore(const Eigen::VectorXd& displacements, Loads loads) {
 
 namespace {
 
+constexpr double overhang = 0.1;  // distance beyond the border of a surface, over the size of the triangle there, that still counts as on it
+
+// Whether x, whose nearest place on a pad is q on this triangle, lies beyond the border of the surface.
+bool beyond_border(const Collider& pad, std::size_t triangle, const std::array<double, 3>& shares, const Vec3& x, const Vec3& q) {
+    constexpr double tiny = 1e-9;
+    const auto& corners = pad.triangles[triangle];
+    bool at_border = false;
+    for (int k = 0; k < 3; ++k)
+        at_border |= (shares[k] < tiny && pad.border[triangle][k]) || (shares[k] > 1 - tiny && pad.at_border[corners[k]]);
+    if (!at_border) return false;
+    const Vec3& a = pad.vertices[corners[0]];
+    const Vec3 area = (pad.vertices[corners[1]] - a).cross(pad.vertices[corners[2]] - a), face = area.normalized(), to = x - q;
+    return (to - face.dot(to) * face).squaredNorm() > overhang * overhang * area.norm();
+}
+
 // The nearest triangle of a pad to x (the pad's axes): the place on it, the normal there and the distance along the normal.
 bool nearest_on_pad(const Collider& pad, const Vec3& x, double reach, PadPlace& place, Vec3& normal, double& gap) {
     double best = reach * reach;
-    bool found = false;
-    for (const auto& triangle : pad.triangles) {
+    std::size_t nearest = pad.triangles.size();
+    Vec3 at = Vec3::Zero();
+    for (std::size_t k = 0; k < pad.triangles.size(); ++k) {
+        const auto& triangle = pad.triangles[k];
         const Vec3 &a = pad.vertices[triangle[0]], &b = pad.vertices[triangle[1]], &c = pad.vertices[triangle[2]];
         if ((x.cwiseMax(a.cwiseMin(b).cwiseMin(c)).cwiseMin(a.cwiseMax(b).cwiseMax(c)) - x).squaredNorm() >= best) continue;
         const Vec3 q = nearest_on_triangle(x, a, b, c);
         const double distance = (x - q).squaredNorm();
         if (distance >= best) continue;
-        best = distance;
-        found = true;
         // barycentric coordinates of q
         const Vec3 u = b - a, v = c - a, w = q - a;
         const double uu = u.dot(u), uv = u.dot(v), vv = v.dot(v), wu = w.dot(u), wv = w.dot(v), area = uu * vv - uv * uv;
+        if (!(area > 0)) continue;
+        best = distance;
+        nearest = k;
+        at = q;
         const double s = (vv * wu - uv * wv) / area, t = (uu * wv - uv * wu) / area;
         place.count = 3;
         place.points = triangle;
@@ -72,7 +91,7 @@ bool nearest_on_pad(const Collider& pad, const Vec3& x, double reach, PadPlace& 
         normal.normalize();
         gap = normal.dot(x - q);
     }
-    return found;
+    return nearest < pad.triangles.size() && !beyond_border(pad, nearest, place.shares, x, at);
 }
 
 }  // namespace

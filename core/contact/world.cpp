@@ -78,9 +78,9 @@ void World::collide_pair(int i, int j, double horizon) {
     }
 }
 
-// Contacts of a pad, or of two: the points of the first one with the surface of the second.
+// Contacts of a pad, or of two: the points of the first one with the surface of the second, or the other way round if only the first has one.
 void World::collide_pads(int i, int j, double margin) {
-    const bool swapped = colliders[i].pad < 0;
+    const bool swapped = colliders[i].pad < 0 || (colliders[j].pad >= 0 && colliders[j].collider.triangles.empty());
     const int soft = swapped ? j : i, other = swapped ? i : j;
     pad_contacts_.clear();
     collide_pad(colliders[soft].collider, poses_[soft], pads[colliders[soft].pad], colliders[other].collider, poses_[other], margin, pad_contacts_);

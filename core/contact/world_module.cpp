@@ -63,6 +63,7 @@ Collider make_pad(const Doubles& points, const Doubles& normals, const Doubles& 
     result.normals = vectors<3>(normals);
     for (std::size_t i = 0; i + 3 <= triangles.size(); i += 3)
         result.triangles.push_back({static_cast<int>(triangles.data()[i]), static_cast<int>(triangles.data()[i + 1]), static_cast<int>(triangles.data()[i + 2])});
+    result.find_border();
     result.compute_bounding_radius();
     return result;
 }

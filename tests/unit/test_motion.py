@@ -56,6 +56,7 @@ def test_files(name, tmp_path):
         ("m.csv", "time,a\n0,1\n0,2\n", "rising"),
         ("m.csv", "time,a\n0,1\n", "two samples"),
         ("m.csv", "time,a\n0,nan\n1,2\n", "finite"),
+        ("m.csv", "time,a,a\n0,1,2\n1,1,2\n", "two columns have the name 'a'"),
         ("m.json", '{"time": [0, 1]}', "cannot read"),
         ("m.json", "[", "cannot read"),
         ("m.npz", "none", "cannot read"),
@@ -69,6 +70,21 @@ def test_bad_files(name, text, told, tmp_path):
         Motion.load(tmp_path / "missing.csv")
 
 
+def test_the_fit_is_that_of_least_squares():
+    times = np.linspace(0, 2, 50)
+    motion = Motion.from_samples(times, {"a": np.cos(3 * times), "b": times**2})
+    dense = np.linspace(0, 2, 8 * 50 + 1)
+    samples = np.stack([np.interp(dense, times, values) for values in (np.cos(3 * times), times**2)], axis=1)
+    design = motion.design(dense)
+    rest = samples - design[:, :3] @ motion.control[:3]
+    assert np.allclose(motion.control[3:], np.linalg.lstsq(design[:, 3:], rest, rcond=None)[0], rtol=0, atol=1e-12)
+
+
+def test_a_motion_of_half_an_hour():
+    times = np.linspace(0, 1800, 20_000)
+    assert Motion.from_samples(times, {"a": np.sin(times)}, rate=10).fit_error < 0.1
+
+
 def test_bad_motions():
     with pytest.raises(supple.MechanismError, match="control points or more"):
         Motion(("a",), np.zeros((2, 1)), 0.1)
@@ -78,6 +94,12 @@ def test_bad_motions():
         Motion.from_samples([0, 1], {"a": [0, 1]}, rate=0)
     with pytest.raises(supple.MechanismError, match=r"lasts 0.02 s, less than the 0.04 s between two control points"):
         Motion.from_samples([0, 0.02], {"a": [0, 0.01]})
+    with pytest.raises(supple.MechanismError, match="give times in seconds"):
+        Motion.from_samples([0, 1e6], {"a": [0, 1]})
+    with pytest.raises(supple.MechanismError, match="samples"):
+        Motion.from_samples([0, 1], {"a": [0, 0.1]}).sampled(1e12)
+    with pytest.raises(supple.MechanismError, match="NaN"):
+        Motion.from_samples([0, 1], {"a": [0, 0.1]})(np.nan)
     for values in ([0, 0, 1, 1], [0, 0, 1, 0], [0, np.inf, 0, 0]):
         with pytest.raises(supple.MechanismError, match=r"motor 'a' jumps near 0\.5.* s|'a' must be finite"):
             Motion.from_samples([0, 0.5, 0.502, 0.504 if values[-1] == 0 else 1.0], {"b": [0, 0, 0, 0], "a": values})
@@ -149,6 +171,11 @@ def test_bad_weights(bar, motion, track, told):
         supple.retarget(bar, motion, track)
 
 
+def test_a_motion_is_needed(bar):
+    with refused("a Motion is needed, got str; Motion.load"):
+        supple.retarget(bar, "turn.csv", {"bar": 1.0})
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
@@ -162,6 +189,10 @@ def test_bad_weights(bar, motion, track, told):
         ({"method": "adam"}, "no method 'adam'"),
         ({"dt": 0.0}, "time steps"),
         ({"dt": ()}, "time steps"),
+        ({"dt": "fine"}, "numbers"),
+        ({"dt": 5.0}, "exceeds the 0.04 s between two control points"),
+        ({"max_iterations": 0}, "max_iterations"),
+        ({"robust": 0.1}, "robust"),
         ({"robust": {"mass": 0.1}}, "robust"),
         ({"robust": {"stiffness": 1.5}}, "robust"),
     ],

@@ -399,11 +399,20 @@ def test_bad_zones_are_refused(pad):
         Solid(np.vstack([pad.nodes, np.zeros((1, 3))]), pad.cells)
     with pytest.raises(MechanismError, match="finite"):
         Solid(pad.nodes * np.nan, pad.cells)
-    for wrong in (dict(bone=0.01), dict(length=-1.0), dict(arc=7.0), dict(cells=(0, 1, 1))):
+    for wrong in (dict(bone=0.01), dict(length=-1.0), dict(arc=7.0), dict(cells=(0, 1, 1)), dict(cells=(1, 1, 1))):
         with pytest.raises(MechanismError):
             zones.pad(**wrong)
-    with pytest.raises(MechanismError):
-        zones.block((1, 1, 1), (2, 2, 2), growth=0)
+    for size, growth in (((1, 1, 1), 0), ((1, 1), 1), ((1, 1, 1), (1, 1)), ((1, 1, "a"), 1)):
+        with pytest.raises(MechanismError, match="of a block"):
+            zones.block(size, (2, 2, 2), growth=growth)
+    with pytest.raises(MechanismError, match="made of a Solid, got str"):
+        make("tip.stl", SKIN, bone="bone")
+    with pytest.raises(MechanismError, match=r"needs an elastic\.Material"):
+        make(pad, 1e5, bone="bone")
+    with pytest.raises(MechanismError, match="a point at least"):
+        zones.Zone.from_compliance(np.zeros((0, 3)), np.zeros((0, 3)), [], np.zeros((0, 0)))
+    with pytest.raises(MechanismError, match="is zero"):
+        zones.Zone.from_compliance([[0, 0, 0]], [[0, 0, 1]], [1e-6], np.zeros((3, 3)))
 
 
 def test_bad_boundary_changes_are_refused(zone):

@@ -135,6 +135,8 @@ def test_the_thread_ticks_and_keeps_statistics(pad):
         ({"stiffness": np.nan}, "settings of a probe"),
         ({"position": [0, 0]}, "position of a probe"),
         ({"kind": "needle"}, "one of ball, mask"),
+        ({"friction": -1}, "friction of a probe"),
+        ({"pad": "tip"}, "needs a Pad, got str"),
     ],
 )
 def test_bad_probes(pad, change, message):

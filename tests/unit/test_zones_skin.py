@@ -8,7 +8,7 @@ from scipy.sparse.linalg import spsolve
 import supple
 from supple import MechanismError, elastic, spatial, zones
 from supple.elastic.linear import coordinates_of, stiffness
-from supple.mechanism import Poses
+from supple.mechanism import Poses, Shape
 from supple.zones.layout import placed
 
 SKIN = elastic.Material(young=1e5, poisson=0.4, density=1e3)
@@ -262,6 +262,17 @@ def test_bad_skins_are_refused():
         skin.at(Poses(mech, lost))
     with pytest.raises(MechanismError, match="other bodies"):
         skin.at(bodies([(0, 0, 0)]).poses)
+    with pytest.raises(MechanismError, match=r"zones\.Attached"):
+        zones.Skin(mech, {"a": left})
+    with pytest.raises(MechanismError, match="must not be negative"):
+        skin.with_seams_near_surface(-1e-3)
+    with pytest.raises(MechanismError, match="need samples"):
+        skin.with_interpolated_seams([])
+    ball = Shape("sphere", [0.3 * SIDE], np.eye(4))
+    with pytest.raises(MechanismError, match="rigid pose"):
+        skin.press(ball, 2 * np.eye(4))
+    with pytest.raises(MechanismError, match="start must be the Touch"):
+        skin.press(ball, start=3)
     with pytest.raises(MechanismError, match="1 seams, got 0"):
         skin.with_bases([])
 

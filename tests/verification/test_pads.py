@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import MechanismError
+from supple import MechanismError, spatial
 from supple.contact.pads import Pad
 from supple.mechanism import Mesh, Shape
 from supple.mechanism.shapes import HeightField
@@ -217,6 +217,39 @@ def test_two_pads_balance():
     np.testing.assert_allclose(below.pose[:3, :3] @ below.force, -above.pose[:3, :3] @ above.force, atol=1e-12)
     assert below.depth > 1e-6
     assert above.depth > 1e-6
+
+
+def test_pads_do_not_touch_beyond_their_borders():
+    """Two jaws whose pads overlap in height: side by side they pass each other."""
+    width = 12 * SPACING
+    for aside, touches in ((0.0, True), (0.5 * width, True), (width + 1e-3, False)):
+        build = supple.Builder("jaws", gravity=(0, 0, 0))
+        build.body("lower", mass=0.1, inertia=(1e-4,) * 3)
+        build.fixed("foot", "world", "lower")
+        build.body("upper", np.array([[1, 0, 0, aside], [0, -1, 0, 0], [0, 0, -1, -1e-4], [0, 0, 0, 1.0]]), mass=0.1,
+                   inertia=(1e-4,) * 3)  # fmt: skip
+        build.slide("slide", "lower", "upper", at=(aside, 0, 0), axis="z", stiffness=500.0)
+        world = supple.World(dt=1e-3)
+        world.add(supple.Simulation(build.build(), 1e-3), "jaws", self_contact=True)
+        world.cover("jaws:lower", flat_pad())
+        world.cover("jaws:upper", dataclasses.replace(flat_pad(), triangles=np.zeros((0, 3), dtype=int)))
+        world.step()
+        assert (world.touch("jaws:lower").force[2] < -1e-3) == touches
+    bare = dataclasses.replace(flat_pad(), triangles=np.zeros((0, 3), dtype=int))
+    world = supple.World(dt=1e-3)
+    for name in "ab":
+        world.add(rigid_object(name, "sphere", (0.01,), 0.1))
+    world.cover("a", bare)
+    with pytest.warns(supple.RangeWarning, match="'b' and 'a' do not touch each other"):
+        world.cover("b", bare)
+
+
+def test_shapes_behind_the_skin_are_said(pad):
+    for shape in (SPHERE, Shape("box", [0.1, 0.1, 0.01], UP)):
+        with pytest.warns(supple.RangeWarning, match="nearer to its far side"):
+            assert not pad.press(shape, spatial.translation([0, 0, -5e-3])).forces.any()
+    with pytest.raises(MechanismError, match="rigid pose"):
+        pad.press(SPHERE, 2 * UP)
 
 
 def test_worlds_with_pads_repeat_to_the_last_bit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
 from supple.contact.colliders import Collider, collider
-from supple.errors import MechanismError
-from supple.mechanism.record import Array, array
+from supple.errors import MechanismError, RangeWarning
+from supple.mechanism.record import Array, array, checked_pose
 from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 ASYMMETRY = 1e-6
@@ -41,7 +42,7 @@ class Pad:
     compliance: Array
     """(3n, 3n) m/N, symmetric and positive semidefinite."""
     triangles: Array = field(default_factory=lambda: np.zeros((0, 3), dtype=int))
-    """(m, 3) indices of points: the surface between them. Contact with another pad needs it."""
+    """(m, 3) indices of points: the surface between them. Of two pads that touch, one at least needs it."""
     friction: float = 1.0
     """Sliding coefficient. A contact has the larger one of its two sides, as in MuJoCo."""
     relaxation: float = 0.0
@@ -108,10 +109,13 @@ class Pad:
                 shape, or slides on it. Without `start`, points stick where they are first touched.
             meshes: those that the shape refers to.
         """
-        pose = array(np.eye(4) if pose is None else pose, (4, 4), "pose of the shape")
+        pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
         other = collider(shape, {mesh.name: mesh for mesh in meshes}, np.eye(4))
         if start is None:
-            return self.press_from(other, pose)
+            touch = self.press_from(other, pose)
+            if not touch.forces.any():
+                warn_if_behind(self.points, self.normals, other, pose, stacklevel=3)
+            return touch
         if start.displacements.shape != self.points.shape:
             raise MechanismError("start is the touch of another pad; give the last result of this one")
         # points that have moved with their bones carry what sticks to them
@@ -240,6 +244,20 @@ class Touch:
                 "enlarge the radius or move it"
             )
         return np.asarray(near @ (self.pressures * self.pad.areas) / areas)
+
+
+def warn_if_behind(points: Array, normals: Array, shape: Collider, pose: Array, stacklevel: int) -> None:
+    """Warns if points (n, 3) lie in a shape at `pose` (4, 4) that would push them outward: only its far side is near
+    them, so that it does not touch them."""
+    turned = _core.pad_collider(points, np.ascontiguousarray(-normals), NOTHING, spatial.inverse(pose), 0.0)
+    inside = _core.near_points(turned, shape.core, 0.0)[0]
+    if len(inside):
+        warnings.warn(
+            f"{len(inside)} points of the skin lie inside the shape, but nearer to its far side, so nothing presses on "
+            "them. The shape is too deep in the skin, thinner than its depth, or on the wrong side",
+            RangeWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _positive(matrix: Array) -> bool:

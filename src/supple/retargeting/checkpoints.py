@@ -32,6 +32,8 @@ def resumed(path: str | PathLike[str] | None, motion: Motion) -> Array:
     if path is None or not Path(path).exists():
         return motion.control
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("no NPZ file")
         with np.load(path, allow_pickle=False) as data:
             control, given = data["control"], data["input"]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:

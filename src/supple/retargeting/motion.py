@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -21,6 +22,8 @@ FIXED = 3
 RATE = 25.0
 """Default number of control points a second."""
 MAX_SAMPLES = 10_000_000
+MAX_CONTROL = 200_000
+"""Control points of a motor: two hours at the default rate."""
 JUMP_SHARE, SMALLEST_JUMP = 0.2, 0.02
 """Largest error of the spline: over the range of a motor's samples, and in rad or m. Samples that jump exceed both."""
 
@@ -55,6 +58,8 @@ class Motion:
     def __call__(self, times: ArrayLike) -> Array:
         """(..., motors) positions at times, s; constant before the start and after the end."""
         at = np.asarray(times, dtype=float)
+        if np.isnan(at).any():
+            raise MechanismError("times of a motion must be numbers, got NaN")
         piece, parts = self._pieces(at.ravel(), 0)
         values = sum(part[:, None] * self.control[piece + k] for k, part in enumerate(parts))
         return np.asarray(values).reshape(*at.shape, len(self.motors))
@@ -86,6 +91,23 @@ class Motion:
         inside = 1.0 if derivative == 0 else ((times >= 0) & (times <= self.duration)).astype(float)
         return piece, [inside * part / 6 / self.interval**derivative for part in parts]
 
+    def _least_squares(self, times: Array, values: Array) -> Array:
+        """(n - FIXED, motors) control points after the fixed ones, which are zero, that fit values (t, motors) at times
+        (t,) best. The normal equations have a narrow band, so that a motion of minutes takes milliseconds."""
+        from scipy.linalg import solveh_banded
+        from scipy.sparse import csr_array
+
+        piece, parts = self._pieces(times, 0)
+        columns = np.stack([piece + k for k in range(4)], axis=1)
+        starts = np.arange(0, 4 * len(times) + 1, 4)
+        shape = (len(times), len(self.control))
+        design = csr_array((np.stack(parts, axis=1).ravel(), columns.ravel(), starts), shape=shape)[:, FIXED:]
+        normal = design.T @ design
+        band = np.zeros((4, normal.shape[0]))
+        for k in range(min(4, normal.shape[0])):
+            band[k, : normal.shape[0] - k] = normal.diagonal(-k)
+        return np.asarray(solveh_banded(band, design.T @ values, lower=True))
+
     def with_control(self, control: Array) -> Motion:
         """The motion with other control points (n, motors)."""
         return Motion(self.motors, control, self.interval)
@@ -114,17 +136,20 @@ class Motion:
                 f"the motion lasts {at[-1]:.3g} s, less than the {1 / rate:.3g} s between two control points; give a "
                 "longer motion or a larger `rate`"
             )
+        if not at[-1] * rate <= MAX_CONTROL:
+            raise MechanismError(
+                f"the motion lasts {at[-1]:.3g} s and would have {at[-1] * rate:.3g} control points a motor, more than "
+                f"{MAX_CONTROL}; give times in seconds, a shorter motion or a smaller `rate`"
+            )
         columns = {str(n): array(values, (len(at),), f"positions of motor '{n}'") for n, values in positions.items()}
         spans = max(1, int(np.ceil(rate * at[-1] - 1e-9)))
         blank = cls(tuple(columns), np.zeros((spans + 3, len(columns))), at[-1] / spans)
         dense = np.linspace(0, at[-1], 8 * spans + 1)
         samples = np.stack([np.interp(dense, at, values) for values in columns.values()], axis=1)
-        design = blank.design(dense)
         control = np.tile(samples[0], (spans + 3, 1))
-        rest = samples - design[:, :FIXED] @ control[:FIXED]
-        control[FIXED:] = np.linalg.lstsq(design[:, FIXED:], rest, rcond=None)[0]
+        control[FIXED:] += blank._least_squares(dense, samples - samples[0])
         motion = cls(tuple(columns), control, at[-1] / spans)
-        error = float(np.abs(design @ control - samples).max())
+        error = float(np.abs(motion(dense) - samples).max())
         for name, values, found in zip(columns, columns.values(), motion(at).T, strict=True):
             own = np.abs(found - values)
             if own.max() > max(JUMP_SHARE * np.ptp(values), SMALLEST_JUMP):
@@ -157,6 +182,8 @@ class Motion:
         """Times (n,), s, and positions (n,) of each motor at a servo's rate, Hz."""
         if not (np.isfinite(rate) and rate > 0):
             raise MechanismError(f"a rate must be positive, got {rate}")
+        if self.duration * rate > MAX_SAMPLES:
+            raise MechanismError(f"{self.duration:.3g} s at {rate:.3g} Hz are more than {MAX_SAMPLES} samples")
         times = np.arange(int(np.floor(self.duration * rate + 1e-9)) + 1) / rate
         values = self(times)
         return times, {name: values[:, i] for i, name in enumerate(self.motors)}
@@ -187,6 +214,9 @@ def _read_csv(file: Path) -> tuple[Any, dict[str, Any]]:
     header = [name.strip() for name in rows[0]] if rows else []
     if len(header) < 2 or header[0] != "time":
         raise MechanismError("the first line must be time,MOTOR,...")
+    if len(set(header)) < len(header):
+        twice = next(name for i, name in enumerate(header) if name in header[:i])
+        raise MechanismError(f"two columns have the name '{twice}'")
     body = [row for row in rows[1:] if row]
     wrong = next((i for i, row in enumerate(body) if len(row) != len(header)), None)
     if wrong is not None:
@@ -200,6 +230,8 @@ def _read_json(file: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _read_npz(file: Path) -> tuple[Any, dict[str, Any]]:
+    if file.exists() and not zipfile.is_zipfile(file):
+        raise MechanismError("cannot read the motion: no NPZ file")
     with np.load(file, allow_pickle=False) as data:
         if sum(data[name].size for name in data.files) > MAX_SAMPLES:
             raise MechanismError(f"more than {MAX_SAMPLES} samples, which no motion needs")

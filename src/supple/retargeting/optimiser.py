@@ -13,7 +13,7 @@ import numpy as np
 
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, array
 from supple.progress import progress_callback
 from supple.retargeting.altered import with_stiffness
 from supple.retargeting.checkpoints import resumed, save_checkpoint
@@ -127,9 +127,16 @@ def retarget(
     check_inputs(mech, motion, weights)
     if method not in METHODS:
         raise MechanismError(f"there is no method '{method}'; choose one of {', '.join(METHODS)}")
-    steps = [float(dt)] if isinstance(dt, (int, float)) else [float(each) for each in dt]
-    if not steps or any(not (np.isfinite(each) and each > 0) for each in steps):
+    steps = np.atleast_1d(array(dt, (), "dt") if np.ndim(dt) == 0 else array(dt, (-1,), "dt")).tolist()
+    if not steps or min(steps) <= 0:
         raise MechanismError(f"time steps must be positive, got {dt}")
+    if max(steps) > motion.interval:
+        raise MechanismError(
+            f"the time step {max(steps):g} s exceeds the {motion.interval:.3g} s between two control points of the "
+            "motion; give smaller steps"
+        )
+    if not max_iterations >= 1:
+        raise MechanismError(f"max_iterations must be 1 or more, got {max_iterations}")
     control, history, status = resumed(checkpoint, motion), [np.inf], ""
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
@@ -178,6 +185,8 @@ def rms(deviation: Array) -> float:
 
 def _models(mech: Mechanism, robust: Mapping[str, float] | None) -> list[Mechanism]:
     models = [mech]
+    if not isinstance(robust, Mapping | None):
+        raise MechanismError(f"`robust` is {{'stiffness': share}}, got {robust!r:.60}")
     for name, share in (robust or {}).items():
         if name != "stiffness" or not 0 < share < 1:
             raise MechanismError(f"`robust` is {{'stiffness': share}} with 0 < share < 1, got {{{name!r}: {share}}}")

@@ -90,6 +90,8 @@ def _check_names(given: Mapping[str, object], motion: Motion, what: str) -> None
 
 def check_inputs(mech: Mechanism, motion: Motion, weights: Weights) -> None:
     """Raises if the motion does not fit the mechanism, or if a weight or limit is wrong."""
+    if not isinstance(motion, Motion):
+        raise MechanismError(f"a Motion is needed, got {type(motion).__name__}; Motion.load reads one from a file")
     _check_motion(mech, motion)
     times = np.linspace(0, motion.duration, 101)
     moved, largest = moved_bodies(mech, motion.motors), 0.0

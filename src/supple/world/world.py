@@ -260,6 +260,13 @@ class World:
         if name in self._pads:
             raise MechanismError(f"'{name}' is covered by a pad already")
         participant, frame, pose = self._frame_of(name)
+        others = [other for other, (_, own) in self._pads.items() if not len(pad.triangles) and not len(own.triangles)]
+        if others:
+            warnings.warn(
+                f"the pads of '{name}' and '{others[0]}' do not touch each other, because neither has `triangles`",
+                RangeWarning,
+                stacklevel=2,
+            )
         core = pad.core(pose)
         self._core.add_pad(core, participant, frame, pad.compliance, pad.relaxation)
         self._pads[name] = len(self._colliders), pad

@@ -61,6 +61,8 @@ def near_surface(skin: Skin, depth: float) -> list[Array]:
     """Functions of each seam that move only its nodes within `depth` (m) of a touch node of its zones."""
     from scipy.spatial import cKDTree
 
+    if not depth >= 0:
+        raise MechanismError(f"the depth of bonded seam nodes must not be negative, got {depth:g} m")
     result, zones = [], list(skin.zones.values())
     for seam in skin.seams:
         near = np.zeros(seam.size, dtype=bool)
@@ -91,6 +93,8 @@ class InterpolatedInverses:
             MechanismError: a seam of more than two zones, or zones that turn about different axes.
         """
         posed = [skin.at(where) for where in samples]
+        if not posed:
+            raise MechanismError("interpolated seams need samples: configurations over the ranges of the joints")
         axes, angles, inverses = [], [], []
         for i in range(len(skin.seams)):
             turns = np.array([_relative_turn(own, i) for own in posed])

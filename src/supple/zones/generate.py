@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from supple.elastic._checks import Array, Indices
+from supple.elastic._checks import Array, Indices, numbers
 from supple.elastic.solid import Solid
 from supple.errors import MechanismError
 
@@ -22,11 +23,9 @@ def block(size: Sequence[float], cells: Sequence[int], *, growth: float | Sequen
         growth: length of a cell over that of its neighbour nearer to the middle of the top face. Above 1 the mesh is
             fine there. One number, or three.
     """
-    lengths = _positive(size, "size of a block")
+    lengths = _positive(size, 3, "size of a block")
     counts = _counts(cells)
-    ratios = np.broadcast_to(np.asarray(growth, dtype=float), (3,))
-    if not (np.isfinite(ratios).all() and (ratios > 0).all()):
-        raise MechanismError(f"growth of a block's cells must be positive, got {growth}")
+    ratios = _positive(np.full(3, growth) if np.ndim(growth) == 0 else growth, 3, "growth of a block's cells")
     ticks = [lengths[i] / 2 * _graded_both(counts[i], ratios[i]) for i in range(2)]
     depth = -lengths[2] * _graded(counts[2], ratios[2])[::-1]
     ids, hexahedra = lattice(counts)
@@ -67,12 +66,14 @@ def pad(
         start: x where it starts, m.
         cells: number of hexahedra along, around and through.
     """
-    _positive((length, bone, skin, arc), "length, radii and arc of a pad")
+    _positive((length, bone, skin, arc), 4, "length, radii and arc of a pad")
     if not bone < skin:
         raise MechanismError(f"a pad's outer radius ({skin} m) must exceed the bone's radius ({bone} m)")
     if not arc < 2 * np.pi:
         raise MechanismError(f"a pad covers less than a full turn, got an arc of {arc} rad")
     counts = _counts(cells)
+    if not arc / counts[1] < 0.9 * np.pi:
+        raise MechanismError(f"a pad over an arc of {arc:.3g} rad needs more cells around it than {counts[1]}")
     ids, hexahedra = lattice(counts)
     along, around, through = (np.linspace(0, 1, n + 1) for n in counts)
     s, a, r = np.meshgrid(along, (around - 0.5) * arc, through, indexing="ij")
@@ -114,9 +115,9 @@ def _graded_both(count: int, ratio: float) -> Array:
     return np.asarray(-1 + 2 * np.concatenate([[0.0], np.cumsum(steps) / steps.sum()]))
 
 
-def _positive(values: Sequence[float], what: str) -> Array:
-    given = np.asarray(values, dtype=float)
-    if not (np.isfinite(given).all() and (given > 0).all()):
+def _positive(values: ArrayLike, count: int, what: str) -> Array:
+    given = numbers(values, (count,), what)
+    if not (given > 0).all():
         raise MechanismError(f"{what} must be positive, got {given.tolist()}")
     return given
 

@@ -358,7 +358,7 @@ class PosedSkin:
             pose: (4, 4) of the shape's body in the world.
             start: the result for the previous pose, of the shape and of the skin. On the way from there the skin sticks
                 to the shape, or slides on it. Without `start`, points stick where they are first touched.
-            friction: sliding coefficient of the skin.
+            friction: sliding coefficient of the skin. A contact has the larger one of skin and shape.
             meshes: those that the shape refers to.
         """
         return press(self, shape, pose, start, friction, meshes)

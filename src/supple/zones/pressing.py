@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.contact.colliders import Collider, collider
-from supple.contact.pads import NOTHING, Pad, Touch
+from supple.contact.pads import NOTHING, Pad, Touch, warn_if_behind
 from supple.elastic._checks import Array, Indices
-from supple.mechanism.record import array
+from supple.errors import MechanismError
+from supple.mechanism.record import checked_pose
 from supple.mechanism.shapes import HeightField, Mesh, Shape
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def press(
 ) -> Touch:
     """Forces of a shape on a skin: see `PosedSkin.press`. Only the compliance of points near the shape is computed;
     points that others push into the shape are added."""
-    pose = array(np.eye(4) if pose is None else pose, (4, 4), "pose of the shape")
+    pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
     other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
     x, vectors = posed.contact_places
     areas = np.linalg.norm(vectors, axis=1)
@@ -48,6 +49,8 @@ def press(
         indices, gaps = _core.near_points(everything, other.core, NEAR * deepest)
     chosen = indices.astype(int)
     if start is not None:
+        if not isinstance(start, Touch):
+            raise MechanismError(f"start must be the Touch of the last press, got {type(start).__name__}")
         chosen = np.union1d(chosen, _points_of(posed, start))
     if not len(chosen):
         chosen = np.array([int(np.linalg.norm(x - pose[:3, 3], axis=1).argmin())])
@@ -64,13 +67,18 @@ def press(
         if not len(fresh):
             break
         chosen = np.union1d(chosen, fresh)
+    if not touch.forces.any():
+        warn_if_behind(x, normals, other, np.eye(4), stacklevel=4)
     return replace(touch, pose=pose)
 
 
 def _points_of(posed: PosedSkin, touch: Touch) -> Indices:
     """Contact points of the skin that a pad of it has."""
     known = {tuple(own): i for i, own in enumerate(posed.skin.contact_points.vertices.tolist())}
-    return np.array([known[tuple(own)] for own in touch.pad.vertices.tolist()])
+    found = [known.get(tuple(own), -1) for own in touch.pad.vertices.tolist()]
+    if not found or min(found) < 0:
+        raise MechanismError("start is the touch of another skin; give the last result of this one")
+    return np.array(found)
 
 
 def _press_from(pad: Pad, shape: Collider, pose: Array, start: Touch) -> Touch:

@@ -84,13 +84,15 @@ class Probe:
     ) -> None:
         if kind not in KINDS:
             raise MechanismError(f"a probe is one of {', '.join(KINDS)}, got '{kind}'")
+        _check_pad(pad)
         at = numbers(position, (3,), "position of a probe")
-        between = max(friction, pad.friction)
-        settings = numbers([radius, stiffness, damping, most_force, between, period], (6,), "settings of a probe")
+        given = [radius, stiffness, damping, most_force, friction, period]
+        settings = np.array(numbers(given, (6,), "settings of a probe"))
         names = ("radius", "stiffness", "damping", "most_force", "friction", "period")
         for name, value in zip(names, settings.tolist(), strict=True):
             if value < 0 or (value == 0 and name not in ("damping", "friction")):
                 raise MechanismError(f"{name} of a probe must be positive, got {value:g}")
+        settings[names.index("friction")] = max(friction, pad.friction)
         self._pad = pad
         self._core = _core.Probe(settings, kind == "mask", pad.core(np.eye(4)), pad.compliance, pad.areas, at)
 
@@ -102,8 +104,7 @@ class Probe:
 
     @pad.setter
     def pad(self, pad: Pad) -> None:
-        if not isinstance(pad, Pad):
-            raise MechanismError(f"a probe needs a Pad, got {type(pad).__name__}; skin.pad(...) makes one")
+        _check_pad(pad)
         same = np.array_equal(pad.vertices, self._pad.vertices) and len(pad.points) == len(self._pad.points)
         self._core.set_skin(pad.core(np.eye(4)), pad.compliance, pad.areas, same)
         self._pad = pad
@@ -168,3 +169,8 @@ class Probe:
         ticks, missed, most_work, total_work, most_late, total_late, work, late = self._core.statistics()
         count = max(1, ticks)
         return ProbeStatistics(ticks, missed, total_work / count, most_work, total_late / count, most_late, work, late)
+
+
+def _check_pad(pad: object) -> None:
+    if not isinstance(pad, Pad):
+        raise MechanismError(f"a probe needs a Pad, got {type(pad).__name__}; skin.pad(...) makes one")

@@ -63,6 +63,11 @@ class Skin:
     def __init__(self, mechanism: Mechanism, zones: Mapping[str, Attached]) -> None:
         if not zones:
             raise MechanismError("a skin needs a zone at least")
+        for name, own in zones.items():
+            if not isinstance(own, Attached):
+                raise MechanismError(
+                    f"zone '{name}' needs a body: give zones.Attached(zone, body), got {type(own).__name__}"
+                )
         self.mechanism = mechanism
         self.zones: Mapping[str, Zone] = MappingProxyType({name: own.zone for name, own in zones.items()})
         """The zones by name."""

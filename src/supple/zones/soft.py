@@ -48,8 +48,10 @@ class SoftMechanism:
         reference. Only coordinates with a finite range whose motion strains the skin have a curve.
 
         Args:
-            count: points of each curve, spread over the range of the joint.
+            count: two or more points of each curve, spread over the range of the joint.
         """
+        if not count >= 2:
+            raise MechanismError(f"a curve needs two points or more, got {count}")
         mech, result = self.mechanism, {}
         lower, upper = self.skin.limits
         for i, name in enumerate(mech.coordinates):

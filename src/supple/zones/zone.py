@@ -69,6 +69,13 @@ class Zone:
         Raises:
             MechanismError: an empty set, a node on two bones, or a piece of the mesh that nothing holds.
         """
+        if not isinstance(solid, Solid):
+            raise MechanismError(
+                f"a zone is made of a Solid, got {type(solid).__name__}; zones.block, zones.pad and elastic.read_solid "
+                "make one"
+            )
+        if not isinstance(material, Material):
+            raise MechanismError(f"a zone needs an elastic.Material, got {type(material).__name__}")
         given = bone if isinstance(bone, Mapping) else ({} if bone is None else {"bone": bone})
         bones = {str(name): marked_nodes(solid, mark, f"bone '{name}'") for name, mark in given.items()}
         on_bone = np.full(len(solid.nodes), -1)
@@ -106,6 +113,8 @@ class Zone:
         """
         x = numbers(points, (-1, 3), "points of a zone")
         n = len(x)
+        if not n:
+            raise MechanismError("a zone needs a point at least")
         directions = numbers(normals, (n, 3), "normals of a zone")
         lengths = np.linalg.norm(directions, axis=1)
         weights = numbers(areas, (n,), "areas of a zone")
@@ -113,6 +122,8 @@ class Zone:
             raise MechanismError("normals of a zone must not be zero, and areas must be positive")
         C = numbers(compliance, (3 * n, 3 * n), f"compliance of a zone with {n} points")
         largest = float(np.abs(C).max())
+        if largest == 0:
+            raise MechanismError("the compliance of a zone is zero: nothing yields; use a rigid shape instead")
         if np.abs(C - C.T).max() > SYMMETRIC * largest:
             raise MechanismError(
                 "the compliance of a zone must be symmetric (within 1e-6 of its largest entry); average it with its "
