@@ -189,3 +189,25 @@ def test_an_actuator_has_the_control_of_its_changed_spring():
     assert sim.actuator_forces["servo"] == pytest.approx(0.0, abs=1e-12)
     sim.step(10)
     assert sim.q[name] == pytest.approx(0.3, abs=1e-9)
+
+
+def test_a_reduced_model_has_torques_and_controls_and_switches_actuators_off():
+    """One hinge, where the linear model is exact: a spring of 1 N m/rad and a servo of 2 N m/rad."""
+    b = supple.Builder("finger", gravity=(0, 0, 0))
+    b.link("bone", (0, 0, 0), (0, 0, 0.1), mass=0.1)
+    b.hinge("knuckle", "world", "bone", at=(0, 0, 0), axis="y", stiffness=3.0, damping=0.1)
+    b.actuator("servo", "knuckle", gain=(2, 0, 0), bias=(0, -2, 0), in_spring=True)
+    mech = b.build()
+    for sim in (supple.Simulation(mech, 1e-2), supple.ReducedSimulation(supple.reduce(mech, ["bone"]), 1e-2)):
+        assert sim.controls == {"servo": 0.0}
+        sim.set_torque("knuckle", 0.3)
+        assert sim.torques["knuckle"] == 0.3
+        for control, expected in ((0.0, 0.1), (None, 0.3), (0.3, 0.3), (-0.15, 0.0)):
+            sim.set_control("servo", control)
+            assert sim.controls == {"servo": control}
+            sim.step(300)
+            assert sim.q["knuckle"] == pytest.approx(expected, abs=1e-6)
+        with pytest.raises(supple.MechanismError, match="a name and a torque"):
+            sim.set_torque({"knuckle": 0.3}, 1.0)
+        with pytest.raises(supple.MechanismError, match="a name and a control"):
+            sim.set_control({"servo": 0.3}, 1.0)

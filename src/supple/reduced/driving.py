@@ -41,12 +41,22 @@ class Drives:
 
     @property
     def limited(self) -> bool:
-        """Whether a control is set of an actuator whose force is limited."""
-        return any(np.isfinite(self._force_range(self._actuators[name])).any() for name in self.controls)
+        """Whether a control is set of an actuator whose force is limited, or is switched off (a limit of zero)."""
+        return any(
+            control is None or np.isfinite(self._force_range(self._actuators[name])).any()
+            for name, control in self.controls.items()
+        )
+
+    @property
+    def all_controls(self) -> dict[str, float | None]:
+        """Control of every actuator, set or not."""
+        return {name: actuator.control for name, actuator in self._actuators.items()} | self.controls
 
     def set_torque(self, name: Any, torque: Any) -> None:
         """Sets torques from a name and a number, {name: number} or an array (dof,); all of them, or none."""
         mech = self.mechanism
+        if not isinstance(name, str) and torque is not None:
+            raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
         if isinstance(name, str | Mapping):
             given = dict(name) if isinstance(name, Mapping) else {name: torque}
         else:
@@ -75,6 +85,8 @@ class Drives:
     def set_control(self, name: Any, control: Any) -> None:
         """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
         mech, names = self.mechanism, [a.name for a in self.mechanism.actuators]
+        if not isinstance(name, str) and control is not None:
+            raise MechanismError("set_control takes a name and a control, {name: control}, or an array (actuators,)")
         if isinstance(name, str | Mapping):
             given = dict(name) if isinstance(name, Mapping) else {name: control}
         else:

@@ -175,6 +175,18 @@ class ReducedSimulation:
         self._send_targets(self._targets, changed)
         self._drives = changed
 
+    @property
+    def torques(self) -> Coordinates:
+        """(dof,) torques that `set_torque` has set, limited to the joints' efforts, N m or N; also by name."""
+        values = np.array([self._drives.torques.get(axis, 0.0) for axis in self.mechanism.coordinates])
+        torques: Coordinates = Coordinates(self.mechanism, values)
+        return torques
+
+    @property
+    def controls(self) -> dict[str, float | None]:
+        """Control of each actuator by name; None if it is switched off."""
+        return self._drives.all_controls
+
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
         coordinates = self._motion.coordinates if drives.limited else None
