@@ -65,6 +65,18 @@ def test_wrong_names(arm, measured):
         fit_material(arm, TURN, measured, "tip", fit=("young", "poisson"))
 
 
+def test_a_long_time_step_is_said(arm, measured):
+    with pytest.warns(supple.RangeWarning, match=r"4 ms is long for a vibration of .* Hz.*take at most"):
+        fit_material(arm, TURN, measured, "tip", dt=4e-3, fit=("young",))
+    for wrong in (0.0, np.nan, "fine"):
+        with refused("time step must be positive|dt must be"):
+            fit_material(arm, TURN, measured, "tip", dt=wrong)
+    with refused("a Motion is needed"):
+        fit_material(arm, "turn.csv", measured, "tip")
+    with refused("MeasuredMotion or the name"):
+        fit_material(arm, TURN, measured.positions, "tip")
+
+
 def test_measurements_that_do_not_serve(arm, measured):
     times, positions = measured.times, measured.positions
     with refused("do not move"):

@@ -29,7 +29,7 @@ from supple.mechanism import Mechanism
 from supple.mechanism.axes import by_joint
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, array
 from supple.progress import progress_callback
 from supple.retargeting.altered import stiffened
 from supple.retargeting.measured import MeasuredMotion
@@ -57,6 +57,8 @@ LARGEST_RESIDUAL = 0.5
 FEWEST_PER_PERIOD = 4
 SCAN_PERIODS = 5
 """Periods of the slowest vibration over which the modulus is scanned, at least (if measured)."""
+LARGEST_BIAS = 0.01
+"""Error of the fitted modulus by the time step, from which on a warning is given."""
 SHARE_OF_ENERGY = 0.01
 """Share of a body's strain energy in a vibration from which on the vibration counts as one of that body."""
 
@@ -165,6 +167,13 @@ def fit_material(
     """
     names = _checked_names(fit)
     flexible = mech.flexible[_flexible_index(mech, part)]
+    if not isinstance(motion, Motion):
+        raise MechanismError(f"a Motion is needed, got {type(motion).__name__}; Motion.load reads one from a file")
+    if not isinstance(measured, MeasuredMotion | str | PathLike):
+        raise MechanismError(f"a MeasuredMotion or the name of its file is needed, got {type(measured).__name__}")
+    dt = float(array(dt, (), "dt"))
+    if not dt > 0:
+        raise MechanismError(f"the time step must be positive, got {dt:g}")
     data = measured if isinstance(measured, MeasuredMotion) else MeasuredMotion.load(measured)
     problem = _Problem(mech, flexible, motion, data, body, dt)
     with progress_callback("fitting", progress) as report:
@@ -181,6 +190,14 @@ def fit_material(
     problem.check_result(unknowns, first)
     young, alpha, beta = problem.numbers(unknowns)
     vibration = problem.vibration(unknowns)
+    if (bias := 2 / 3 * (2 * np.pi * vibration.frequency * dt) ** 2) > LARGEST_BIAS:
+        warnings.warn(
+            f"the time step of {1e3 * dt:.3g} ms is long for a vibration of {vibration.frequency:.3g} Hz: the fitted "
+            f"modulus is wrong by {100 * bias:.2g} % or more, and the damping by far more; take at most "
+            f"{1e3 * dt * np.sqrt(LARGEST_BIAS / bias):.2g} ms",
+            RangeWarning,
+            stacklevel=2,
+        )
     altered = problem.altered(unknowns)
     fitted_part = altered.flexible[_flexible_index(altered, flexible.name)].part
     return FittedMaterial(
