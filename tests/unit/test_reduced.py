@@ -268,7 +268,8 @@ def test_returned_arrays_are_copies_or_read_only():
     before = sim.poses
     kept = np.array(before.array)
     sim.displacement[:] = 7.0
-    sim.velocities[:] = 7.0
+    with pytest.raises(ValueError, match="read-only"):
+        sim.velocities[:] = 7.0
     sim.step(50)
     np.testing.assert_array_equal(before.array, kept)
     assert np.isfinite(sim.poses.array).all()

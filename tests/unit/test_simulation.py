@@ -327,10 +327,11 @@ def test_single_steps_equal_many_steps_in_one_call():
 
 def test_returned_arrays_cannot_change_the_simulation():
     sim = supple.Simulation(pendulum(), 1e-3)
-    for values in (sim.velocities, sim.coordinates["hinge"], sim.reactions["hinge"]):
+    for values in (sim.coordinates["hinge"], sim.reactions["hinge"]):
         values[...] = 7.0
-    with pytest.raises(ValueError, match="read-only"):
-        sim.poses.array[...] = 7.0
+    for values in (sim.poses.array, sim.velocities):
+        with pytest.raises(ValueError, match="read-only"):
+            values[...] = 7.0
     sim.step()
     other = supple.Simulation(pendulum(), 1e-3)
     other.step()
