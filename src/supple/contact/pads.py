@@ -78,7 +78,7 @@ class Pad:
             object.__setattr__(self, name, value)
         values = {"points": points, "normals": normals, "areas": areas, "triangles": triangles}
         values |= {"vertices": vertices, "weights": weights}
-        for name, numbers in (values | {"compliance": _checked_compliance(self.compliance, n)}).items():
+        for name, numbers in (values | {"compliance": checked_compliance(self.compliance, n, "a pad")}).items():
             own = np.array(numbers, order="C")
             own.flags.writeable = False
             object.__setattr__(self, name, own)
@@ -268,21 +268,27 @@ def _positive(matrix: Array) -> bool:
     return True
 
 
-def _checked_compliance(value: ArrayLike, n: int) -> Array:
-    C = array(value, (3 * n, 3 * n), "compliance of a pad")
+def checked_compliance(value: ArrayLike, n: int, of: str) -> Array:
+    """(3n, 3n) the symmetric part of a compliance between n points, m/N.
+
+    Raises:
+        MechanismError: it is zero, not symmetric, or not positive semidefinite.
+    """
+    C = array(value, (3 * n, 3 * n), f"compliance of {of} with {n} points")
     most = float(np.abs(C).max())
     if most == 0:
-        raise MechanismError("the compliance of a pad is zero; use a rigid shape instead")
+        raise MechanismError(f"the compliance of {of} is zero: nothing yields; use a rigid shape instead")
     if float(np.abs(C - C.T).max()) > ASYMMETRY * most:
         i, j = np.unravel_index(int(np.abs(C - C.T).argmax()), C.shape)
         raise MechanismError(
-            f"the compliance of a pad must be symmetric; entries ({i}, {j}) and ({j}, {i}) are {C[i, j]:.6g} and "
-            f"{C[j, i]:.6g} m/N"
+            f"the compliance of {of} must be symmetric; entries ({i}, {j}) and ({j}, {i}) are {C[i, j]:.6g} and "
+            f"{C[j, i]:.6g} m/N; average it with its transpose if the difference is noise of a measurement"
         )
     C = 0.5 * (C + C.T)
-    if _positive(C + 1e-9 * most * len(C) * np.eye(len(C))):
-        return np.asarray(C)
-    least = float(np.linalg.eigvalsh(C)[0])
-    if least < -1e-9 * most * len(C):
-        raise MechanismError(f"the compliance of a pad must be positive; its smallest eigenvalue is {least:.3g} m/N")
+    rounding = 1e-9 * most * len(C)
+    if not _positive(C + rounding * np.eye(len(C))) and (least := float(np.linalg.eigvalsh(C)[0])) < -rounding:
+        raise MechanismError(
+            f"the compliance of {of} must be positive semidefinite; its least eigenvalue is {least:.3g} m/N, so that "
+            "pressing it would release energy"
+        )
     return np.asarray(C)

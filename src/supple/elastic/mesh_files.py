@@ -45,16 +45,7 @@ def from_mesh(
         MechanismError: no such file, no tetrahedra, bad elements, an interface off the mesh.
     """
     where = fspath(path)
-    try:
-        import meshio
-    except ImportError:
-        raise ImportError("reading mesh files needs meshio: pip install 'supple[all]'") from None
-    if not Path(where).is_file():
-        raise MechanismError(f"there is no file {where}")
-    try:
-        read: Any = meshio.read(where)
-    except (SystemExit, Exception) as error:
-        raise MechanismError(f"meshio cannot read {where} ({error})") from None
+    read = read_mesh(where)
     blocks = [cells.data[:, :4] for cells in read.cells if cells.type in ("tetra", "tetra10")]
     if not blocks:
         kinds = listed(sorted({cells.type for cells in read.cells}))
@@ -133,3 +124,17 @@ def _group(read: Any, group: str, where: str) -> Any:
             f"{where} has no group of triangles '{group}'; it has {listed(sorted(names)) or 'no groups'}"
         )
     return np.concatenate(rows)
+
+
+def read_mesh(where: str) -> Any:
+    """A mesh file as meshio reads it."""
+    try:
+        import meshio
+    except ImportError:
+        raise ImportError("reading mesh files needs meshio: pip install 'supple[all]'") from None
+    if not Path(where).is_file():
+        raise MechanismError(f"there is no file {where}")
+    try:
+        return meshio.read(where)
+    except (SystemExit, Exception) as error:
+        raise MechanismError(f"meshio cannot read {where} ({error})") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple.elastic import mesh
 from supple.elastic._checks import Array, Indices, indices, numbers
+from supple.elastic.mesh_files import read_mesh
 from supple.elastic.solid import Solid, closed
 from supple.errors import MechanismError, listed
 
@@ -35,7 +35,7 @@ def read_solid(path: str | PathLike[str], *, scale: float = 1.0, edge_length: fl
             does not close.
     """
     where = fspath(path)
-    read = _read(where)
+    read = read_mesh(where)
     points = numbers(np.asarray(read.points, dtype=float)[:, :3] * scale, (-1, 3), f"points of {where}")
     kinds = {cells.type for cells in read.cells}
     if not kinds & set(VOLUMES):
@@ -104,19 +104,6 @@ def _solid(nodes: Array, cells: Indices, groups: dict[str, Indices]) -> Solid:
         inside[tets[:, 4:][both]] = True
         completed[name] = np.flatnonzero(inside)
     return Solid(nodes, tets, completed)
-
-
-def _read(where: str) -> Any:
-    try:
-        import meshio
-    except ImportError:
-        raise ImportError("reading mesh files needs meshio: pip install 'supple[all]'") from None
-    if not Path(where).is_file():
-        raise MechanismError(f"there is no file {where}")
-    try:
-        return meshio.read(where)
-    except (SystemExit, Exception) as error:
-        raise MechanismError(f"meshio cannot read {where} ({error})") from None
 
 
 def _groups(read: Any) -> dict[str, Indices]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +39,9 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
     def __getitem__(self, key: Any) -> Any:
         return self._named(key) if isinstance(key, str) else np.asarray(self)[key]
 
+    @abstractmethod
     def _named(self, name: str) -> Any:
-        raise NotImplementedError
+        """The part of the array that has this name."""
 
     def __reduce__(self) -> Any:
         return type(self), (self.mechanism, np.asarray(self))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.contact.pads import checked_compliance
 from supple.elastic._checks import Array, Indices, numbers
 from supple.elastic.linear import shape_gradients, volume_ratios
 from supple.elastic.material import Material
@@ -22,10 +23,6 @@ from supple.zones.marks import Mark, marked_nodes
 
 SOFT_SKIN = Material(young=1e5, poisson=0.45, density=1100.0)
 """A soft skin: 0.1 MPa, Poisson's ratio 0.45."""
-SYMMETRIC = 1e-6
-"""Largest difference between a given compliance and its transpose, over its largest entry."""
-DEFINITE = 1e-9
-"""Negative eigenvalues of a given compliance, over the largest one, that count as rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,22 +117,7 @@ class Zone:
         weights = numbers(areas, (n,), "areas of a zone")
         if not ((lengths > 0).all() and (weights > 0).all()):
             raise MechanismError("normals of a zone must not be zero, and areas must be positive")
-        C = numbers(compliance, (3 * n, 3 * n), f"compliance of a zone with {n} points")
-        largest = float(np.abs(C).max())
-        if largest == 0:
-            raise MechanismError("the compliance of a zone is zero: nothing yields; use a rigid shape instead")
-        if np.abs(C - C.T).max() > SYMMETRIC * largest:
-            raise MechanismError(
-                "the compliance of a zone must be symmetric (within 1e-6 of its largest entry); average it with its "
-                "transpose if the difference is noise of a measurement"
-            )
-        C = 0.5 * (C + C.T)
-        lowest = float(np.linalg.eigvalsh(C)[0])
-        if lowest < -DEFINITE * largest * n:
-            raise MechanismError(
-                f"the compliance of a zone must be positive semidefinite; its least eigenvalue is {lowest:.3g} m/N, so "
-                "that pressing it would release energy"
-            )
+        C = checked_compliance(compliance, n, "a zone")
         everything = np.arange(n)
         greens = locked(np.zeros((AFFINE, AFFINE)), affine_fields(x), C)
         vectors = directions / lengths[:, None] * weights[:, None]
