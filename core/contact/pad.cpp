@@ -37,8 +37,21 @@ Mat3 Pad::compliance(const PadPlace& a, const PadPlace& b) const {
 void Pad::advance(Loads loads, double h) {
     const double theta = relaxed_share(h);
     Eigen::VectorXd u = (1 - theta) * u_;
-    for (Eigen::Index j = 0; j < u.size(); ++j)
-        if (loads.forces[j] != 0) u += (theta * loads.forces[j]) * C_.col(j);
+    std::array<Eigen::Index, 4> columns{};  // of C, added four at a time
+    int count = 0;
+    const auto add = [&] {
+        std::array<double, 4> f{};
+        for (int k = 0; k < count; ++k) f[k] = theta * loads.forces[columns[k]];
+        for (int k = count; k < 4; ++k) columns[k] = columns[0];
+        u += f[0] * C_.col(columns[0]) + f[1] * C_.col(columns[1]) + f[2] * C_.col(columns[2]) + f[3] * C_.col(columns[3]);
+        count = 0;
+    };
+    for (Eigen::Index j = 0; j < u.size(); ++j) {
+        if (loads.forces[j] == 0) continue;
+        columns[count++] = j;
+        if (count == 4) add();
+    }
+    if (count) add();
     restore(u, std::move(loads));
 }
 
