@@ -330,6 +330,16 @@ def test_a_zone_of_a_given_compliance(zone):
 # --- cache ------------------------------------------------------------------------------------------------------------
 
 
+def test_green_functions_that_would_fill_the_memory_are_refused(pad, tmp_path, monkeypatch):
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
+    monkeypatch.setattr(greens_module, "LARGEST", 10_000)
+    zone = zones.Zone.from_solid(
+        pad, elastic.Material(young=1.1e5, poisson=0.4, density=1e3), bone="bone", touch="outer"
+    )
+    with pytest.raises(MechanismError, match="mark fewer touch nodes"):
+        zone.prepare()
+
+
 def test_equal_zones_are_computed_once_and_cached(pad, tmp_path, monkeypatch):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
     material = elastic.Material(young=1.5e5, poisson=0.3, density=1e3)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "supple-greens-functions", 1
 LARGEST = 2**32
-"""Largest size of a file's arrays, bytes."""
+"""Largest size of the Green's functions of a zone, in memory or in a file, bytes."""
 COLUMNS = 64
 """Right-hand sides solved at a time."""
 AFFINE = 12
@@ -74,12 +74,25 @@ def greens_functions(
     file = cache_folder() / f"greens-{key}.npz"
     result = _stored(file, key, zone) if cache else None
     if result is None:
+        _check_size(zone)
         with progress_callback("Green's functions", progress) as report, single_blas_thread():
             result = compute(zone, report)
         if cache:
             _store(file, key, result)
     _COMPUTED[key] = result
     return result
+
+
+def _check_size(zone: Zone) -> None:
+    """Raises before Green's functions are computed that would fill the memory."""
+    columns = 3 * (len(zone.seam) + len(zone.free_touch))
+    size = 8 * 3 * len(zone.free) * columns
+    if size > LARGEST:
+        raise MechanismError(
+            f"the Green's functions of a zone with {len(zone.nodes)} nodes, {len(zone.seam)} of them seam and "
+            f"{len(zone.touch)} touch nodes, would take {size / 1e9:.1f} GB (at most {LARGEST / 1e9:.1f}); mark fewer touch "
+            "nodes, or make a coarser mesh (`edge_length` if it fills a surface)"
+        )
 
 
 def fingerprint(zone: Zone) -> str:
