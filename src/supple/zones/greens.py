@@ -90,8 +90,8 @@ def _check_size(zone: Zone) -> None:
     if size > LARGEST:
         raise MechanismError(
             f"the Green's functions of a zone with {len(zone.nodes)} nodes, {len(zone.seam)} of them seam and "
-            f"{len(zone.touch)} touch nodes, would take {size / 1e9:.1f} GB (at most {LARGEST / 1e9:.1f}); mark fewer touch "
-            "nodes, or make a coarser mesh (`edge_length` if it fills a surface)"
+            f"{len(zone.touch)} touch nodes, would take {size / 1e9:.1f} GB (at most {LARGEST / 1e9:.1f}); mark fewer "
+            "touch nodes, or make a coarser mesh (`edge_length` if it fills a surface)"
         )
 
 
