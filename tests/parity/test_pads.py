@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supple import _core, spatial
+from supple import _core, spatial, zones
 from supple.contact.pads import NEAR, Pad
 from supple.mechanism import Shape
 
@@ -72,3 +72,32 @@ def test_pressing_a_pad_agrees_with_its_twin(seed):
     slid = press_twin(pad, moved, 0.4, forces, centre)
     np.testing.assert_allclose(again.forces, slid, atol=1e-6 * np.abs(slid).max())
     np.testing.assert_allclose(again.displacements.ravel(), pad.compliance @ again.forces.ravel(), atol=1e-15)
+
+
+@pytest.mark.parametrize("depth", [3e-4, 3e-3])  # the second is deeper than the ball's radius
+def test_a_probe_at_rest_agrees_with_its_twin(depth):
+    """Gaps and normals of a ball that came from above, on a flat pad without friction."""
+    curved, radius = random_pad(3), 2e-3
+    points, up = curved.points * [1, 1, 0], np.array([0, 0, 1.0])
+    pad = Pad(points, np.tile(up, (len(points), 1)), curved.areas, curved.compliance, friction=0.0)
+    probe = zones.Probe(pad, radius, [2e-4, 3e-4, radius + 1e-4], damping=0.0, most_force=50.0)
+    for part in np.linspace(0, 1, 40):
+        probe.move([2e-4, 3e-4, radius - part * depth])
+        probe.tick()
+    probe.tick(60)
+    x = points - probe.position
+    across = x * [1, 1, 0]
+    below = radius**2 - (across**2).sum(axis=1)
+    own = np.flatnonzero(below > 0)
+    normals = (across[own] - np.sqrt(below[own])[:, None] * up) / radius
+    gaps = np.einsum("ni,ni->n", normals, x[own]) - radius
+    blocks = pad.compliance.reshape(len(points), 3, len(points), 3)[own][:, :, own]
+    W = np.einsum("ia,iajb,jb->ij", normals, blocks, normals)
+    forces, change = np.zeros(len(own)), 1.0
+    while change > 1e-12 * max(1e-300, np.abs(forces).max()):  # Gauss-Seidel for forces that only push
+        before = forces.copy()
+        for i in range(len(own)):
+            forces[i] = max(0.0, forces[i] - (W[i] @ forces + gaps[i]) / W[i, i])
+        change = float(np.abs(forces - before).max())
+    assert (forces > 0).any()
+    np.testing.assert_allclose(probe.force, -(forces @ normals), atol=1e-4 * np.abs(forces).sum())

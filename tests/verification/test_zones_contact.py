@@ -8,6 +8,7 @@ import pytest
 import supple
 from supple import MechanismError, elastic, spatial, zones
 from supple.mechanism import Shape
+from supple.world.objects import rigid_object
 from supple.zones.layout import placed
 
 UP = np.eye(4)
@@ -227,3 +228,19 @@ def test_two_pads_of_ten_node_tetrahedra_touch_each_other():
         depths.append(-world.mechanisms["above"].poses["above"][2, 3])
     # a surface that ends at the outermost points is smaller than the block
     assert 0 < depths[1] == pytest.approx(depths[0], rel=0.5)
+
+
+def test_a_thin_sheet_sinks_as_deep_as_a_thick_one():
+    """It sinks deeper than it is thick, so that the unpressed points are beyond its middle."""
+    skin, depths = on_body(zones.block((0.02, 0.02, 0.008), (6, 6, 2)), 0.4, "top"), []
+    for thickness in (5e-3, 1e-4):
+        world = supple.World(dt=1e-3)
+        world.add(supple.Simulation(skin.mechanism, 1e-3), "bench")
+        world.cover("bench:bench", skin.pad(friction=0.5, relaxation=5e-3))
+        size = (0.006, 0.006, thickness / 2)
+        world.add(rigid_object("sheet", "box", size, 0.4, (0, 0, thickness / 2 + 1e-4)))
+        world.step(400)
+        assert world.touch("bench:bench").force[2] == pytest.approx(-0.4 * 9.81, rel=0.01)
+        depths.append(thickness / 2 - world.pose("sheet")[2, 3])
+    assert depths[1] == pytest.approx(depths[0], rel=0.01)
+    assert depths[1] > 1e-4
