@@ -100,12 +100,10 @@ Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
 Tree::FixedFrame Tree::add(AxisTransform step) {
     Pose on_axis;
     if (step.size == 1) {
-        const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
-        const bool turns = !w.isZero(0);
-        on_axis.R = rotation_from_z(turns ? w : v);
-        on_axis.p = w.cross(v);
+        const ScrewAxis axis = screw_axis(step.twist[0]);
+        on_axis = axis.frame;
         step.fixed = step.fixed * on_axis;
-        step.twist[0] << 0, 0, (turns ? w.dot(v) : v.norm()), 0, 0, (turns ? 1.0 : 0.0);
+        step.twist[0] << 0, 0, axis.slides, 0, 0, axis.turns;
     }
     steps.push_back(step);
     return {static_cast<int>(steps.size()) - 1, on_axis.inverse()};
