@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
 from supple.mechanism.shapes import HeightField
 from supple.mechanism.topology import welded_groups
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.reduced import ReducedSimulation
 
 OVERLAP = 1e-3
@@ -108,6 +112,8 @@ class World:
         self._participants: list[str] = []
         self._pads: dict[str, tuple[int, Pad]] = {}
         """Index of the collider and the pad, by the body it covers."""
+        self.observers: list[Observer] = []
+        """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._initial_state: WorldState | None = None
@@ -358,6 +364,13 @@ class World:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
         before that step."""
         check_count(n)
+        observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
+        if observers:
+            advance_observed(observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
         reduced = (sim for sim in self._mechanisms.values() if isinstance(sim, ReducedSimulation))
@@ -506,7 +519,23 @@ class World:
             find(list(self._objects), name, "object in this world")
         return self._objects[name]
 
-    # saving and restoring
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        Contacts and the surfaces of pads are recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, observers=self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", "contact force",
+        the name of an object, a "mechanism:body" or "mechanism:site" (its position), or of a "mechanism:joint"."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> WorldState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
