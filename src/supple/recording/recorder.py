@@ -69,7 +69,7 @@ class FrameWriter:
         self.mechanism, self.rate, self.path = mech, checked_rate(rate), path
         modes = sum(flexible.basis.size for flexible in mech.flexible)
         shapes = {"positions": (len(mech.bodies), 3), "quats_wxyz": (len(mech.bodies), 4), "amplitudes": (modes,)}
-        self._fields = shapes | dict(fields or {})
+        self._fields, self._further = shapes | dict(fields or {}), tuple(fields or {})
         self._type = frame_type(self._fields)
         self.frames = 0
         """Number of frames so far."""
@@ -123,8 +123,8 @@ class FrameWriter:
         row["positions"], row["quats_wxyz"] = poses.array[:, :3, 3], quats
         if self.mechanism.flexible:
             row["amplitudes"] = np.concatenate([*poses.amplitudes.values()])
-        for name, value in (values or {}).items():
-            row[name] = value
+        for name in self._further:
+            row[name] = (values or {}).get(name, 0.0)
         for contact in contacts:
             sides = self._index(contact.first), self._index(contact.second)
             self._contacts.append((self.frames, *sides, contact.point, contact.normal, contact.force, contact.gap))
@@ -200,10 +200,8 @@ class Recorder:
         path: str | PathLike[str] | None = None,
         rate: float = RATE,
         skin: Any = None,
-        observers: list[Observer] | None = None,
     ) -> None:
-        """`observers` is the list of the simulation that this recorder joins; without one, call `take`."""
-        self.moving, self._observers = moving, [] if observers is None else observers
+        self.moving, self._observers = moving, list[Observer]()
         self._schedule = Schedule(rate, moving.dt)
         self._surfaces = (*_pads(moving), *([] if skin is None else [_skin(skin)]))
         first = self._values(moving)
@@ -216,9 +214,16 @@ class Recorder:
             fields={name: np.shape(value) for name, value in first.items()},
             surfaces=self._surfaces,
         )
+        self._offered = -np.inf
         self._closing = finalize(self, _close_quietly, self._writer)
+
+    def start(self, observers: list[Observer]) -> Recorder:
+        """Takes the first frame and joins the observers of a simulation, which call it while the simulation steps.
+        Without this, frames are taken by `take` and `offer` only."""
         self.take()
-        self._observers.append(self)
+        self._observers = observers
+        observers.append(self)
+        return self
 
     def _values(self, moving: Moving) -> dict[str, Array]:
         energy = moving.energy
@@ -258,6 +263,12 @@ class Recorder:
         values = {name: value for name, value in self._values(moving).items() if name in self._names}
         contacts = moving.contacts if moving.has_contacts else ()
         self._writer.take(moving.time if time is None else time, poses, contacts, values)
+
+    def offer(self, moving: Moving, time: float) -> None:
+        """Takes a frame if the last one is old enough for the rate of the recording."""
+        if time < self._offered or time >= self._offered + (1 - 1e-6) / self._writer.rate:
+            self._offered = time
+            self.take(moving, time)
 
     @property
     def frames(self) -> int:
@@ -321,6 +332,6 @@ def _skin(skin: Any) -> SoftSurface:
 
     def vertices(moving: Moving) -> Array:
         copy.move(moving.poses)
-        return copy.vertices()
+        return np.asarray(copy.vertices())
 
     return SoftSurface("skin", "world", skin.triangles, vertices)
