@@ -17,8 +17,13 @@ void Canvas::clear(const double* rows) {
     for (int y = 0; y < height_ * samples_; ++y) {
         const double* row = rows + 3 * (y / samples_);
         std::uint8_t* at = colours_.data() + 3 * columns * y;
-        for (std::size_t x = 0; x < 3 * columns; x += 3)
-            for (int c = 0; c < 3; ++c) at[x + c] = static_cast<std::uint8_t>(std::clamp(row[c], 0.0, 255.0));
+        if (y % samples_) {
+            std::copy(at - 3 * columns, at, at);
+            continue;
+        }
+        std::uint8_t colour[3];
+        for (int c = 0; c < 3; ++c) colour[c] = static_cast<std::uint8_t>(std::clamp(row[c], 0.0, 255.0));
+        for (std::size_t x = 0; x < columns; ++x) std::copy(colour, colour + 3, at + 3 * x);
     }
     std::fill(nearness_.begin(), nearness_.end(), -std::numeric_limits<float>::infinity());
 }
@@ -82,17 +87,22 @@ void Canvas::triangle(const double* corners, const double* colours) {
 }
 
 void Canvas::read(std::uint8_t* picture) const {
-    const std::size_t columns = static_cast<std::size_t>(width_) * samples_;
+    const std::size_t columns = 3 * static_cast<std::size_t>(width_) * samples_;
     const unsigned count = samples_ * samples_;
-    for (int y = 0; y < height_; ++y)
+    std::vector<unsigned> sums(columns);  // of each column of samples
+    for (int y = 0; y < height_; ++y) {
+        std::fill(sums.begin(), sums.end(), 0u);
+        for (int i = 0; i < samples_; ++i) {
+            const std::uint8_t* row = colours_.data() + columns * (y * samples_ + i);
+            for (std::size_t x = 0; x < columns; ++x) sums[x] += row[x];
+        }
         for (int x = 0; x < width_; ++x)
             for (int c = 0; c < 3; ++c) {
                 unsigned sum = count / 2;
-                for (int i = 0; i < samples_; ++i)
-                    for (int j = 0; j < samples_; ++j)
-                        sum += colours_[3 * (columns * (y * samples_ + i) + x * samples_ + j) + c];
+                for (int j = 0; j < samples_; ++j) sum += sums[3 * (x * samples_ + j) + c];
                 *picture++ = static_cast<std::uint8_t>(sum / count);
             }
+    }
 }
 
 }  // namespace supple

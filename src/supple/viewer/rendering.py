@@ -22,8 +22,8 @@ FIELD_OF_VIEW = np.radians(30.0)
 """Angle between the upper and lower edge of the picture."""
 SAMPLES = 2
 """Samples of a pixel along each side."""
-SKY, HORIZON = np.array([214.0, 226, 238]), np.array([252.0, 252, 253])
-FLOOR, SHADOW, LINE, FORCE = (244.0, 245, 246), (218.0, 220, 223), (205.0, 209, 214), (34.0, 87, 168)
+BACKGROUND = np.array([251.0, 252, 253])
+FLOOR, SHADOW, LINE, FORCE = (238.0, 240, 242), (212.0, 214, 218), (196.0, 201, 207), (34.0, 87, 168)
 CELLS = 12
 """Cells of the floor from its centre to its edge, at least."""
 LEAST_DISTANCE = 0.02
@@ -76,7 +76,7 @@ class Renderer:
         if follow is not None:
             mech.frame(follow)
         self._canvas = _core.Canvas(self.width, self.height, SAMPLES)
-        self._background = np.linspace(SKY, HORIZON, self.height)
+        self._background = np.tile(BACKGROUND, (self.height, 1))
         self._rigid = [_Rigid(surface) for surface in mechanism_surfaces(mech)]
         self._skins = mechanism_skins(mech)
         low, high = _box(recording)
@@ -88,7 +88,7 @@ class Renderer:
             low, high = -half * np.ones(3), half * np.ones(3)
         self._camera = Camera((low + high) / 2, self._axes, self._distance(low, high))
         self._largest_force = _largest_force(recording)
-        self._light = np.array([-0.45, 0.5, 0.74]) @ self._axes
+        self._light = np.array([-0.38, 0.74, 0.55]) @ self._axes
         if self._light[2] < 0.3:  # the light comes from above
             self._light = np.array([0.3, -0.4, 0.87])
 
@@ -173,7 +173,7 @@ class Renderer:
         """Draws level quadrilaterals (n, 4, 2), fading to the background at a distance `fade` from the target."""
         corners = np.concatenate([quads, np.full((*quads.shape[:2], 1), z)], axis=-1)
         far = np.clip(np.linalg.norm(quads - camera.target[:2], axis=-1, keepdims=True) / fade, 0, 1) ** 2
-        shown = far * HORIZON + (1 - far) * np.array(colour)
+        shown = far * BACKGROUND + (1 - far) * np.array(colour)
         order = [0, 1, 2, 0, 2, 3]
         self._draw(camera, corners[:, order].reshape(-1, 3, 3), shown[:, order].reshape(-1, 3, 3))
 
