@@ -80,7 +80,7 @@ void Canvas::triangle(const double* corners, const double* colours) {
             std::uint8_t* pixel = colours_.data() + 3 * (start + column);
             for (int c = 0; c < 3; ++c) {
                 const double value = b0 * colours[c] + b1 * colours[3 + c] + b2 * colours[6 + c];
-                pixel[c] = static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+                pixel[c] = static_cast<std::uint8_t>(std::clamp(value + 0.5, 0.0, 255.0));
             }
         }
     }

@@ -120,7 +120,7 @@ def _by_name(moving: Any, name: str, attribute: str, names: Sequence[str], colum
     """The values of a dict that is an attribute of what moves."""
     mech = moving.mechanism
     if not names:
-        raise MechanismError(f"'{mech.name}' has nothing with a {name}")
+        raise MechanismError(f"'{mech.name}' has nothing whose {name} could be logged")
     if not hasattr(moving, attribute):
         raise MechanismError(f"the {name} of '{mech.name}' is known to supple.Simulation only, not to what is logged")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -85,7 +86,9 @@ class FrameWriter:
         self._times: list[float] = []
         self._contacts: list[tuple[Any, ...]] = []
         where = "the recording" if path is None else fspath(path)
-        self._archive = ArchiveWriter(_opened(path), where)
+        file = _opened(path)
+        finalize(self, file.close)
+        self._archive = ArchiveWriter(file, where)
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -167,13 +170,14 @@ class FrameWriter:
 
     @property
     def recording(self) -> Recording:
-        """The recording so far. It cannot be continued if it is in a temporary file only."""
+        """The recording so far."""
         if not self.frames:
             raise MechanismError("nothing was recorded yet")
         self.write()
         if self.path is not None:
             return Recording.load(self.path, complete=False)
-        return Recording(self._archive.file, "the recording", complete=False)
+        own = os.fdopen(os.dup(self._archive.file.fileno()), "rb", buffering=0)
+        return Recording(own, "the recording", complete=False)
 
 
 def _opened(path: str | PathLike[str] | None) -> BinaryIO:

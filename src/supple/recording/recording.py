@@ -12,6 +12,7 @@ from functools import cached_property
 from os import PathLike, fspath
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,11 +63,12 @@ class Recording:
     """The motion of a mechanism or a world: `Recording.load("run.npz")`. Arrays are read from the file when they are
     asked for.
 
-    `file` is open for reading; `where` is its name for error texts. A file that was cut off is read up to its last
-    complete part, with a `RecordingWarning` unless `complete=False`.
+    `file` is open for reading, and is closed with the recording; `where` is its name for error texts. A file that was
+    cut off is read up to its last complete part, with a `RecordingWarning` unless `complete=False`.
     """
 
     def __init__(self, file: BinaryIO, where: str, *, complete: bool = True) -> None:
+        finalize(self, file.close)
         self._archive, self._lock = Archive(file, where), Lock()
         entries = {entry.name: entry for entry in self._archive.entries}
         header = self._header(entries)
@@ -123,11 +125,7 @@ class Recording:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise MechanismError(f"{where}: cannot read the file: {reason}; check its name and folder") from None
-        try:
-            return Recording(file, where, complete=complete)
-        except BaseException:
-            file.close()
-            raise
+        return Recording(file, where, complete=complete)
 
     def _header(self, entries: Mapping[str, Entry]) -> dict[str, Any]:
         where = self._archive.where

@@ -89,7 +89,7 @@ class _Encoder:
         if not gif:
             options = {"codec": "libx264", "quality": 8, "output_params": ["-movflags", "+faststart"]}
         self._frames = write_frames(
-            self._path, (width, height), fps=fps, pix_fmt_out="rgb8" if gif else "yuv420p", macro_block_size=2,
+            self._path, (width, height), fps=fps, pix_fmt_out="pal8" if gif else "yuv420p", macro_block_size=2,
             ffmpeg_log_level="error", **options,
         )  # fmt: skip
 

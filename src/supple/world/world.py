@@ -616,6 +616,16 @@ class World:
         return self._parts.by_name("controls")
 
     @property
+    def motor_torques(self) -> dict[str, float]:
+        """Torque or force of each motor by "mechanism:name", N m or N; for full simulations."""
+        return self._parts.by_name("motor_torques")
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by "mechanism:name", before its gear, N m or N; for full simulations."""
+        return self._parts.by_name("actuator_forces")
+
+    @property
     def end_effectors(self) -> tuple[str, ...]:
         """What `apply` and `pull` act on: bodies, sites and end effectors as "mechanism:name", then the objects."""
         return (*(f"{m}:{name}" for m, sim in self._mechanisms.items() for name in sim.end_effectors), *self.objects)
