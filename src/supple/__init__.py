@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from supple import elastic as elastic
     from supple import engine as engine
     from supple import mechanism as mechanism
+    from supple import recording as recording
     from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
@@ -78,6 +79,7 @@ _HOME = {
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
+    "recording": "supple.recording",
     "reduce": "supple.reduced",
     "retarget": "supple.retargeting",
     "retargeting": "supple.retargeting",

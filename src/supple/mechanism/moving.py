@@ -204,6 +204,9 @@ class Participant(Moving, Protocol):
     def participant(self) -> Any:
         """The core object that the world steps."""
 
+    observers: list[Any]
+    """Recordings and logs of it (`supple.recording.observing.Observer`); the world calls them."""
+
     def contact_frames(self) -> list[tuple[int, int, Array]]:
         """Frames that shapes are fixed to: index of the frame in the core object, index of its body, pose (4, 4) of the
         body in the frame."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +34,9 @@ from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
 from supple.reduced.condensation import CondensedModel, CondensedMotion
@@ -108,6 +112,8 @@ class ReducedSimulation:
             raise MechanismError(f"base is one of {BASES}, got {base!r}")
         if base == "decoupled":
             self._floating.decouple()
+        self.observers: list[Observer] = []
+        """Recordings and logs of this simulation."""
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
@@ -260,6 +266,12 @@ class ReducedSimulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
+        if self.observers:
+            advance_observed(self.observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         at_once = 1 if self.limits_forces else STEPS_AT_ONCE
         for first in range(0, n, at_once):
             count = min(at_once, n - first)
@@ -476,7 +488,23 @@ class ReducedSimulation:
     def reached(self, plan: None, done: int) -> None:
         """Does nothing, as `plan`."""
 
-    # saving and restoring
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, skin).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
+        (its position), a joint or a coordinate."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.record import Array
+from supple.recording import Recording
 from supple.viewer.gltf import glb
 from supple.viewer.measures import Frame
 from supple.viewer.methods import METHODS
 from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
-from supple.viewer.recording import Recording
 from supple.viewer.session import Session
 from supple.viewer.stage import Handle, Stage, moving_colours, separation_colours
 

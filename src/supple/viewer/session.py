@@ -17,6 +17,7 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.moving import Moving
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.recording import Recorder, Recording
 from supple.reduced import BlendedModel, ReducedSimulation
 from supple.reduced.simulation import RANGE
 from supple.viewer import transfer
@@ -26,7 +27,6 @@ from supple.viewer.exploration import Exploration
 from supple.viewer.history import History
 from supple.viewer.measures import Frame, Meter, Pull
 from supple.viewer.methods import Models, likely_end_effectors
-from supple.viewer.recording import Recorder, Recording
 from supple.viewer.runner import Runner
 from supple.viewer.scenery import GivenModel, SceneModels
 
@@ -521,7 +521,7 @@ class Session:
                 self._last_sample = now
                 self._series.append(tuple(getattr(frame, name) for name in SERIES))
             if self._recorder is not None and keep:
-                self._recorder.take(frame.time, frame.poses)
+                self._record_frame(self._recorder, frame.time)
         if frame.separation > RANGE and not self._out_of_range:
             self._out_of_range = True
             self.notify(
@@ -565,8 +565,16 @@ class Session:
         return self._recorder is not None
 
     def record(self) -> None:
-        """Starts to record frames."""
-        self._recorder = Recorder(self.mechanism, self._method, self.end_effectors)
+        """Starts to record frames, 30 per second."""
+        with self._runner.lock:
+            self._recorder = Recorder(self._runner.sim)
+
+    def _record_frame(self, recorder: Recorder, time: float) -> None:
+        try:
+            recorder.offer(self._runner.sim, time)
+        except MechanismError as error:  # the motion goes on
+            self._recorder = None
+            self.notify(f"the recording ended: {error}", warning=True)
 
     def recorded(self) -> Recording:
         """Ends recording and returns the recorded frames."""

@@ -10,9 +10,9 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from supple.mechanism import Mechanism
+from supple.recording import Recording
 from supple.viewer.clock import WALL_CLOCK, Clock
 from supple.viewer.live import LivePage
-from supple.viewer.recording import Recording
 from supple.viewer.scenery import SceneModels
 from supple.viewer.server import HOST, PORT, address, open_browser, serving, watch
 from supple.viewer.session import Session

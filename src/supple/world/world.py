@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
 from supple.mechanism.shapes import HeightField
 from supple.mechanism.topology import welded_groups
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.world.parts import Parts
 
 OVERLAP = 1e-3
@@ -91,6 +95,8 @@ class World:
         self._participants: list[str] = []
         self._pads: dict[str, tuple[int, Pad]] = {}
         """Index of the collider and the pad, by the body it covers."""
+        self.observers: list[Observer] = []
+        """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._initial_state: WorldState | None = None
@@ -383,6 +389,13 @@ class World:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
         before that step."""
         check_count(n)
+        observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
+        if observers:
+            advance_observed(observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
         mechanisms = list(self._mechanisms.values())
@@ -603,6 +616,16 @@ class World:
         return self._parts.by_name("controls")
 
     @property
+    def motor_torques(self) -> dict[str, float]:
+        """Torque or force of each motor by "mechanism:name", N m or N; for full simulations."""
+        return self._parts.by_name("motor_torques")
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by "mechanism:name", before its gear, N m or N; for full simulations."""
+        return self._parts.by_name("actuator_forces")
+
+    @property
     def end_effectors(self) -> tuple[str, ...]:
         """What `apply` and `pull` act on: bodies, sites and end effectors as "mechanism:name", then the objects."""
         return (*(f"{m}:{name}" for m, sim in self._mechanisms.items() for name in sim.end_effectors), *self.objects)
@@ -627,7 +650,23 @@ class World:
         """Whether the poses of a mechanism may separate its joints."""
         return any(sim.joints_separate for sim in self._mechanisms.values())
 
-    # saving and restoring
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        Contacts and the surfaces of pads are recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", "contact force",
+        the name of an object, a "mechanism:body" or "mechanism:site" (its position), or of a "mechanism:joint"."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> WorldState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
