@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gradient as gradient
     from supple.engine import gravity_torques as gravity_torques
     from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
@@ -68,6 +69,7 @@ _HOME = {
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gradient": "supple.engine",
     "gravity_torques": "supple.engine",
     "inverse_dynamics": "supple.engine",
     "inverse_kinematics": "supple.mechanism",

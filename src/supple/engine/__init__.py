@@ -9,6 +9,7 @@ from supple.engine.dynamics import Energy, SavedState, Simulation
 from supple.engine.inverse import gravity_torques, inverse_dynamics
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
+from supple.engine.sensitivity import gradient
 from supple.engine.statics import Equilibrium, equilibrium
 from supple.engine.tape import Tape
 
@@ -28,6 +29,7 @@ __all__ = [
     "adjoint",
     "equilibrium",
     "full_equilibrium",
+    "gradient",
     "gravity_torques",
     "inverse_dynamics",
     "modes",

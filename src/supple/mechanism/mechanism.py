@@ -299,6 +299,24 @@ class Mechanism(Record):
 
         return with_payload(self, frame, mass, centre, inertia)
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values by name: "elbow.stiffness", "elbow.damping", "elbow.rest" (or "elbow.target", the same number),
+        "elbow.armature", "upper.mass", "drive.target" for a motor; SI units and radians. `with_parameters`,
+        `supple.gradient` and `supple.sweep` use these names, and "tip.payload" for a point mass at a body or site."""
+        from supple.mechanism.parameters import Parameters
+
+        return {name: each.value(self) for name, each in Parameters(self).all.items()}
+
+    def with_parameters(self, values: Mapping[str, ArrayLike]) -> Mechanism:
+        """A copy with other values of parameters, by the names of `parameters`.
+
+        A payload is added to the mass that is there: {"tip.payload": 2.0} adds 2 kg at the origin of 'tip'.
+        """
+        from supple.mechanism.parameters import with_parameters
+
+        return with_parameters(self, values)
+
     def without(self, bodies: Iterable[str] | str) -> Mechanism:
         """A copy without bodies and all that they carry: their joints, sites, couplings, motors, actuators and
         meshes go too."""
