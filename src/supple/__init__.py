@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from supple.engine import gravity_torques as gravity_torques
     from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
+    from supple.engine.sweep import sweep as sweep
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
     from supple.errors import ImportWarning as ImportWarning
@@ -85,6 +86,7 @@ _HOME = {
     "retargeting": "supple.retargeting",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
+    "sweep": "supple.engine",
     "viewer": "supple.viewer",
     "zones": "supple.zones",
 }

@@ -11,6 +11,7 @@ from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
 from supple.engine.sensitivity import gradient
 from supple.engine.statics import Equilibrium, equilibrium
+from supple.engine.sweep import Sweep, sweep
 from supple.engine.tape import Tape
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "Modes",
     "SavedState",
     "Simulation",
+    "Sweep",
     "Tape",
     "adjoint",
     "equilibrium",
@@ -33,6 +35,7 @@ __all__ = [
     "gravity_torques",
     "inverse_dynamics",
     "modes",
+    "sweep",
 ]
 
 

@@ -59,8 +59,12 @@ class Newton:
         chapter 5). The tangent must stay regular: no pivot may become negative. Rates are measured at this share only,
         so this is an estimate; `LARGEST_RATES` leave a margin.
         """
-        core = self.eqs.core
         acting.apply_to(self.eqs)
+        return self.correct(last_motion)
+
+    def correct(self, last_motion: float = LAST_MOTION) -> Correction:
+        """`continue_branch` with the loads and set-points that the equations have."""
+        core = self.eqs.core
         sizes = [last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES]
         converged, rate, changed, self.history = core.continue_branch(*self.state, np.array(sizes), BRANCH_LIMIT)
         self.iterations += len(self.history)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -71,6 +71,10 @@ class Mechanism(Record):
             import_report=tuple(self.import_report),
         )
         check(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and copy: without what is computed from the description when needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # the graph
 

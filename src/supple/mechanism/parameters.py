@@ -15,7 +15,7 @@ from supple.mechanism.body import Body
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.placing import merged_inertia
 from supple.mechanism.poses import find
-from supple.mechanism.record import array
+from supple.mechanism.record import array, lock
 
 OF_SPRING = ("stiffness", "damping", "rest")
 NOT_NEGATIVE = ("stiffness", "damping", "armature", "mass", "payload")
@@ -125,12 +125,18 @@ def _parts(mech: Mechanism, part: str) -> Any:
 
 
 def _changed_part(part: Any, parameter: Parameter, value: float) -> Any:
+    """A part with another value, which has been checked."""
     if parameter.part == "payload":
         pose = np.eye(4)
         pose[:3, 3] = parameter.point
         return merged_inertia(part, Body("payload", pose, value))
-    if parameter.part != "joint":
-        return replace(part, **{parameter.field: value})
-    numbers = getattr(part, parameter.field).copy()
-    numbers[parameter.axis] = value
-    return replace(part, **{parameter.field: numbers})
+    if parameter.part == "body":
+        return replace(part, mass=value)
+    changed: Any = value
+    if parameter.part == "joint":
+        changed = getattr(part, parameter.field).copy()
+        changed[parameter.axis] = value
+        lock(changed)
+    result = object.__new__(type(part))
+    vars(result).update(vars(part) | {parameter.field: changed})
+    return result
