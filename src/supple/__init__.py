@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gradient as gradient
     from supple.engine import gravity_torques as gravity_torques
     from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
+    from supple.engine.sweep import sweep as sweep
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
     from supple.errors import ImportWarning as ImportWarning
@@ -69,6 +71,7 @@ _HOME = {
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gradient": "supple.engine",
     "gravity_torques": "supple.engine",
     "inverse_dynamics": "supple.engine",
     "inverse_kinematics": "supple.mechanism",
@@ -85,6 +88,7 @@ _HOME = {
     "retargeting": "supple.retargeting",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
+    "sweep": "supple.engine",
     "viewer": "supple.viewer",
     "zones": "supple.zones",
 }
