@@ -17,10 +17,12 @@ class BlendedCore {
     Blended model;
     BlendedLinks links;
     std::vector<double> poses;  // (links, 4, 4)
+    TipArrays tip_arrays;
 
     BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
         : links(count, threads), poses(16 * count, 0.0) {
         model.tips.resize(tips);
+        tip_arrays.resize(tips);
         model.radius = radius;
         model.power = power;
         model.neighbours = neighbours;
@@ -56,6 +58,7 @@ class BlendedCore {
     }
 
     ExternalLoad& tip(int i) { return model.tips.at(i); }
+    Vec6 tip_velocity(int i) const { return model.tips[i].velocity; }
 
     void update() {
         model.blend();

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
+    from supple.reduced import Batch as Batch
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
     from supple.reduced import blend as blend
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 # The module of each public name. A name is imported at its first use, so that `import supple` is quick.
 _HOME = {
     "AdaptiveLinkage": "supple.linkage",
+    "Batch": "supple.reduced",
     "Builder": "supple.mechanism",
     "ConvergenceError": "supple.errors",
     "ExportWarning": "supple.errors",
