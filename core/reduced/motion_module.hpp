@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cmath>
+
 #include "contact/external_load.hpp"
 #include "reduced/batch.hpp"
 #include "spatial/arrays.hpp"
@@ -84,6 +86,17 @@ void bind_motion(nanobind::class_<Core>& core) {
                 write(c.model.frame(e), &c.tip_arrays.poses[16 * e]);
                 Eigen::Map<Vec6>(&c.tip_arrays.twists[6 * e]) = c.tip_velocity(e);
             }
+        });
+        // a measure of how far the end effectors are from poses (tips, 4, 4); m and rad
+        core.def("distance_from", [](Core& c, const Doubles& home) {
+            const int count = c.model.frames();
+            expect(home, 16 * count);
+            double sum = 0;
+            for (int e = 0; e < count; ++e) {
+                const Pose from = pose(home.data() + 16 * e), to = c.model.frame(e);
+                sum += (to.p - from.p).squaredNorm() + 0.5 * (to.R - from.R).squaredNorm();
+            }
+            return std::sqrt(sum);
         });
         // views of memory that later calls of update_tips overwrite
         core.def_prop_ro("tip_poses", [](Core& c) {

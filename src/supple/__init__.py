@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from supple import elastic as elastic
     from supple import engine as engine
+    from supple import library as library
     from supple import mechanism as mechanism
     from supple import retargeting as retargeting
     from supple import spatial as spatial
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from supple.mechanism import assemble as assemble
     from supple.mechanism import attach as attach
     from supple.mechanism import jacobian as jacobian
-    from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
     from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
@@ -75,7 +75,7 @@ _HOME = {
     "inverse_kinematics": "supple.mechanism",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
-    "library": "supple.mechanism.library",
+    "library": "supple.library",
     "load": "supple.mechanism.io",
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
@@ -103,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*_HOME, "__version__"])

@@ -14,6 +14,7 @@ from supple import _core
 from supple.engine.dynamics import check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.kinematics import FURTHEST
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.record import Array
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.simulation import ReducedSimulation, ReducedState
@@ -28,6 +29,8 @@ MOST_COPIES = 10_000_000
 @dataclass(frozen=True)
 class BatchState:
     """State of a batch; `Batch.restore` continues from it to the last bit."""
+
+    __repr__ = brief
 
     of: tuple[str, ...]
     """Names of the mechanism and its end effectors."""
@@ -136,7 +139,7 @@ class Batch:
         which = self._indices(copies)
         checked: dict[str, Array] = {}
         for name, value in targets.items():
-            rest = self._rest_target(name)
+            rest = self.rest_target(name)
             given = np.full(len(which), value) if np.ndim(value) == 0 else value
             values = _numbers(given, (len(which),), f"the set-points of '{name}'")
             if not (np.abs(values) <= FURTHEST).all():
@@ -151,8 +154,8 @@ class Batch:
         for i in which if self._sims else ():
             self._sims[i].set_targets({name: float(values[i]) for name, values in self._targets.items()})
 
-    def _rest_target(self, name: str) -> float:
-        """The set-point in the model's own state; the effect of a new name is handed to the core."""
+    def rest_target(self, name: str) -> float:
+        """A set-point in the model's own state, rad or m."""
         if self._sims:
             return self._sims[0]._rest_target(name)
         if name not in self._effects:
@@ -239,7 +242,7 @@ class Batch:
             wrenches[self.model.index(name)] = wrench
             in_body[self.model.index(name)] = 0.0 if world else 1.0
         for name in self._targets:
-            rest = self._rest_target(name)
+            rest = self.rest_target(name)
             self._targets[name][which] = rest
             if not self._sims:
                 self._core.set_target(self._effects[name][0], np.zeros(len(which)), which)
@@ -331,6 +334,13 @@ class Batch:
             f"Batch of {self.n} copies of '{self.mechanism.name}' ({', '.join(self.model.end_effectors)}), "
             f"stepped {how} on {self._threads} threads, dt = {self.dt:g} s"
         )
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Batch of {self.mechanism.name}", {
+            "model": self.model, "copies": self.n, "threads": self._threads, "time step": f"{self.dt:g} s",
+            "lanes": "one by one" if self._sims else "eight copies in each vector",
+            "time": f"{self.time.min():g} to {self.time.max():g} s",
+        })  # fmt: skip
 
     def _indices(self, copies: Copies) -> NDArray[np.int64]:
         """Indices (k,) of copies."""
