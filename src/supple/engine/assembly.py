@@ -152,6 +152,11 @@ class Equations:
             else:
                 self.core.set_spring_rest(self.spring[name], value)
 
+    @property
+    def set_points(self) -> dict[str, float]:
+        """All set-points by name of coordinate, coupling or motor, rad or m: those that `aim` takes."""
+        return {name: float(self.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | self.targets
+
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
@@ -413,15 +418,20 @@ def one_or_more_targets(name: str | Targets, value: ArrayLike | None) -> Targets
     return name
 
 
-def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
-    """Set-points of the motors and springs on coordinates, from values (dof,)."""
-    motors = {motor.coordinate: motor.name for motor in mech.motors}
-    sprung = {
+def sprung_axes(mech: Mechanism) -> list[str]:
+    """Names of the coordinates of all joints that have a spring."""
+    return [
         name
         for joint in mech.joints
         for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True)
         if stiffness > 0 or curve is not None
-    }
+    ]
+
+
+def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
+    """Set-points of the motors and springs on coordinates, from values (dof,)."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = set(sprung_axes(mech))
     named = zip(mech.coordinates, values.tolist(), strict=True)
     found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
     if not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,38 +15,25 @@ from supple import spatial
 from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, Targets, equations, loads, one_or_more_targets, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
-from supple.engine.starting import LARGEST_START_GAP, closed_start
+from supple.engine.starting import LARGEST_START_GAP, closed_start, start_faults
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
-from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
+from supple.mechanism import Mechanism, Poses, assemble, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
+from supple.mechanism.values import by_coordinate
 
 METHODS = {"euler": 1, "bdf2": 2}
 JUMP_CHECK = 0.02
 """Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
 STEPS_AT_ONCE = 256
 """Time steps in one call of the core; Ctrl-C takes effect between calls."""
-
-
-@dataclass(frozen=True)
-class Energy:
-    """Mechanical energy of a state, J."""
-
-    kinetic: float
-    strain: float
-    """Of the springs; zero at their rest positions."""
-    gravity: float
-    """Potential energy; zero at the world's origin."""
-
-    @property
-    def total(self) -> float:
-        return self.kinetic + self.strain + self.gravity
 
 
 @dataclass(frozen=True)
@@ -227,6 +215,12 @@ class Simulation:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
 
+    @property
+    def targets(self) -> dict[str, float]:
+        """Set-points of springs of joints, of couplings and of motors by name, rad or m; without the motors that follow
+        a function of time."""
+        return {name: value for name, value in self._eqs.set_points.items() if name not in self._motors}
+
     def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
         """Sets the torques of drives on joints, N m or N. They act until changed, and saturate at `Joint.effort`.
 
@@ -394,6 +388,63 @@ class Simulation:
     def energy(self) -> Energy:
         """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
+
+    def handle_stiffness(self, name: str) -> float:
+        """N/m of a handle where `pull` names none."""
+        return handle_spring(self.mechanism, None, None)[0]
+
+    def set_q(self, q: ArrayLike | Mapping[str, float]) -> None:
+        """Places the joints at coordinates (dof,) or {name: position}, rad or m, at rest. Time, loads, handles and
+        set-points stay; motors are moved to their coordinates. Loops are closed by the least motion."""
+        mech, eqs, core = self.mechanism, self._eqs, self._core
+        values = by_coordinate(mech, q, np.asarray(self.q), "q")
+        moves = dict(zip(mech.coordinates, values != np.asarray(self.q), strict=True))
+        for motor in mech.motors:
+            if motor.name in self._motors and moves.get(motor.coordinate):
+                raise MechanismError(
+                    f"'{motor.coordinate}' follows the function of motor '{motor.name}'; it cannot be placed"
+                )
+        before = core.history()
+        state = eqs.zero_state()
+        try:
+            core.set_state(per_axis(mech.at(values), "reference"), *state[1:])
+            core.evaluate(False)
+            if start_faults(eqs):
+                closed = assemble(mech, values, keep=[name for name in mech.coordinates if moves[name]]).q
+                core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
+                core.evaluate(False)
+            core.start(self.dt, METHODS[self.method], self.time, *initial_rates(eqs, np.zeros(mech.dof)))
+        except (MechanismError, ConvergenceError):
+            core.set_history(before)
+            raise
+        moved = {motor.name: core.q[eqs.axis[motor.coordinate]] for motor in mech.motors}
+        eqs.aim({name: value for name, value in moved.items() if name not in self._motors})
+
+    # what `supple.mechanism.moving.Moving` asks for
+
+    kind = "engine"
+    contacts: tuple[Contact, ...] = ()
+    """None: only a `World` has contact."""
+    touches: Mapping[str, Any] = MappingProxyType({})
+    """None: only a `World` has pads."""
+    moving_joints: None = None
+    """All joints move."""
+    can_set_torque = can_set_q = has_velocities = True
+    has_contacts = joints_separate = limits_forces = False
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """Bodies and sites that `apply` and `pull` act on: all but those of the world."""
+        mech = self.mechanism
+        return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+
+    def limit_forces(self) -> None:
+        """Does nothing: the engine limits the forces of actuators within each time step."""
+
+    def contact_frames(self) -> list[tuple[int, int, Array]]:
+        """Frames that a `World` fixes shapes to: index of the frame, index of its body, pose (4, 4) of the body in the
+        frame. Every body is one."""
+        return [(i, i, np.eye(4)) for i in range(len(self.mechanism.bodies))]
 
     # recording and saving
 

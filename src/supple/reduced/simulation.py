@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,22 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine import equilibrium
-from supple.engine.assembly import Targets, loads, one_or_more_targets, read_targets
+from supple.engine.assembly import (
+    Equations,
+    Targets,
+    equations,
+    loads,
+    one_or_more_targets,
+    read_targets,
+    sprung_axes,
+)
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.kinematics import inertias
+from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
@@ -392,6 +404,80 @@ class ReducedSimulation:
                 RangeWarning,
                 stacklevel=3,
             )
+
+    @property
+    def energy(self) -> Energy:
+        """Energy of the full mechanism at the joint coordinates and the velocities of the links, J. With flexible
+        bodies the kinetic energy is the model's own. Each access computes it, which takes longer than a time step."""
+        eqs, v = self._equations, np.asarray(self._motion.velocities)
+        eqs.core.set_state(np.ascontiguousarray(self._motion.coordinates), *eqs.zero_state()[1:])
+        eqs.core.evaluate(False)
+        kinetic = 0.5 * np.einsum("bi,bij,bj->", v, inertias(self.mechanism), v)
+        if self.mechanism.flexible and isinstance(self.model, ReducedModel):
+            rates = self.model.basis @ self._motion.state[1]
+            kinetic = 0.5 * rates @ self.model.mass @ rates
+        return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+
+    @cached_property
+    def _equations(self) -> Equations:
+        return equations(self.mechanism)
+
+    # what `supple.mechanism.moving.Moving` asks for
+
+    contacts: tuple[Contact, ...] = ()
+    """None: only a `World` has contact."""
+    touches: Mapping[str, Any] = MappingProxyType({})
+    """None: only a `World` has pads."""
+    moving_joints: None = None
+    """All joints move."""
+    can_set_torque = has_velocities = True
+    can_set_q = has_contacts = False
+
+    @property
+    def kind(self) -> str:
+        """"linear", "blended" or "condensed"."""
+        return {ReducedModel: "linear", BlendedModel: "blended"}.get(type(self.model), "condensed")
+
+    @property
+    def joints_separate(self) -> bool:
+        """Whether the poses of the links separate joints: with `reconstruction="twist"`, but not those of a condensed
+        model."""
+        return self.reconstruction == "twist" and self.kind != "condensed"
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """Bodies and sites that `apply` and `pull` act on."""
+        return self.model.end_effectors
+
+    def handle_stiffness(self, name: str) -> float:
+        """N/m of a handle where `pull` names none."""
+        return handle_spring(self.mechanism, None, None)[0]
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Set-points of springs of joints, of couplings and of motors by name, rad or m."""
+        mech = self.mechanism
+        names = [*sprung_axes(mech), *(c.name for c in mech.couplings), *(m.name for m in mech.motors)]
+        return {name: self._targets[name] if name in self._targets else self._rest_target(name) for name in names}
+
+    def set_q(self, q: ArrayLike | Mapping[str, float]) -> None:
+        """Raises: the coordinates of a reduced model follow from its end effectors."""
+        raise MechanismError("a reduced model cannot be placed at joint coordinates; use supple.Simulation")
+
+    def contact_frames(self) -> list[tuple[int, int, Array]]:
+        """Frames that a `World` fixes shapes to: index of the end effector, index of its body, pose (4, 4) of the body
+        in the frame. The first end effector of each body is one."""
+        frames: dict[int, tuple[int, int, Array]] = {}
+        for i, name in enumerate(self.model.end_effectors):
+            body, pose_body_frame = self.mechanism.frame(name)
+            frames.setdefault(body, (i, body, spatial.inverse(pose_body_frame)))
+        return list(frames.values())
+
+    def plan(self, n: int) -> None:
+        """Does nothing: a reduced model has no motors that follow functions of time."""
+
+    def reached(self, plan: None, done: int) -> None:
+        """Does nothing, as `plan`."""
 
     # saving and restoring
 

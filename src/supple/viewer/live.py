@@ -84,16 +84,16 @@ class LivePage:
             self._progress = gui.add_progress_bar(0.0, visible=False)
         with gui.add_folder("Messages"):
             self._messages = gui.add_markdown("")
-        self._plots = Plots(gui, energy=not session.is_scene)
+        self._plots = Plots(gui, energy=True)
         with gui.add_folder("Show"):
             self._ghost = gui.add_checkbox(
-                "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
+                "Engine's shape", False, hint="the exact shape, translucent", visible=session.changeable
             )
             self._bind(self._ghost, "ghost")
             self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed; red: 1 % of the radius")
             self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
             gui.add_button("Let go").on_click(lambda event: session.let_go())
-        with gui.add_folder("End effectors", expand_by_default=False, visible=not session.is_scene):
+        with gui.add_folder("End effectors", expand_by_default=False, visible=session.changeable):
             self._chosen = gui.add_markdown("")
             mech = session.mechanism
             names = tuple(b.name for b in mech.bodies) + tuple(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0)
@@ -251,7 +251,7 @@ def _assign(handle: Any, name: str, value: object) -> None:
 
 def _hint(session: Session) -> str:
     lines = [f"{name}: {text}" for name, text in session.methods.items()]
-    if session.mechanism.flexible and not session.is_scene:
+    if session.mechanism.flexible and session.changeable:
         others = [name for name in METHODS if name not in session.methods]
         lines.append(f"not offered: {', '.join(others)}, which cannot simulate flexible bodies")
     return "; ".join(lines)

@@ -113,7 +113,7 @@ class Scene:
         """Applies forces in new random directions every 100 steps. After every 100 pushes, and at the end, the forces
         are zero for one second. `progress` is called with the fraction done."""
         rng, world = np.random.default_rng(seed), self.world
-        start = highest = world.energy
+        start = highest = world.energy.total
         deepest = resting = residual = work = most = 0.0
         for k in range(steps // 100):
             if progress is not None:
@@ -121,7 +121,7 @@ class Scene:
             forces, before = self.push(rng, force), self._pushed_positions()
             self.run(100 * world.dt)
             work += float(np.sum(forces * (self._pushed_positions() - before)))
-            most, highest = max(most, work), max(highest, world.energy)
+            most, highest = max(most, work), max(highest, world.energy.total)
             deepest = min([deepest, *(c.gap for c in world.contacts)])
             residual = max(residual, world.residual)
             if k % 100 == 99 or k == steps // 100 - 1:
@@ -132,9 +132,7 @@ class Scene:
 
     @property
     def _pushed_name(self) -> str:
-        if isinstance(self.robot, ReducedSimulation):
-            return self.robot.model.end_effectors[-1]
-        return self.mechanism.bodies[-1].name
+        return self.mechanism.bodies[-1].name if self.robot.kind == "engine" else self.robot.end_effectors[-1]
 
     def _pushed_positions(self) -> Array:
         """(objects + 1, 3) positions of the pushed objects and of the pushed end effector, m."""
