@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reduced/link_blocks.hpp"
+#include "spatial/abreast_exp.hpp"
 
 namespace supple {
 
@@ -84,6 +85,20 @@ void Links::run(const Block& block, int index) {
     }
     const int first = index * width;
     write_poses(out, poses_ + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
+}
+
+void Links::update_velocities(const double* y, const double* v, double* twists) {
+    static constexpr double none[6][width] = {};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        const double* map = maps_.data() + i * m_ * 6 * width;
+        const Twists xi = twists_of(blocks_[i].offset, map, m_, y), rate = twists_of(none, map, m_, v);
+        const Six at = {{xi.vx, xi.vy, xi.vz}, {xi.wx, xi.wy, xi.wz}};
+        Eight rows[8] = {};
+        set(rows, pushed_forward(at, angles(at.angular), {{rate.vx, rate.vy, rate.vz}, {rate.wx, rate.wy, rate.wz}}));
+        transpose(rows);
+        const int first = static_cast<int>(i) * width;
+        for (int l = 0; l < width && first + l < n_; ++l) std::memcpy(twists + 6 * (first + l), &rows[l], 6 * sizeof(double));
+    }
 }
 
 // --- tree -----------------------------------------------------------------------------------------------------------
@@ -276,6 +291,11 @@ void Reduced::prepare() {
 Pose Reduced::tip_pose(int e) const {
     const Vec6 xi = tips[e].map * y + tips[e].offset;
     return tips[e].rest * exp(xi);
+}
+
+Vec6 Reduced::tip_velocity(int e) const {
+    const Vec6 xi = tips[e].map * y + tips[e].offset, rate = tips[e].map * v;
+    return right_jacobian(xi) * rate;
 }
 
 // Adds h E^T Jr^T w of every applied wrench: its impulse on the coordinates.

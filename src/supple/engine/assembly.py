@@ -18,6 +18,7 @@ from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate, named_values
@@ -33,6 +34,8 @@ ROUNDED = 1e-6
 @dataclass(frozen=True)
 class Load:
     """A wrench on a body: force then torque, acting at `point` (body frame), in world or body axes."""
+
+    __repr__ = brief
 
     name: str
     """Name of the body or site that the user gave."""
@@ -203,6 +206,8 @@ class Equations:
 @dataclass(frozen=True)
 class Acting:
     """Everything that acts on a mechanism: loads, gravity and set-points."""
+
+    __repr__ = brief
 
     loads: tuple[Load, ...]
     gravity: Array

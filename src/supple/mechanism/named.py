@@ -67,6 +67,8 @@ class Twists(_Named):
     `velocities["tip"]` (6,). Names of sites (in the site's frame) and "world" are accepted too."""
 
     def _named(self, name: str) -> Any:
+        if (index := self.mechanism.body_indices.get(name)) is not None:
+            return np.asarray(self)[index].copy()
         if name == WORLD:
             return np.zeros(6)
         body, pose_body_frame = self.mechanism.frame(name)

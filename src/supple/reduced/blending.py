@@ -16,6 +16,7 @@ from supple.engine.assembly import equations
 from supple.errors import MechanismError
 from supple.mechanism import Poses
 from supple.mechanism.idle import idle_spins
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
@@ -95,6 +96,8 @@ def _blended(
 @dataclass(frozen=True)
 class Blend:
     """A blended model evaluated at poses of its end effectors. Twists and wrenches are in body axes."""
+
+    __repr__ = brief
 
     weights: Array
     """(k,) weights of the models; their sum is 1."""
@@ -370,6 +373,7 @@ class BlendedMotion:
         sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
         published = model.scheme == "published"
         self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
+        self.link_poses = self.core.poses
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._increments: list[Array] = []
@@ -488,6 +492,10 @@ class BlendedMotion:
         rows = self.core.state
         return rows[:, :16].reshape(-1, 4, 4), rows[:, 16:]
 
+    def tip_pose(self, tip: int) -> Array:
+        pose: Array = self.core.state[tip, :16].reshape(4, 4)
+        return pose
+
     def set_targets(self, targets: dict[str, float]) -> None:
         self._targets = dict(targets)
         self._push_targets(range(len(self._increments)))
@@ -516,20 +524,13 @@ class BlendedMotion:
 
     @property
     def reach(self) -> float:
-        return float(np.linalg.norm(self.displacement / self._lengths))
+        distance: float = self.core.distance_from(self.model.models[0].end_effector_poses)
+        return distance
 
     @property
     def velocities(self) -> Array:
         """(bodies, 6) by central differences of the link poses along the end effectors' velocities."""
-        before, time, (tips, speeds) = self.state, self.core.time, self.tips
-        small = 1e-6 / max(float(np.abs(speeds / self._lengths.reshape(-1, 6)).max()), 1e-6)
-        shown = []
-        for sign in (-1, 1):
-            self.place(tips @ spatial.exp(sign * small * speeds), speeds, time)
-            self.core.update()
-            shown.append(np.array(self.core.poses))
-        self.set_state(before, time)
-        velocities: Array = spatial.log(spatial.inverse(shown[0]) @ shown[1]) / (2 * small)
+        velocities: Array = self.core.velocities()
         return velocities
 
     @property

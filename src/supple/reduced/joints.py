@@ -10,6 +10,7 @@ import numpy as np
 from supple import spatial
 from supple.mechanism import Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
+from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel, held_base
 
@@ -17,6 +18,8 @@ from supple.reduced.model import ReducedModel, held_base
 @dataclass(frozen=True)
 class Separation:
     """Distances between the attachment points of joints."""
+
+    __repr__ = brief
 
     joints: dict[str, float]
     """Distance for each joint, m, without the part that the joint's own axes (slides) allow."""

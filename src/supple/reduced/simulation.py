@@ -32,6 +32,7 @@ from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.recording import Log, Recorder
@@ -56,6 +57,8 @@ STEPS_AT_ONCE = 4096
 @dataclass(frozen=True)
 class ReducedState:
     """State of a reduced simulation; `restore` continues from it to the last bit."""
+
+    __repr__ = brief
 
     of: tuple[str, ...]
     """Names of the mechanism and its end effectors."""
@@ -110,6 +113,7 @@ class ReducedSimulation:
         self._motion = model.motion(*self._options)
         if base not in BASES:
             raise MechanismError(f"base is one of {BASES}, got {base!r}")
+        self._base = base
         if base == "decoupled":
             self._floating.decouple()
         self.observers: list[Observer] = []
@@ -335,7 +339,7 @@ class ReducedSimulation:
         those of `coordinates`."""
         self._motion.core.update()
         amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
-        poses = Poses(self.mechanism, self._motion.core.poses, amplitudes)
+        poses = Poses(self.mechanism, self._motion.link_poses, amplitudes)
         self._warn_out_of_range(poses)
         return poses
 
@@ -346,8 +350,7 @@ class ReducedSimulation:
 
     def end_effector_pose(self, name: str) -> Array:
         """(4, 4) world pose of an end effector, from the model's state (not from the reconstructed links)."""
-        pose: Array = self._motion.tips[0][self.model.index(name)]
-        return pose
+        return self._motion.tip_pose(self.model.index(name))
 
     @property
     def velocities(self) -> Twists:
@@ -368,7 +371,7 @@ class ReducedSimulation:
         mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
         refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
         self._motion.core.update()
-        poses, rates = Poses(mech, self._motion.core.poses), np.zeros(mech.dof)
+        poses, rates = Poses(mech, self._motion.link_poses), np.zeros(mech.dof)
         for j in mech.topology.tree:
             joint, part = mech.joints[j], mech.topology.columns[j]
             frame = poses.of(joint.child) @ joint.pose_child
@@ -391,7 +394,7 @@ class ReducedSimulation:
         """Distances (m) by which the two bodies of each joint are separated in the reconstructed poses, and their sum
         over the radius. Each access computes them, which takes much longer than a time step."""
         self._motion.core.update()
-        return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
+        return separation(self.mechanism, np.array(self._motion.link_poses), self._motion.coordinates)
 
     @property
     def gaps(self) -> Array:
@@ -543,3 +546,29 @@ class ReducedSimulation:
     def reset(self) -> None:
         """Returns to the initial state."""
         self.restore(self._origin)
+
+    def __reduce__(self) -> Any:
+        """For pickle and copy: the model, the options, the present and the initial state."""
+        _, _, corrections, threads = self._options
+        options = {"reconstruction": self.reconstruction, "corrections": corrections, "threads": threads}
+        return _restored, (self.model, self.dt, options | {"base": self._base}, self.save(), self._origin)
+
+    def __repr__(self) -> str:
+        tips = ", ".join(self.model.end_effectors)
+        return f"ReducedSimulation('{self.mechanism.name}': {tips}; t = {self.time:g} s, dt = {self.dt:g} s)"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"ReducedSimulation of {self.mechanism.name}", {
+            "model": self.model, "end effectors": ", ".join(self.model.end_effectors), "time": f"{self.time:g} s",
+            "time step": f"{self.dt:g} s", "reconstruction": self.reconstruction,
+        })  # fmt: skip
+
+
+def _restored(
+    model: Model, dt: float, options: dict[str, Any], present: ReducedState, origin: ReducedState
+) -> ReducedSimulation:
+    """A simulation in a saved state."""
+    sim = ReducedSimulation(model, dt, **options)
+    sim.restore(present)
+    sim._origin = origin
+    return sim
