@@ -61,14 +61,16 @@ def add_weight(build: Builder, name: str, at: ArrayLike, mass: float, density: f
     build.body(name, spatial.translation(np.asarray(at, dtype=float)), mass, inertia=inertia, shapes=[shape])
 
 
-def steel_rod(length: float, diameter: float, frequency: float, modes: int, sections: int) -> Part:
+def steel_rod(
+    length: float, diameter: float, frequency: float, modes: int, sections: int, method: str = "static"
+) -> Part:
     """A rod of spring steel along z that bends and twists in space. Its damping is proportional to its stiffness and
-    gives `DAMPING_RATIO` at a frequency in Hz."""
+    gives `DAMPING_RATIO` at a frequency in Hz. `method` is that of its basis (`Part.with_basis`)."""
     from supple.elastic import rod, spring_steel
     from supple.elastic.cache import with_cached_basis
 
     material = spring_steel().with_damping(DAMPING_RATIO, frequency)
-    return with_cached_basis(rod(length, diameter, material, sections=sections), modes=modes)
+    return with_cached_basis(rod(length, diameter, material, sections=sections), modes=modes, method=method)
 
 
 def printed_plastic(frequency: float) -> Material:
