@@ -9,5 +9,6 @@ from supple.mechanism.library.characters.bartender import bartender
 from supple.mechanism.library.characters.boxer import boxer
 from supple.mechanism.library.characters.dancer import dancer
 from supple.mechanism.library.characters.drummer import drummer
+from supple.mechanism.library.characters.rapper import rapper
 
-__all__ = ["bartender", "boxer", "dancer", "drummer", "motions"]
+__all__ = ["bartender", "boxer", "dancer", "drummer", "motions", "rapper"]

@@ -55,6 +55,15 @@ def solid(kind: Kind, size: Sequence[float], colour: Array, at: ArrayLike = (0.0
     return Shape(kind, size=np.array(size), pose=pose, rgba=colour, contact_type=0, contact_affinity=0)
 
 
+def limb(start: ArrayLike, end: ArrayLike, radius: float, colour: Array) -> Shape:
+    """A capsule between two points of the body's frame that is only drawn."""
+    a, b = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
+    length = float(np.linalg.norm(b - a))
+    size = np.array([radius, length / 2])
+    pose = spatial.pose(spatial.rotation_between(np.array([0.0, 0.0, 1.0]), (b - a) / length), (a + b) / 2)
+    return Shape("capsule", size=size, pose=pose, rgba=colour, contact_type=0, contact_affinity=0)
+
+
 def add_figure_body(build: Builder, name: str, at: ArrayLike, mass: float, size: ArrayLike, *shapes: Shape) -> None:
     """Adds a body with the inertia of a homogeneous box of `size` (3,), m, about a point, drawn as shapes."""
     edges = np.asarray(size, dtype=float)
@@ -63,7 +72,12 @@ def add_figure_body(build: Builder, name: str, at: ArrayLike, mass: float, size:
 
 
 def figure(
-    name: str, leg: float, leg_diameter: float, sections: int, look: Look, add_hand: Callable[[Builder, str, Array], None]
+    name: str,
+    leg: float,
+    leg_diameter: float,
+    sections: int,
+    look: Look,
+    add_hand: Callable[[Builder, str, Array], None],
 ) -> Mechanism:
     """The figure; `add_hand(build, body, at)` adds the body of a hand with its middle at a point."""
     check_sizes(name, leg=leg, leg_diameter=leg_diameter)

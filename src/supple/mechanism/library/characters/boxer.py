@@ -20,10 +20,11 @@ def boxer(leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20) -> 
 
     Two rods, 10 cm apart, are clamped to the world and carry the body `hips`. Above it five motors move the trunk:
     `pelvis` turns to the left about z, `spine` bends forward about y, `torso` leans to the left about x, `neck` turns
-    the head to the left and `head` nods. Each arm has four motors: `left_swing` moves the arm forward, `left_raise` away
-    from the body, `left_twist` turns the forearm inward, `left_elbow` bends it. The forearm is a rod of 10 cm and 4 mm
-    with a glove of 120 g: `left_hand`. The right arm has the same names with `right`. At the reference pose the figure
-    stands upright with its arms down. Gravity acts. It sways fore and aft near 1.2 Hz, with a damping ratio of 0.3 %.
+    the head to the left and `head` nods. Each arm has four motors: `left_swing` moves the arm forward, `left_raise`
+    away from the body, `left_twist` turns the forearm inward, `left_elbow` bends it. The forearm is a rod of 10 cm and
+    4 mm with a glove of 120 g: `left_hand`. The right arm has the same names with `right`. At the reference pose the
+    figure stands upright with its arms down. Gravity acts. It sways fore and aft near 1.2 Hz, with a damping ratio of
+    0.3 %.
 
     Args:
         leg, leg_diameter: of the legs, m.

@@ -122,6 +122,30 @@ def staged(
     return curves
 
 
+def rap() -> Keyframes:
+    """10 s for the rapper's arm: chops to the beat, a wide sweep to either side, a point upward and a throw down."""
+    poses = {  # swing, raise, twist, elbow
+        "rest": (0.2, 0.2, 0.2, 1.2),
+        "mouth": (0.6, 0.3, 0.4, 1.8),
+        "chop": (0.85, 0.25, 0.1, 1.15),
+        "out": (0.75, 0.85, -0.2, 0.9),
+        "across": (0.9, 0.15, 0.8, 1.5),
+        "high": (1.7, 0.3, 0.0, 0.9),
+        "low": (0.35, 0.4, 0.0, 0.8),
+        "proud": (0.4, 0.9, 0.5, 1.8),
+    }
+    names = "swing", "raise", "twist", "elbow"
+    score = [
+        (0.5, 0.9, "mouth"), (1.2, 1.45, "chop"), (1.5, 1.75, "mouth"), (1.8, 2.05, "chop"), (2.1, 2.4, "mouth"),
+        (2.55, 2.95, "out"), (3.15, 3.6, "across"), (3.8, 4.25, "out"), (4.4, 4.75, "mouth"),
+        (4.85, 5.4, "high"), (5.6, 6.25, "low"), (6.35, 6.75, "mouth"), (6.8, 7.05, "chop"), (7.1, 7.35, "mouth"),
+        (7.4, 7.65, "chop"), (7.75, 8.15, "proud"), (8.35, 8.75, "across"), (8.9, 9.3, "rest"),
+    ]  # fmt: skip
+    start = dict(zip(names, poses["rest"], strict=True))
+    moves = [(begin, done, dict(zip(names, poses[pose], strict=True))) for begin, done, pose in score]
+    return Keyframes("rapper", 25.0, staged(start, moves, 10.0))
+
+
 def arms(swing: float, out: float, twist: float, elbow: float, sides: str = "left right") -> dict[str, float]:
     """Angles of the motors of one arm or both of the figure."""
     angles = {"swing": swing, "raise": out, "twist": twist, "elbow": elbow}
