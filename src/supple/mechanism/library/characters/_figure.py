@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,9 @@ from supple.mechanism.library.characters._parts import (
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import Kind, Shape
+
+if TYPE_CHECKING:
+    from supple.elastic import Part
 
 STANCE, SHOULDERS = 0.10, 0.20
 """Distances of the legs and of the shoulders, m."""
@@ -76,6 +80,7 @@ def figure(
     leg: float,
     leg_diameter: float,
     sections: int,
+    rods: tuple[Part, Part] | None,
     look: Look,
     add_hand: Callable[[Builder, str, Array], None],
 ) -> Mechanism:
@@ -84,14 +89,16 @@ def figure(
     above = 13 * SERVO_MASS + sum(SHELLS.values()) + 0.3
     check_buckling(f"the {name}'s pair of legs", leg, leg_diameter, above, 0.17, rods=2)
     build = Builder(name)
-    part = steel_rod(leg, leg_diameter, FREQUENCY, LEG_MODES, sections, method="interface")
+    part, forearm = rods or (
+        steel_rod(leg, leg_diameter, FREQUENCY, LEG_MODES, sections, method="interface"),
+        steel_rod(FOREARM, 4e-3, FREQUENCY, ARM_MODES, sections, method="interface"),
+    )
     for side, sign in SIDES:
         build.flexible(f"{side}_leg", part, spatial.translation(np.array([0.0, sign * STANCE / 2, 0.0])))
     _add_trunk(build, leg, look)
     for side, _ in SIDES:
         build.fixed(f"{side}_foot", "world", f"{side}_leg.start")
         build.fixed(f"{side}_hip", f"{side}_leg.end", "hips")
-    forearm = steel_rod(FOREARM, 4e-3, FREQUENCY, ARM_MODES, sections, method="interface")
     for side, sign in SIDES:
         shoulder = np.array([0.0, sign * SHOULDERS / 2, leg + 0.195])
         elbow = shoulder - [0, 0, UPPER_ARM]

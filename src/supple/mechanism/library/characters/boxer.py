@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from supple.mechanism.builder import Builder
@@ -10,12 +12,17 @@ from supple.mechanism.library.characters._parts import WHITE
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
+if TYPE_CHECKING:
+    from supple.elastic import Part
+
 GLOVE_MASS = 0.12
 """kg."""
 RED = np.array([0.78, 0.12, 0.13, 1.0])
 
 
-def boxer(leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20) -> Mechanism:
+def boxer(
+    leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20, rods: tuple[Part, Part] | None = None
+) -> Mechanism:
     """The boxer of the retargeting paper: 13 motors, 16 rigid bodies, 4 rods of spring steel; 80 cm tall.
 
     Two rods, 10 cm apart, are clamped to the world and carry the body `hips`. Above it five motors move the trunk:
@@ -29,12 +36,13 @@ def boxer(leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20) -> 
     Args:
         leg, leg_diameter: of the legs, m.
         sections: lengths into which the mesh of each rod is divided.
+        rods: leg and forearm with other bases, made of snapshots for example. Their lengths are those of the defaults.
 
     Raises:
         MechanismError: a size is not positive, or the legs would buckle.
     """
     look = Look(np.array([0.20, 0.22, 0.26, 1.0]), RED, RED)
-    return figure("boxer", leg, leg_diameter, sections, look, _add_glove)
+    return figure("boxer", leg, leg_diameter, sections, rods, look, _add_glove)
 
 
 def _add_glove(build: Builder, name: str, at: Array) -> None:

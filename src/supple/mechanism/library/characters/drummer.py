@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import Shape
 
+if TYPE_CHECKING:
+    from supple.elastic import Part
+
 FIST_MASS, STICK_MASS = 0.03, 0.03
 """kg."""
 STICK_LENGTH, STICK_RADIUS = 0.16, 0.0035
@@ -24,7 +28,9 @@ WOOD = np.array([0.80, 0.62, 0.40, 1.0])
 BLUE = np.array([0.16, 0.34, 0.60, 1.0])
 
 
-def drummer(leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20) -> Mechanism:
+def drummer(
+    leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20, rods: tuple[Part, Part] | None = None
+) -> Mechanism:
     """The drummer of the retargeting paper: 13 motors, 16 rigid bodies, 4 rods of spring steel; 80 cm tall.
 
     It is the figure of `boxer`, with a fist and a drumstick of 30 g in place of each glove. The drums are only drawn:
@@ -33,12 +39,13 @@ def drummer(leg: float = 0.45, leg_diameter: float = 5e-3, sections: int = 20) -
     Args:
         leg, leg_diameter: of the legs, m.
         sections: lengths into which the mesh of each rod is divided.
+        rods: leg and forearm with other bases, made of snapshots for example. Their lengths are those of the defaults.
 
     Raises:
         MechanismError: a size is not positive, or the legs would buckle.
     """
     look = Look(BLUE, np.array([0.22, 0.24, 0.30, 1.0]), np.array([0.22, 0.15, 0.10, 1.0]))
-    mech = figure("drummer", leg, leg_diameter, sections, look, _add_hand)
+    mech = figure("drummer", leg, leg_diameter, sections, rods, look, _add_hand)
     return replace(mech, shapes=(*mech.shapes, *_drums(leg)))
 
 
