@@ -22,9 +22,13 @@ from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
 T = TypeVar("T")
-METHODS = ("gauss-newton", "bfgs")
+METHODS = ("gauss-newton", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
+COARSE_TOLERANCE = 1e-2
+"""The same with the first time step of "l-bfgs"."""
+PAIRS = 30
+"""Steps and changes of the gradient that L-BFGS remembers."""
 LENGTHS = (1.0, 1 / 3, 1 / 9)
 """Of a Gauss-Newton step, tried in turn."""
 LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
@@ -109,7 +113,8 @@ def retarget(
             frequency omega_1. One for all motors, or a mapping by motor.
         speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
             m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
-        method: "gauss-newton" or "bfgs".
+        method: "gauss-newton", "l-bfgs" or "bfgs". "l-bfgs" does Gauss-Newton steps with the first time step, and
+            L-BFGS with the further ones, beginning with the Hessian of the former: for many control points.
         dt: time step of the simulation, s; several are used one after the other, coarse to fine.
         max_iterations: at each time step.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
@@ -138,6 +143,7 @@ def retarget(
     if not max_iterations >= 1:
         raise MechanismError(f"max_iterations must be 1 or more, got {max_iterations}")
     control, history, status = resumed(checkpoint, motion), [np.inf], ""
+    scale: Array | None = None
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
@@ -149,10 +155,17 @@ def retarget(
                 if progress is not None:
                     progress(cost)
 
-            optimise = _gauss_newton if method == "gauss-newton" else _bfgs
             with warnings.catch_warnings():  # trials may deform a body more than the result does
                 warnings.simplefilter("ignore", RangeWarning)
-                control, history, status = optimise(problems, control, max_iterations, told)
+                if method == "bfgs":
+                    control, history, status = _bfgs(problems, control, max_iterations, told)
+                elif method == "gauss-newton" or scale is None:
+                    coarse = method == "l-bfgs" and len(steps) > 1
+                    tolerance = COARSE_TOLERANCE if coarse else TOLERANCE
+                    control, history, status = _gauss_newton(problems, control, max_iterations, tolerance, told)
+                    scale = _model_scale(problems, control) if coarse else None
+                else:
+                    control, history, status = _l_bfgs(problems, control, scale, max_iterations, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
     runs = _start(problems, motion.control)
@@ -222,7 +235,7 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 
 
 def _gauss_newton(
-    problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
+    problems: list[Problem], control: Array, limit: int, tolerance: float, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
     """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt."""
     runs = _start(problems, control)
@@ -248,11 +261,58 @@ def _gauss_newton(
         control, runs, restrained = found
         history.append(_mean_cost(runs))
         progress(history[-1], control)
-        small = small + 1 if history[-2] - history[-1] < TOLERANCE * history[-2] else 0
+        small = small + 1 if history[-2] - history[-1] < tolerance * history[-2] else 0
         if small >= (SMALL_DECREASES if restrained else 1):
             return control, history, "converged"
         damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit"
+
+
+def _model_scale(problems: list[Problem], control: Array) -> Array:
+    """(k, k) from variables in which the Gauss-Newton model at control points (n, motors) has a unit Hessian to steps
+    of the free control points, motor by motor: the inverse of the transposed Cholesky factor."""
+    from scipy.linalg import solve_triangular
+
+    model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
+    active = np.abs(model.shares) > 1
+    slopes = model.slopes[active]
+    matrix = model.matrix + slopes.T @ (2 * model.penalties[active, None] * slopes)
+    matrix += 1e-10 * np.diag(np.diag(matrix))
+    return np.asarray(solve_triangular(np.linalg.cholesky(matrix).T, np.eye(len(matrix))))
+
+
+def _l_bfgs(
+    problems: list[Problem], control: Array, scale: Array, limit: int, progress: Callable[[float, Array], None]
+) -> tuple[Array, list[float], str]:
+    """L-BFGS in variables that `scale` (k, k) maps to steps of the free control points."""
+    from scipy.optimize import minimize
+
+    history = [_mean_cost(_start(problems, control))]
+    progress(history[0], control)
+    shape = control[FIXED:].T.shape
+    unit = np.sqrt(history[0]) * scale  # the Hessian of the cost over its first value is about one
+
+    def place(x: Array) -> Array:
+        moved = control.copy()
+        moved[FIXED:] += (unit @ x).reshape(shape).T
+        return moved
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        tried = _simulate(problems, place(x))
+        if tried is None:
+            return 1e3, np.zeros(x.size)
+        mean = np.mean(_in_parallel(Problem.gradient, problems, tried), axis=0)[FIXED:]
+        return _mean_cost(tried) / history[0], unit.T @ mean.T.ravel() / history[0]
+
+    def callback(intermediate_result: Any) -> None:
+        history.append(float(intermediate_result.fun) * history[0])
+        progress(history[-1], place(intermediate_result.x))
+
+    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": TOLERANCE, "gtol": 0.0}
+    found = minimize(evaluate, np.zeros(len(scale)), jac=True, method="L-BFGS-B", callback=callback, options=options)
+    lower = found.fun < 1
+    status = "iteration limit" if found.nit >= limit else "converged"
+    return (place(found.x) if lower else control), history, status
 
 
 def _bfgs(

@@ -5,6 +5,7 @@ Axes of a character: x forward, y to its left, z up.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,8 @@ SPEED_LIMIT, TORQUE_LIMIT = 8.0, 3.0
 """Of a servo, rad/s and N m."""
 DAMPING_RATIO = 0.003
 """Of the slowest vibration of a character."""
+SHAPES = 10
+"""Static shapes of a rod. They determine the range that its basis is meant for."""
 DARK, STEEL, BRASS, WHITE = (
     np.array([*colour, 1.0])
     for colour in ((0.24, 0.26, 0.30), (0.62, 0.66, 0.70), (0.79, 0.62, 0.25), (0.90, 0.90, 0.88))
@@ -65,12 +68,19 @@ def steel_rod(
     length: float, diameter: float, frequency: float, modes: int, sections: int, method: str = "static"
 ) -> Part:
     """A rod of spring steel along z that bends and twists in space. Its damping is proportional to its stiffness and
-    gives `DAMPING_RATIO` at a frequency in Hz. `method` is that of its basis (`Part.with_basis`)."""
+    gives `DAMPING_RATIO` at a frequency in Hz. `method` is that of its basis (`Part.with_basis`).
+
+    Nine modes are two of bending and their three companions, torsion, stretch, and bending by moments at the end.
+    """
     from supple.elastic import rod, spring_steel
     from supple.elastic.cache import with_cached_basis
 
-    material = spring_steel().with_damping(DAMPING_RATIO, frequency)
-    return with_cached_basis(rod(length, diameter, material, sections=sections), modes=modes, method=method)
+    # undamped in the cache, where characters with different frequencies share it
+    bare = rod(length, diameter, spring_steel(), sections=sections)
+    part = with_cached_basis(bare, modes=modes, shapes=SHAPES, method=method)
+    assert part.basis is not None
+    material = part.material.with_damping(DAMPING_RATIO, frequency)
+    return replace(part, material=material, basis=replace(part.basis, beta=material.beta))
 
 
 def printed_plastic(frequency: float) -> Material:

@@ -38,8 +38,8 @@ def bartender(
     fore: float = 0.2,
     upper_diameter: float = 5e-3,
     fore_diameter: float = 4e-3,
-    modes: int = 15,
-    sections: int = 20,
+    modes: int = 9,
+    sections: int = 12,
 ) -> Mechanism:
     """The bartender of the retargeting paper: 4 motors, 6 rigid bodies, 2 rods of spring steel; 45 cm high.
 

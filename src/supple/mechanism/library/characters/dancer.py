@@ -29,8 +29,8 @@ def dancer(
     arm: float = 0.2,
     body_diameter: float = 5e-3,
     arm_diameter: float = 4e-3,
-    modes: int = 15,
-    sections: int = 20,
+    modes: int = 9,
+    sections: int = 12,
 ) -> Mechanism:
     """The dancer of the retargeting paper: 4 motors, 7 rigid bodies, 3 rods of spring steel.
 
