@@ -40,6 +40,8 @@ NEAR_LIMIT = 0.5
 """Share of a limit above which a model knows how a speed, an acceleration or a torque changes."""
 COLUMNS = 64
 """Directions of control points that are derived at once."""
+ROUNDING = 1e-10
+"""Added to the diagonal of a Hessian, relative."""
 NEGLIGIBLE = 1e-6
 """Deviation over the mechanism's radius that is as good as none."""
 
@@ -288,6 +290,14 @@ class Model:
             np.concatenate([each.slopes for each in models]),
             np.concatenate([each.penalties for each in models]) / n,
         )
+
+    @property
+    def hessian(self) -> Array:
+        """(k, k) at the start of a step, slightly increased on the diagonal: positive definite."""
+        active = np.abs(self.shares) > 1
+        slopes = self.slopes[active]
+        matrix = self.matrix + slopes.T @ (2 * self.penalties[active, None] * slopes)
+        return np.asarray(matrix + ROUNDING * np.diag(np.diag(matrix)))
 
     def step(self, damping: float) -> Array:
         """(k,) the minimum of the model, with `damping` times the diagonal added to its matrix; by Newton's method."""
