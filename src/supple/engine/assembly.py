@@ -321,9 +321,7 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(
-        described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held)
-    )
+    return Equations(described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held))
 
 
 def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:

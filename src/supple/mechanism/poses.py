@@ -23,9 +23,7 @@ class Poses(Sequence[Array]):
     Names of sites and "world" are accepted too.
     """
 
-    def __init__(
-        self, mechanism: Mechanism, poses: Array, amplitudes: Mapping[str, ArrayLike] | None = None
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, poses: Array, amplitudes: Mapping[str, ArrayLike] | None = None) -> None:
         self.mechanism = mechanism
         self.array = np.array(poses)
         self.array.flags.writeable = False

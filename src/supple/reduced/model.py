@@ -23,6 +23,7 @@ from supple.mechanism.record import Array, lock
 if TYPE_CHECKING:
     from supple.reduced.motion import Motion
 
+
 class Model(ABC):
     """Interface of the models that a `ReducedSimulation` takes: linear, blended and condensed ones."""
 

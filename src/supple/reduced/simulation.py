@@ -187,9 +187,7 @@ class ReducedSimulation:
         self._send_targets(self._targets, changed)
         self._drives = changed
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
         place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
         changed = self._drives.copy()

@@ -296,9 +296,7 @@ class World:
         normals = normals / np.where(lengths > 0, lengths, 1.0)
         return Touch(pad, self._core.collider_pose(index), forces, displacements, normals, state[9 * n :])
 
-    def _add_collider(
-        self, each: Collider, owner: str, participant: int, frame: int, still: bool = False
-    ) -> None:
+    def _add_collider(self, each: Collider, owner: str, participant: int, frame: int, still: bool = False) -> None:
         """Fixes a collider to a frame of a participant; both are -1 for the ground. `still`: the body is welded to the
         world."""
         self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
