@@ -103,7 +103,7 @@ bool PadStatics::press_mask(const Vec3& at, double radius, const Eigen::VectorXd
 
 bool PadStatics::solve(double friction, const Start& start, const Support& support) {
     const int n = static_cast<int>(contacts_.size());
-    solver_.resize(n, 0);
+    solver_.resize(n, 0, 0);
     double most = 0, scale = 0;
     for (int i = 0; i < n; ++i) {
         const Contact& a = contacts_[i];
