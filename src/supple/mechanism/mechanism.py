@@ -89,6 +89,12 @@ class Mechanism(Record):
         """Names of the coordinates q of the spanning tree, in order."""
         return tuple(name for j in self.topology.tree for name in self.joints[j].axes)
 
+    @property
+    def speed_limits(self) -> dict[str, float]:
+        """Largest speed of the drive, rad/s or m/s, by coordinate, where `Joint.speed` gives one (URDF's velocity)."""
+        pairs = (pair for joint in self.joints for pair in zip(joint.axes, joint.speed.tolist(), strict=True))
+        return {name: speed for name, speed in pairs if np.isfinite(speed)}
+
     @cached_property
     def loop_coordinates(self) -> tuple[str, ...]:
         """Names of the coordinates of the joints that close loops."""

@@ -27,7 +27,7 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
@@ -121,7 +121,7 @@ class ReducedSimulation:
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
-        self._drives = Drives(self.mechanism)
+        self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
@@ -207,10 +207,20 @@ class ReducedSimulation:
         """Control of each actuator by name; None if it is switched off."""
         return self._drives.all_controls
 
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
+        act like springs have no place in a reduced model; their force is zero."""
+        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
+        rates, slices = np.zeros(len(q)), axis_slices(mech)
+        for j in mech.topology.tree:
+            rates[slices[j]] = qd[mech.topology.columns[j]]
+        return self._drives.forces(q, rates)
+
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
         coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -535,7 +545,7 @@ class ReducedSimulation:
             self.pull(name, point, k, d, at)
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
-        self._drives = Drives(self.mechanism) if saved.drives is None else saved.drives.copy()
+        self._drives = Drives(self.mechanism, self.dt) if saved.drives is None else saved.drives.copy()
         self._send_targets(self._targets, self._drives)
         if isinstance(self._motion, FloatingMotion):
             self._mount = saved.mount
