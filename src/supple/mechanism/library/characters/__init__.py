@@ -6,6 +6,9 @@ All have servos of 82 g with brackets of 20 g, which follow their curves exactly
 
 from supple.mechanism.library.characters import motions
 from supple.mechanism.library.characters.bartender import bartender
+from supple.mechanism.library.characters.boxer import boxer
 from supple.mechanism.library.characters.dancer import dancer
+from supple.mechanism.library.characters.drummer import drummer
+from supple.mechanism.library.characters.rapper import rapper
 
-__all__ = ["bartender", "dancer", "motions"]
+__all__ = ["bartender", "boxer", "dancer", "drummer", "motions", "rapper"]

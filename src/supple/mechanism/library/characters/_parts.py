@@ -64,9 +64,11 @@ def add_weight(build: Builder, name: str, at: ArrayLike, mass: float, density: f
     build.body(name, spatial.translation(np.asarray(at, dtype=float)), mass, inertia=inertia, shapes=[shape])
 
 
-def steel_rod(length: float, diameter: float, frequency: float, modes: int, sections: int) -> Part:
+def steel_rod(
+    length: float, diameter: float, frequency: float, modes: int, sections: int, method: str = "static"
+) -> Part:
     """A rod of spring steel along z that bends and twists in space. Its damping is proportional to its stiffness and
-    gives `DAMPING_RATIO` at a frequency in Hz.
+    gives `DAMPING_RATIO` at a frequency in Hz. `method` is that of its basis (`Part.with_basis`).
 
     Nine modes are two of bending and their three companions, torsion, stretch, and bending by moments at the end.
     """
@@ -74,7 +76,8 @@ def steel_rod(length: float, diameter: float, frequency: float, modes: int, sect
     from supple.elastic.cache import with_cached_basis
 
     # undamped in the cache, where characters with different frequencies share it
-    part = with_cached_basis(rod(length, diameter, spring_steel(), sections=sections), modes=modes, shapes=SHAPES)
+    bare = rod(length, diameter, spring_steel(), sections=sections)
+    part = with_cached_basis(bare, modes=modes, shapes=SHAPES, method=method)
     assert part.basis is not None
     material = part.material.with_damping(DAMPING_RATIO, frequency)
     return replace(part, material=material, basis=replace(part.basis, beta=material.beta))
