@@ -95,11 +95,11 @@ def test_impossible_sizes(make, sizes, message):
 
 
 def test_bad_input_is_named():
-    with pytest.raises(supple.MechanismError, match="'yaw'.*motor of 'dancer'|motor of 'dancer'.*'yaw'"):
+    with pytest.raises(supple.MechanismError, match=r"'yaw'.*motor of 'dancer'|motor of 'dancer'.*'yaw'"):
         characters.retargeted("dancer", characters.character("bartender").motion)
     with pytest.raises(supple.MechanismError, match="'head'"):
         characters.retargeted("dancer", track={"head": 1.0})
-    with pytest.raises(supple.MechanismError, match="character.*'singer'|'singer'.*character"):
+    with pytest.raises(supple.MechanismError, match=r"character.*'singer'|'singer'.*character"):
         characters.retargeted("singer")
     quick = Motion.from_samples([0, 0.3, 0.5, 1.0], {"left_raise": [0, 0, 2.2, 2.2]}, rate=25)
     with pytest.raises(supple.MechanismError, match=r"'left_raise' of the dancer would turn at 12\.2 rad/s at 0\.35 s"):
