@@ -91,8 +91,8 @@ WAVE = (1.3, 3.3)
 
 
 def serving() -> Keyframes:
-    """8.5 s for the bartender: it takes the glass from a shelf to the right, holds it up in front, serves it to the left,
-    and returns the same way. The glass is upright throughout."""
+    """8.5 s for the bartender: it takes the glass from a shelf to the right, holds it up in front, serves it to the
+    left, and returns the same way. The glass is upright throughout."""
     end = 8.5
     places = {  # yaw, shoulder, elbow
         "shelf": (-0.8, 0.35, 1.25),
