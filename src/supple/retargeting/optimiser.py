@@ -304,7 +304,7 @@ def _l_bfgs(
         history.append(float(intermediate_result.fun) * history[0])
         progress(history[-1], place(intermediate_result.x))
 
-    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": TOLERANCE, "gtol": 0.0}
+    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": TOLERANCE / 10, "gtol": 0.0}
     found = minimize(evaluate, np.zeros(len(unit)), jac=True, method="L-BFGS-B", callback=callback, options=options)
     lower = found.fun < 1
     status = "iteration limit" if found.nit >= limit else "converged"

@@ -126,7 +126,10 @@ class Problem:
 
     def simulate(self, control: Array) -> Run:
         """Simulates a motion and evaluates the objective. Raises `ConvergenceError` if a step fails."""
-        curve = self.design @ control
+        return self._evaluated(control, self.play(self.design @ control))
+
+    def play(self, curve: Array) -> Tape:
+        """Simulates any motor curves (t, motors), rad or m."""
         motors = {
             name: lambda t, values=curve[:, i]: float(np.interp(t, self.times, values))
             for i, name in enumerate(self.input.motors)
@@ -134,18 +137,22 @@ class Problem:
         sim = Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
         with sim.tape() as tape:
             sim.step(self.steps)
-        return self._evaluated(control, tape)
+        return tape
+
+    def deviation_of(self, tape: Tape) -> dict[str, Array]:
+        """(t, 3) deviation of each tracked body, m."""
+        poses, coordinates = tape.poses, tape.coordinates
+        return {name: self.points[name].positions(poses, coordinates) - self.target_points[name] for name in self.track}
 
     def _evaluated(self, control: Array, tape: Tape) -> Run:
-        deviation, turn = {}, {}
+        turn = {}
         poses, coordinates = tape.poses, tape.coordinates
+        deviation = self.deviation_of(tape)
         by_name = tape.torques
         torques = np.stack([by_name[name] for name in self.input.motors], axis=1)
         cost = self._cost_of_curves(control) + self._cost_of_torques(torques)
         for name, weight in self.track.items():
-            own = self.points[name].positions(poses, coordinates) - self.target_points[name]
-            deviation[name] = own
-            cost += float(self.quadrature @ (weight * (own**2).sum(axis=1)))
+            cost += float(self.quadrature @ (weight * (deviation[name] ** 2).sum(axis=1)))
         for name, weight in self.orientation.items():
             body = self.points[name].body
             turn[name] = poses[:, body, :3, :3] - self.targets[:, body, :3, :3]

@@ -47,7 +47,7 @@ def bartender(
     upper rod (motor `shoulder`), at whose end is the servo `elbow`; it tilts the fore rod (motor `elbow`), at whose end
     is the servo `wrist`. The wrist tilts the `holder` with the `glass` (motor `wrist`). All three tilt forward, about
     y, if positive. At the reference pose both rods stand upright. The glass is upright if shoulder, elbow and wrist add
-    up to zero; its axis is the z axis of its body. Gravity acts. The damping ratio is 0.3 % at 2.6 Hz.
+    up to zero; its axis is the z axis of its body. Gravity acts. The damping ratio is 1 % at 2.6 Hz.
 
     Args:
         upper, fore: lengths of the rods, m.

@@ -37,7 +37,7 @@ def dancer(
     An upright rod is clamped to the world and carries the `clavicle`. At each shoulder sit two servos: the first turns
     the second about y (motor `left_swing`, positive forward), the second raises the arm (motor `left_raise`, positive
     away from the body). The arm is a rod that hangs down at the reference pose, with a brass weight of 200 g at its
-    end: `left_hand`. The right arm has the same names with `right`. Gravity acts. The damping ratio is 0.3 % at 3.4 Hz.
+    end: `left_hand`. The right arm has the same names with `right`. Gravity acts. The damping ratio is 1 % at 3.4 Hz.
 
     Args:
         body, arm: lengths of the rods, m.
