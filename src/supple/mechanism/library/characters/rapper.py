@@ -50,7 +50,6 @@ FREQUENCY = 3.5
 """Of the slowest vibration, Hz."""
 ARM_MODES, ROD_MODES = 22, 9
 """Responses to six wrenches on each interface but the first, and ten or three derivatives of them."""
-PRINTED = np.array([0.93, 0.62, 0.20, 1.0])
 
 
 def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: float = 0.012) -> Mechanism:
