@@ -99,9 +99,7 @@ def add_coloured(scene: Scene, mech: Mechanism, poses: Poses) -> None:
         scene.add(facets.shape_polygons(shape, meshes), tuple(pale) if pale.any() else PALE)  # type: ignore[arg-type]
 
 
-def _drawn(
-    panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float
-) -> Any:
+def _drawn(panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float) -> Any:
     """A picture of the panels with their titles and the time."""
     from PIL import Image, ImageDraw
 

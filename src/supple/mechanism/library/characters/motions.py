@@ -84,17 +84,16 @@ WAVE = (1.3, 3.3)
 
 
 def serving() -> Keyframes:
-    """8.5 s for the bartender: it takes the glass from a shelf to the right, holds it up in front, and serves it to the
-    left. The glass is upright throughout."""
+    """8.5 s for the bartender: it takes the glass from a shelf to the right, holds it up in front, serves it to the
+    left, and returns the same way. The glass is upright throughout."""
     end = 8.5
     places = {  # yaw, shoulder, elbow
-        "shelf": (-1.2, 0.35, 1.25),
-        "front": (0.0, -0.35, 1.6),
-        "guest": (1.2, 0.75, 0.75),
+        "shelf": (-0.8, 0.35, 1.25),
+        "front": (0.0, 0.05, 1.25),
+        "guest": (0.8, 0.6, 0.95),
     }
     stops = [
-        (0.0, 0.6, "shelf"), (1.2, 2.2, "front"), (2.8, 4.0, "guest"), (4.7, 5.5, "front"), (6.1, 7.0, "shelf"),
-        (7.6, end, "front"),
+        (0.0, 0.6, "shelf"), (1.6, 2.4, "front"), (3.4, 4.2, "guest"), (5.2, 6.0, "front"), (7.0, end, "shelf"),
     ]  # fmt: skip
     names = "yaw", "shoulder", "elbow"
     curves = {
