@@ -110,6 +110,10 @@ class Direction:
         """D_z (T y), (bodies, 6), for a fixed y."""
         return sum((w * t.twists(y) for w, t in zip(self.weights, self.near, strict=True)), np.zeros((1, 1)))
 
+    def tangent_slope(self, y: Array) -> Array:
+        """D_z (K y), (unknowns,), for a fixed y."""
+        return sum((w * t.product(y, False) for w, t in zip(self.weights, self.near, strict=True)), np.zeros(1))
+
     def by_state(self, y: Array) -> Array:
         """(unknowns,) gradient of y^T K z with respect to the state x, for fixed y and z: D_eta (y^T K z) for all eta.
 

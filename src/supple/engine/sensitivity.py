@@ -220,6 +220,53 @@ class Terms:
         return combined
 
 
+class ByOneParameter:
+    """How an equilibrium, its compliances and frequencies change with one parameter."""
+
+    def __init__(self, linear: Linearisation, equilibrium: Equilibrium | None, name: str) -> None:
+        parameter = Parameters(linear.mechanism).find(name)
+        self.terms = Terms(linear, equilibrium)
+        self.linear, self.at = linear, self.terms.at
+        self.by = ByParameter(self.at, parameter)
+        self.change = np.zeros(linear.layout.size)
+        """(unknowns,) derivative dx/dp of the state: K dx = -dF."""
+        if self.terms.moves:
+            self.change = linear.solve(-self.by.force[None])[0]
+        self.direction = self.at.along(self.at.independent(self.change)) if self.change.any() else None
+
+    def displacement(self, name: str) -> Array:
+        """(6,) derivative of the pose of a body or site: a twist in its own frame."""
+        body, pose = frame_of(self.linear.mechanism, name)
+        twist: Array = spatial.adjoint(spatial.inverse(pose)) @ self.change[self.linear.layout.twist(body)]
+        return twist
+
+    def compliance(self, names: list[str]) -> Array:
+        """(6 names, 6 names) derivative of the compliance, in the axes of each body or site."""
+        forces = unit_wrenches(self.linear, names)
+        solved, transposed = self.linear.solve(forces), self.linear.solve_transposed(forces)
+        z, y = ([self.at.independent(row) for row in rows] for rows in (solved, transposed))
+        result = np.zeros((len(forces), len(forces)))
+        for j, column in enumerate(z):
+            direction = self.at.along(column) if self.terms.moves else None
+            for i, row in enumerate(y):
+                result[i, j] = -self.by.stiffness(row, direction, column)
+        if self.direction is not None:
+            tangent = np.array([self.direction.tangent_slope(column) for column in z])
+            on_bodies = forces[:, self.linear.layout.twists]
+            by_z, by_y = (np.array([self.direction.twist_slope(each).ravel() for each in rows]) for rows in (z, y))
+            result += on_bodies @ by_z.T + by_y @ on_bodies.T - np.array(y) @ tangent.T
+        return result
+
+    def frequencies(self, count: int) -> Array:
+        """(count,) derivatives of the lowest natural frequencies, Hz per unit of the parameter."""
+        weights, result = np.eye(count), []
+        for row in weights:
+            terms = Terms(self.linear, self.terms.equilibrium)
+            terms.add_frequencies(row)
+            result.append(terms.gradient([self.by.parameter])[self.by.parameter.name])
+        return np.array(result)
+
+
 def frame_of(mech: Mechanism, name: str) -> tuple[int, Array]:
     """Body of a body or site that can move, and the frame's (4, 4) pose in it."""
     body, pose = mech.frame(name)

@@ -447,7 +447,7 @@ class _Results:
 
     def _read(self, path: Path) -> None:
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 content = {name: file[name] for name in ("fingerprint", "values", "done", "failed", "texts")}
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise MechanismError(f"'{path}' is no file of a sweep ({error}); remove it to start again") from None
