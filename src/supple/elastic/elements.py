@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.elastic._checks import Array, Indices
+from supple.elastic._checks import Array, Indices, fields_without_core
 from supple.elastic.material import Material
 from supple.errors import MechanismError
 
@@ -23,6 +23,8 @@ class Elements:
     tets: Indices
     """(t, 10)."""
     material: Material
+
+    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

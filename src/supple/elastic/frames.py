@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.elastic._checks import Array
+from supple.elastic._checks import Array, fields_without_core
 from supple.spatial import skew, unskew
 
 
@@ -52,6 +52,8 @@ class InterfaceFrame:
     def size(self) -> int:
         """Number of coordinates, d."""
         return len(self.point_rate)
+
+    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from supple.elastic._checks import Array
+from supple.elastic._checks import Array, fields_without_core
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,8 @@ class QuarticForce:
         """Relative error of forces on training shapes; the polynomial is exact."""
         return 0.0
 
+    __getstate__ = fields_without_core
+
     @cached_property
     def core(self) -> Any:
         """The compiled evaluator (`supple::QuarticForce`)."""
@@ -81,6 +83,8 @@ class CubatureForce:
     def size(self) -> int:
         """Number of modes."""
         return int(self.gradients.shape[3])
+
+    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

@@ -523,7 +523,8 @@ class ReducedSimulation:
         """For pickle and copy: the model, the options, the present and the initial state."""
         _, _, corrections, threads = self._options
         options = {"reconstruction": self.reconstruction, "corrections": corrections, "threads": threads}
-        return _restored, (self.model, self.dt, options | {"base": self._base}, self.save(), self._origin)
+        fade = self._motion.fade if isinstance(self._motion, BlendedMotion) else 0.0
+        return _restored, (self.model, self.dt, options | {"base": self._base}, fade, self.save(), self._origin)
 
     def __repr__(self) -> str:
         tips = ", ".join(self.model.end_effectors)
@@ -537,10 +538,12 @@ class ReducedSimulation:
 
 
 def _restored(
-    model: Model, dt: float, options: dict[str, Any], present: ReducedState, origin: ReducedState
+    model: Model, dt: float, options: dict[str, Any], fade: float, present: ReducedState, origin: ReducedState
 ) -> ReducedSimulation:
-    """A simulation in a saved state."""
+    """A simulation in a saved state. The last of blended models fades in over `fade` seconds."""
     sim = ReducedSimulation(model, dt, **options)
+    if fade and isinstance(model, BlendedModel):
+        sim._motion = BlendedMotion(model, dt, options["threads"], fade)
     sim.restore(present)
     sim._origin = origin
     return sim
