@@ -325,11 +325,19 @@ class ReducedSimulation:
     def poses(self) -> Poses:
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
-        self._motion.core.update()
-        amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
-        poses = Poses(self.mechanism, self._motion.link_poses, amplitudes)
-        self._warn_out_of_range(poses)
+        motion, mech = self._motion, self.mechanism
+        motion.core.update()
+        amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
+        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+            self._watched = far  # next check when it has moved a tenth further
+            self._warn_out_of_range(poses)
         return poses
+
+    @property
+    def _watches(self) -> bool:
+        """Whether reading poses may still warn that the model is out of its range."""
+        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:
@@ -391,10 +399,6 @@ class ReducedSimulation:
         return self._motion.gaps
 
     def _warn_out_of_range(self, poses: Poses) -> None:
-        far = self._motion.reach
-        if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
-            return
-        self._watched = far  # next check when it has moved a tenth further
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
