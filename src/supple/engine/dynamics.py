@@ -330,7 +330,9 @@ class Simulation:
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
+        mech = self.mechanism
+        amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
+        return Poses(mech, self._core.poses, amplitudes, copy=False)
 
     @property
     def velocities(self) -> Twists:

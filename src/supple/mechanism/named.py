@@ -25,7 +25,7 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
     def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
         result = np.array(values, dtype=np.float64).view(cls)
         result.mechanism = mechanism
-        result.flags.writeable = False
+        result.setflags(write=False)
         return result
 
     def __array_finalize__(self, source: Any) -> None:

@@ -23,10 +23,17 @@ class Poses(Sequence[Array]):
     Names of sites and "world" are accepted too.
     """
 
-    def __init__(self, mechanism: Mechanism, poses: Array, amplitudes: Mapping[str, ArrayLike] | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        poses: Array,
+        amplitudes: Mapping[str, ArrayLike] | None = None,
+        *,
+        copy: bool = True,
+    ) -> None:
         self.mechanism = mechanism
-        self.array = np.array(poses)
-        self.array.flags.writeable = False
+        self.array = kept = np.array(poses) if copy else poses
+        kept.setflags(write=False)
         self.amplitudes = _amplitudes(mechanism, amplitudes or {}) if mechanism.flexible else {}
         """(r,) modal amplitudes of each flexible body, by its name, m: its shape in the frame of its reference
         interface. Zero (undeformed) where the poses came without amplitudes."""

@@ -23,6 +23,8 @@ Copies: TypeAlias = int | slice | ArrayLike | None
 """Which copies: an index, a slice, indices, a mask (n,), or None for all."""
 STEPS_AT_ONCE = 1024
 """Steps per call of the core; Python handles Ctrl-C between calls."""
+COPIES_PER_THREAD = 256
+"""Fewest copies of a linear model for which one more thread saves time."""
 MOST_COPIES = 10_000_000
 
 
@@ -60,7 +62,7 @@ class Batch:
         model: a `ReducedModel`, `BlendedModel` or `CondensedModel`.
         n: number of copies.
         dt: time step, s.
-        threads: number of threads; by default one for each core that this process may use.
+        threads: number of threads; by default one for each core that this process may use, fewer for small batches.
     """
 
     end_effector_poses: Array
@@ -82,7 +84,8 @@ class Batch:
             )
         self.model, self.mechanism, self.dt = model, model.mechanism, positive_seconds(dt)
         self.n = _count(n, "n, the number of copies,", MOST_COPIES)
-        self._threads = _usable_cores() if threads is None else _count(threads, "threads", 1024)
+        most = self.n // COPIES_PER_THREAD if isinstance(model, ReducedModel) else self.n
+        self._threads = max(1, min(_usable_cores(), most)) if threads is None else _count(threads, "threads", 1024)
         self._all = np.arange(self.n)
         self._targets: dict[str, Array] = {}
         self._effects: dict[str, tuple[int, float]] = {}

@@ -373,7 +373,7 @@ class BlendedMotion:
         sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
         published = model.scheme == "published"
         self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
-        self.link_poses = self.core.poses
+        self.link_poses, self.fade = self.core.poses, 0.0
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._increments: list[Array] = []
@@ -397,6 +397,7 @@ class BlendedMotion:
 
     def add_sample(self, sample: Sample, fade: float) -> None:
         """Passes one more model to the core; it fades in over `fade` seconds."""
+        self.fade = fade or self.fade
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
         links = model.motion_map[..., :n] @ basis

@@ -345,11 +345,19 @@ class ReducedSimulation:
     def poses(self) -> Poses:
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
-        self._motion.core.update()
-        amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
-        poses = Poses(self.mechanism, self._motion.link_poses, amplitudes)
-        self._warn_out_of_range(poses)
+        motion, mech = self._motion, self.mechanism
+        motion.core.update()
+        amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
+        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+            self._watched = far  # next check when it has moved a tenth further
+            self._warn_out_of_range(poses)
         return poses
+
+    @property
+    def _watches(self) -> bool:
+        """Whether reading poses may still warn that the model is out of its range."""
+        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:
@@ -411,10 +419,6 @@ class ReducedSimulation:
         return self._motion.gaps
 
     def _warn_out_of_range(self, poses: Poses) -> None:
-        far = self._motion.reach
-        if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
-            return
-        self._watched = far  # next check when it has moved a tenth further
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
@@ -559,7 +563,8 @@ class ReducedSimulation:
         """For pickle and copy: the model, the options, the present and the initial state."""
         _, _, corrections, threads = self._options
         options = {"reconstruction": self.reconstruction, "corrections": corrections, "threads": threads}
-        return _restored, (self.model, self.dt, options | {"base": self._base}, self.save(), self._origin)
+        fade = self._motion.fade if isinstance(self._motion, BlendedMotion) else 0.0
+        return _restored, (self.model, self.dt, options | {"base": self._base}, fade, self.save(), self._origin)
 
     def __repr__(self) -> str:
         tips = ", ".join(self.model.end_effectors)
@@ -573,10 +578,12 @@ class ReducedSimulation:
 
 
 def _restored(
-    model: Model, dt: float, options: dict[str, Any], present: ReducedState, origin: ReducedState
+    model: Model, dt: float, options: dict[str, Any], fade: float, present: ReducedState, origin: ReducedState
 ) -> ReducedSimulation:
-    """A simulation in a saved state."""
+    """A simulation in a saved state. The last of blended models fades in over `fade` seconds."""
     sim = ReducedSimulation(model, dt, **options)
+    if fade and isinstance(model, BlendedModel):
+        sim._motion = BlendedMotion(model, dt, options["threads"], fade)
     sim.restore(present)
     sim._origin = origin
     return sim
