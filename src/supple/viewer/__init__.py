@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from supple.viewer.session import Session as Session
     from supple.viewer.showing import replay as replay
     from supple.viewer.showing import view as view
+    from supple.viewer.showing import view_script as view_script
     from supple.viewer.showing import view_skin as view_skin
 
-__all__ = ["Recording", "Session", "draw", "replay", "view", "view_skin"]
-_HOME = {"Recording": "recording", "Session": "session", "replay": "showing", "view": "showing", "view_skin": "showing"}
+__all__ = ["Recording", "Session", "draw", "replay", "view", "view_script", "view_skin"]
+_HOME = {"Recording": "recording", "Session": "session"}
+_HOME |= dict.fromkeys(("replay", "view", "view_script", "view_skin"), "showing")
 
 
 def __getattr__(name: str) -> Any:
