@@ -83,7 +83,8 @@ def _poses(result: Retargeted, name: str, row: int) -> Poses:
 
 
 def add_coloured(scene: Scene, mech: Mechanism, poses: Poses) -> None:
-    """Adds the shapes of all bodies and of the world in their own colours, flexible bodies in that of their material."""
+    """Adds the shapes of all bodies and of the world in their own colours, flexible bodies in that of their
+    material."""
     meshes, with_skin = {mesh.name: mesh for mesh in mech.meshes}, interface_bodies(mech)
     for body, pose in zip(mech.bodies, poses, strict=True):
         for shape in () if body.name in with_skin else seen_shapes(body):
