@@ -6,6 +6,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     nanobind::set_leak_warnings(false);
 #endif
     bind_world(module);  // first: other classes return its Participant
+    bind_batch(module);  // before the classes that return its BatchMember
     bind_blended(module);
     bind_condensed(module);
     bind_elastic(module);

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 void bind_adjoint(nanobind::module_& module);
+void bind_batch(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
 void bind_condensed(nanobind::module_& module);
 void bind_elastic(nanobind::module_& module);

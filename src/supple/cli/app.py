@@ -40,7 +40,7 @@ from supple.cli.options import (
     completions,
 )
 from supple.cli.preparing import Preparation, movable, with_targets
-from supple.cli.source import open_mechanism
+from supple.cli.source import library_names, open_mechanism
 from supple.errors import RecordingWarning, StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.io.writing import writing
@@ -320,7 +320,7 @@ def retarget(
     track: Annotated[
         list[str], typer.Option("--track", metavar="BODY[=WEIGHT]", help="Body that must not shake; may be repeated")
     ],
-    method: Annotated[str, typer.Option("--method", help="gauss-newton or bfgs")] = "gauss-newton",
+    method: Annotated[str, typer.Option("--method", help="gauss-newton, l-bfgs or bfgs")] = "gauss-newton",
     dt: Annotated[
         list[float] | None,
         typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
@@ -516,7 +516,7 @@ def view(
         typer.Argument(
             metavar="NAME_OR_FILE",
             help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON",
-            autocompletion=lambda incomplete: completions([*supple.library.__all__, *SCENES, FINGER], incomplete),
+            autocompletion=lambda incomplete: completions([*library_names(), *SCENES, FINGER], incomplete),
         ),
     ],
     end_effector: EndEffectors = None,
@@ -527,19 +527,31 @@ def view(
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
+    motion: Annotated[
+        str | None, typer.Option("--motion", metavar="NAME", help="Motion of a character, such as dance of dancer")
+    ] = None,
     host: Host = HOST,
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
     """Simulate a mechanism or a contact scene in the browser, where you can pull it.
 
-    For example: supple view ladder, or supple view trampoline
+    For example: supple view ladder, or supple view trampoline. With --motion, a character performs: the target, its
+    motion as given and the optimised one, side by side: supple view dancer --motion dance
     """
     from supple.viewer import view as show
 
     with _errors_in_one_line():
         warnings.simplefilter("ignore", supple.RangeWarning)  # the page shows it
         preparation = Preparation(keyframe, base, _values("--q", q), springs, damping)
+        if motion is not None:
+            if not preparation.is_empty or target or end_effector or method:
+                raise typer.BadParameter("--motion shows a recording and takes none of these options")
+            from supple.cli.performing import performance
+            from supple.viewer.showing import replay as play
+
+            play(performance(source, motion), host=host, port=port, browser=browser, say=typer.echo)
+            return
         if source == FINGER:
             if not preparation.is_empty or target or end_effector or method:
                 raise typer.BadParameter(f"'{FINGER}' is a finger with a skin and takes none of these options")

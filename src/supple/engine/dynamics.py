@@ -25,6 +25,7 @@ from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate
@@ -55,6 +56,8 @@ class Handle:
 @dataclass(frozen=True)
 class SavedState:
     """Everything that the next time steps depend on: a restored simulation repeats to the last bit."""
+
+    __repr__ = brief
 
     history: Array
     loads: dict[str, Load]
@@ -91,7 +94,14 @@ class Simulation:
         at: Equilibrium | None = None,
         motors: Mapping[str, Callable[[float], float]] | None = None,
     ) -> None:
-        dt = positive_seconds(dt)
+        self._prepare(mech, positive_seconds(dt), method, motors)
+        self._begin(q, rates, at)
+        self._origin = self.save()
+
+    def _prepare(
+        self, mech: Mechanism, dt: float, method: str, motors: Mapping[str, Callable[[float], float]] | None
+    ) -> None:
+        """Builds the equations; the state follows by `_begin` or `restore`."""
         if method not in tuple(METHODS):
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
@@ -111,8 +121,6 @@ class Simulation:
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
         self._torques: Array = np.zeros(len(self._eqs.reference))
-        self._begin(q, rates, at)
-        self._origin = self.save()
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
         mech, eqs, core = self.mechanism, self._eqs, self._core
@@ -322,7 +330,9 @@ class Simulation:
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
+        mech = self.mechanism
+        amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
+        return Poses(mech, self._core.poses, amplitudes, copy=False)
 
     @property
     def velocities(self) -> Twists:
@@ -503,6 +513,36 @@ class Simulation:
         """Returns to the initial state."""
         self.restore(self._origin)
 
+    def __reduce__(self) -> Any:
+        """For pickle and copy: the mechanism, the options, the present and the initial state. Functions of motors are
+        pickled by their names."""
+        return _restored, (self.mechanism, self.dt, self.method, self._motors, self.save(), self._origin)
+
+    def __repr__(self) -> str:
+        return f"Simulation('{self.mechanism.name}': t = {self.time:g} s, dt = {self.dt:g} s, {self.method})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Simulation of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "time": f"{self.time:g} s", "time step": f"{self.dt:g} s ({self.method})",
+            "kinetic energy": f"{self.energy.kinetic:.4g} J", "loads": ", ".join(self._loads) or "none",
+        })  # fmt: skip
+
+
+def _restored(
+    mech: Mechanism, dt: float, method: str, motors: dict[str, Callable[[float], float]], present: SavedState,
+    origin: SavedState,
+) -> Simulation:  # fmt: skip
+    """A simulation in a saved state."""
+    sim = Simulation.__new__(Simulation)
+    sim._prepare(mech, dt, method, motors)
+    core, eqs = sim._core, sim._eqs
+    core.set_state(*eqs.zero_state())
+    core.evaluate(False)
+    core.start(dt, METHODS[method], 0.0, np.zeros((len(mech.bodies), 6)), np.zeros(len(eqs.reference)))
+    sim._origin = origin
+    sim.restore(present)
+    return sim
+
 
 def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments, from rates (dof,) of q."""
@@ -526,11 +566,11 @@ def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
 
 def tree_rates(mech: Mechanism, q: Array, increments: Array) -> Array:
     """(dof,) rates of q from the rates (axes,) of every joint's increments at coordinates q (axes,)."""
-    slices, rates = axis_slices(mech), np.zeros(mech.dof)
+    slices, rates = axis_slices(mech), of_tree(mech, increments)
     for j in mech.topology.tree:
         joint, part = mech.joints[j], slices[j]
-        own = increments[part]
-        rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), own) if 3 in joint.blocks else own
+        if 3 in joint.blocks:
+            rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), increments[part])
     return rates
 
 

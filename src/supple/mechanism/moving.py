@@ -48,6 +48,8 @@ class Contact:
     """(3,) from the second to the first, world axes."""
     force: Array
     """(3,) N on the first, world axes, averaged over the last step."""
+    torque: Array
+    """(3,) N m on the first about the point, by torsional and rolling friction (`condim` 4 and 6), as `force`."""
     gap: float
     """Distance at the start of the last step, m; negative where the shapes overlap."""
 

@@ -128,9 +128,9 @@ class FrameWriter:
             row["amplitudes"] = np.concatenate([*poses.amplitudes.values()])
         for name in self._further:
             row[name] = (values or {}).get(name, 0.0)
-        for contact in contacts:
-            sides = self._index(contact.first), self._index(contact.second)
-            self._contacts.append((self.frames, *sides, contact.point, contact.normal, contact.force, contact.gap))
+        for c in contacts:
+            sides = self._index(c.first), self._index(c.second)
+            self._contacts.append((self.frames, *sides, c.point, c.normal, c.force, c.torque, c.gap))
         self._quats, self.time = quats, time
         self._times.append(time)
         self.frames += 1

@@ -36,7 +36,7 @@ MAKER = "sim.record('run.npz') or supple run ... --time 2 -o run.npz"
 CONTACT = np.dtype(
     [
         ("frame", "<i8"), ("first", "<i4"), ("second", "<i4"), ("point", "<f8", 3), ("normal", "<f8", 3),
-        ("force", "<f8", 3), ("gap", "<f8"),
+        ("force", "<f8", 3), ("torque", "<f8", 3), ("gap", "<f8"),
     ]
 )  # fmt: skip
 """A contact in a file: number of its frame, numbers of the names of its two sides, then as `Contact`."""
@@ -307,6 +307,7 @@ class Recording:
                     row["point"].copy(),
                     row["normal"].copy(),
                     row["force"].copy(),
+                    row["torque"].copy(),
                     float(row["gap"]),
                 )
                 for row in rows[rows["frame"] == index]

@@ -27,11 +27,12 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.recording import Log, Recorder
@@ -56,6 +57,8 @@ STEPS_AT_ONCE = 4096
 @dataclass(frozen=True)
 class ReducedState:
     """State of a reduced simulation; `restore` continues from it to the last bit."""
+
+    __repr__ = brief
 
     of: tuple[str, ...]
     """Names of the mechanism and its end effectors."""
@@ -110,6 +113,7 @@ class ReducedSimulation:
         self._motion = model.motion(*self._options)
         if base not in BASES:
             raise MechanismError(f"base is one of {BASES}, got {base!r}")
+        self._base = base
         if base == "decoupled":
             self._floating.decouple()
         self.observers: list[Observer] = []
@@ -117,7 +121,7 @@ class ReducedSimulation:
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
-        self._drives = Drives(self.mechanism)
+        self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
@@ -183,9 +187,7 @@ class ReducedSimulation:
         self._send_targets(self._targets, changed)
         self._drives = changed
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
         place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
         changed = self._drives.copy()
@@ -205,10 +207,20 @@ class ReducedSimulation:
         """Control of each actuator by name; None if it is switched off."""
         return self._drives.all_controls
 
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
+        act like springs have no place in a reduced model; their force is zero."""
+        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
+        rates, slices = np.zeros(len(q)), axis_slices(mech)
+        for j in mech.topology.tree:
+            rates[slices[j]] = qd[mech.topology.columns[j]]
+        return self._drives.forces(q, rates)
+
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
         coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -333,11 +345,19 @@ class ReducedSimulation:
     def poses(self) -> Poses:
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
-        self._motion.core.update()
-        amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
-        poses = Poses(self.mechanism, self._motion.core.poses, amplitudes)
-        self._warn_out_of_range(poses)
+        motion, mech = self._motion, self.mechanism
+        motion.core.update()
+        amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
+        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+            self._watched = far  # next check when it has moved a tenth further
+            self._warn_out_of_range(poses)
         return poses
+
+    @property
+    def _watches(self) -> bool:
+        """Whether reading poses may still warn that the model is out of its range."""
+        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:
@@ -346,8 +366,7 @@ class ReducedSimulation:
 
     def end_effector_pose(self, name: str) -> Array:
         """(4, 4) world pose of an end effector, from the model's state (not from the reconstructed links)."""
-        pose: Array = self._motion.tips[0][self.model.index(name)]
-        return pose
+        return self._motion.tip_pose(self.model.index(name))
 
     @property
     def velocities(self) -> Twists:
@@ -368,7 +387,7 @@ class ReducedSimulation:
         mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
         refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
         self._motion.core.update()
-        poses, rates = Poses(mech, self._motion.core.poses), np.zeros(mech.dof)
+        poses, rates = Poses(mech, self._motion.link_poses), np.zeros(mech.dof)
         for j in mech.topology.tree:
             joint, part = mech.joints[j], mech.topology.columns[j]
             frame = poses.of(joint.child) @ joint.pose_child
@@ -391,7 +410,7 @@ class ReducedSimulation:
         """Distances (m) by which the two bodies of each joint are separated in the reconstructed poses, and their sum
         over the radius. Each access computes them, which takes much longer than a time step."""
         self._motion.core.update()
-        return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
+        return separation(self.mechanism, np.array(self._motion.link_poses), self._motion.coordinates)
 
     @property
     def gaps(self) -> Array:
@@ -400,10 +419,6 @@ class ReducedSimulation:
         return self._motion.gaps
 
     def _warn_out_of_range(self, poses: Poses) -> None:
-        far = self._motion.reach
-        if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
-            return
-        self._watched = far  # next check when it has moved a tenth further
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
@@ -534,7 +549,7 @@ class ReducedSimulation:
             self.pull(name, point, k, d, at)
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
-        self._drives = Drives(self.mechanism) if saved.drives is None else saved.drives.copy()
+        self._drives = Drives(self.mechanism, self.dt) if saved.drives is None else saved.drives.copy()
         self._send_targets(self._targets, self._drives)
         if isinstance(self._motion, FloatingMotion):
             self._mount = saved.mount
@@ -543,3 +558,32 @@ class ReducedSimulation:
     def reset(self) -> None:
         """Returns to the initial state."""
         self.restore(self._origin)
+
+    def __reduce__(self) -> Any:
+        """For pickle and copy: the model, the options, the present and the initial state."""
+        _, _, corrections, threads = self._options
+        options = {"reconstruction": self.reconstruction, "corrections": corrections, "threads": threads}
+        fade = self._motion.fade if isinstance(self._motion, BlendedMotion) else 0.0
+        return _restored, (self.model, self.dt, options | {"base": self._base}, fade, self.save(), self._origin)
+
+    def __repr__(self) -> str:
+        tips = ", ".join(self.model.end_effectors)
+        return f"ReducedSimulation('{self.mechanism.name}': {tips}; t = {self.time:g} s, dt = {self.dt:g} s)"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"ReducedSimulation of {self.mechanism.name}", {
+            "model": self.model, "end effectors": ", ".join(self.model.end_effectors), "time": f"{self.time:g} s",
+            "time step": f"{self.dt:g} s", "reconstruction": self.reconstruction,
+        })  # fmt: skip
+
+
+def _restored(
+    model: Model, dt: float, options: dict[str, Any], fade: float, present: ReducedState, origin: ReducedState
+) -> ReducedSimulation:
+    """A simulation in a saved state. The last of blended models fades in over `fade` seconds."""
+    sim = ReducedSimulation(model, dt, **options)
+    if fade and isinstance(model, BlendedModel):
+        sim._motion = BlendedMotion(model, dt, options["threads"], fade)
+    sim.restore(present)
+    sim._origin = origin
+    return sim

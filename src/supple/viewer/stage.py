@@ -153,9 +153,7 @@ class Stage:
 class Handle:
     """The ball that a user drags an end effector by, with the spring's force as an arrow and a number."""
 
-    def __init__(
-        self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]
-    ) -> None:
+    def __init__(self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]) -> None:
         scene, size = stage.server.scene, _ball_radius(stage.mechanism, name) / 2
         self.name, self._size = name, size
         self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=FREE, position=pull.point)

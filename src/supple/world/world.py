@@ -61,6 +61,7 @@ class World:
         gravity: (3,) m/s^2, world axes. It acts on the objects; each mechanism has its own gravity.
         compliance: of every contact along its normal, m/N.
         correction: largest speed, m/s, at which overlapping shapes are pushed apart.
+        bounce_speed: shapes that approach each other more slowly, m/s, do not bounce, whatever their restitution.
     """
 
     def __init__(
@@ -69,13 +70,15 @@ class World:
         gravity: ArrayLike = STANDARD_GRAVITY,
         compliance: float = 0.0,
         correction: float = 0.1,
+        bounce_speed: float = 0.05,
     ) -> None:
         self._dt = None if dt is None else positive_seconds(dt)
         self.gravity = array(gravity, (3,), "gravity")
         self.compliance = float(array(compliance, (), "compliance"))
         self.correction = float(array(correction, (), "correction"))
-        if self.compliance < 0 or self.correction <= 0:
-            raise MechanismError("compliance must not be negative, correction must be positive")
+        self.bounce_speed = float(array(bounce_speed, (), "bounce_speed"))
+        if self.compliance < 0 or self.correction <= 0 or self.bounce_speed < 0:
+            raise MechanismError("compliance and bounce_speed must not be negative, correction must be positive")
         self._core_world: Any = None
         self._colliders: list[Collider] = []
         self._owners: list[str] = []
@@ -112,7 +115,7 @@ class World:
     def _core(self) -> Any:
         if self._core_world is None:
             self._dt = self.dt
-            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction)
+            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction, self.bounce_speed)
         return self._core_world
 
     # contents
@@ -296,9 +299,7 @@ class World:
         normals = normals / np.where(lengths > 0, lengths, 1.0)
         return Touch(pad, self._core.collider_pose(index), forces, displacements, normals, state[9 * n :])
 
-    def _add_collider(
-        self, each: Collider, owner: str, participant: int, frame: int, still: bool = False
-    ) -> None:
+    def _add_collider(self, each: Collider, owner: str, participant: int, frame: int, still: bool = False) -> None:
         """Fixes a collider to a frame of a participant; both are -1 for the ground. `still`: the body is welded to the
         world."""
         self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
@@ -492,7 +493,7 @@ class World:
     def contacts(self) -> tuple[Contact, ...]:
         """The contacts of the last step, including shapes that were close to each other without a contact force."""
         records, names = self._contact_records(), self._owners
-        forces = records["impulse"] / self.dt
+        forces, torques = records["impulse"] / self.dt, records["moment"] / self.dt
         return tuple(
             Contact(
                 first=names[record["first"]],
@@ -500,9 +501,10 @@ class World:
                 point=record["position"].copy(),
                 normal=record["normal"].copy(),
                 force=force,
+                torque=torque,
                 gap=float(record["gap"]),
             )
-            for record, force in zip(records, forces, strict=True)
+            for record, force, torque in zip(records, forces, torques, strict=True)
         )
 
     def _contact_records(self) -> Records:
