@@ -220,6 +220,15 @@ class Recording:
         """(n, bodies, 4) unit quaternions, w first; signs are chosen so that successive frames are close."""
         return self["quats_wxyz"]
 
+    def poses_of(self, name: str) -> Array:
+        """(n, 4, 4) world poses of a body or site in all frames."""
+        body, pose_body_frame = self.mechanism.frame(name)
+        if body < 0:
+            return np.tile(pose_body_frame, (len(self), 1, 1))
+        turns = spatial.matrix_from_quat_wxyz(self.quats_wxyz[:, body])
+        poses: Array = spatial.pose(turns, self.positions[:, body]) @ pose_body_frame
+        return poses
+
     @property
     def velocities(self) -> Array:
         """(n, bodies, 6) twists, m/s and rad/s, each in its body's own frame."""

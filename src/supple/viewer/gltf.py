@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from supple import spatial
 from supple.mechanism.record import Array
 from supple.recording import Recording
+from supple.viewer.scenery import coloured
 from supple.viewer.skins import COLOUR, Skin, mechanism_skins, recorded_skin
 from supple.viewer.visuals import Surface, mechanism_surfaces
 
@@ -56,7 +57,7 @@ class _Writer:
             self.nodes[0]["children"].append(i + 1)
 
     def content(self) -> bytes:
-        for surface in mechanism_surfaces(self.recording.mechanism):
+        for surface in mechanism_surfaces(coloured(self.recording.mechanism)):
             self._add_surface(surface)
         for skin in mechanism_skins(self.recording.mechanism):
             self._add_skin(skin, self.recording.amplitudes_of(skin.name))

@@ -13,6 +13,7 @@ from supple.mechanism import Poses
 from supple.mechanism.record import Array, array
 from supple.recording import Recording
 from supple.viewer import facets
+from supple.viewer.scenery import coloured
 from supple.viewer.skins import COLOUR, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces
 
@@ -71,7 +72,7 @@ class Renderer:
         follow: str | None = None,
     ) -> None:
         self.recording, (self.width, self.height) = recording, size
-        mech = self.mechanism = recording.mechanism
+        mech = coloured(recording.mechanism)
         self._follow = follow
         if follow is not None:
             mech.frame(follow)

@@ -19,7 +19,7 @@ from supple.world.scenes import Scene
 from supple.zones import soft_hand
 
 SCENES: dict[str, Callable[[str], Scene]] = {
-    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("SceneHistory", "Scene", "shadow_hand")
+    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Scene", "shadow_hand")
 } | {"soft_hand": soft_hand}
 """The scenes that need no file."""
 LEVELS = {

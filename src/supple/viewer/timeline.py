@@ -9,6 +9,7 @@ import numpy as np
 
 from supple.recording import Recording
 from supple.viewer.clock import WALL_CLOCK, Clock
+from supple.viewer.scenery import coloured
 from supple.viewer.session import FRAME_RATE
 from supple.viewer.skins import COLOUR
 from supple.viewer.stage import Stage
@@ -25,7 +26,7 @@ class ReplayPage:
     def __init__(self, server: viser.ViserServer, recording: Recording, clock: Clock = WALL_CLOCK) -> None:
         self.server, self.recording, self._clock = server, recording, clock
         first = float(recording.times[0])
-        self._stage = Stage(server, recording.mechanism, recording.at(first))
+        self._stage = Stage(server, coloured(recording.mechanism), recording.at(first))
         self._surfaces: list[tuple[str, Any]] = [
             (
                 surface.name,
