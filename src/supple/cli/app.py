@@ -537,12 +537,8 @@ def view(
 ) -> None:
     """Simulate a mechanism, a contact scene or your own Python file in the browser, where you can pull it.
 
-<<<<<<< HEAD
-    For example: supple view ladder, or supple view trampoline. With --motion, a character performs: the target, its
-    motion as given and the optimised one, side by side: supple view dancer --motion dance
-=======
-    For example: supple view ladder, supple view trampoline, or supple view scene.py
->>>>>>> view
+    For example: supple view ladder, supple view trampoline, or supple view scene.py. With --motion, a character
+    performs: the target, its motion as given and the optimised one, side by side: supple view dancer --motion dance
     """
     from supple.viewer import view as show
 
