@@ -152,7 +152,7 @@ bool PadStatics::press_mask(const Vec3& at, double radius, const Vec3& up, const
 
 bool PadStatics::solve(double friction, const Start& start, const Support& support) {
     const int n = static_cast<int>(contacts_.size());
-    solver_.resize(n, 0);
+    solver_.resize(n, 0, 0);
     double most = 0, scale = 0;
     for (int i = 0; i < n; ++i) {
         const Contact& a = contacts_[i];

@@ -91,7 +91,7 @@ class Pad:
 
     def collider(self, pose: Array) -> Collider:
         """The same for lists of colliders."""
-        return Collider("pad", np.zeros(3), pose, self.friction, self.points)
+        return Collider("pad", np.zeros(3), pose, np.array([self.friction, 0.0, 0.0]), self.points)
 
     def press(
         self,
