@@ -14,6 +14,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_adjoint(module);
     bind_linkage(module);
     bind_floating(module);
+    bind_picture(module);
     bind_probe(module);
     bind_reduced(module);
     bind_spatial(module);

@@ -9,6 +9,7 @@ void bind_elastic(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_linkage(nanobind::module_& module);
 void bind_floating(nanobind::module_& module);
+void bind_picture(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
 void bind_reduced(nanobind::module_& module);
 void bind_world(nanobind::module_& module);

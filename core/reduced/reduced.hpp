@@ -133,7 +133,8 @@ class Reduced : public Participant {
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tip_pose(i); }
-    Vec6 free_velocity(int i) const override;
+    Vec6 free_velocity(int i) const override { return velocity(i, fresh_); }
+    Vec6 start_velocity(int i) const override { return velocity(i, v); }
     bool begin() override;
     bool symmetric() const override { return symmetric_; }
     void limits(std::vector<Limit>& out) const override;
@@ -147,6 +148,7 @@ class Reduced : public Participant {
     Matrix geometric_stiffness() const;              // K_g of the applied wrenches at the target
 
    private:
+    Vec6 velocity(int tip, const Vector& rates) const;
     void update_system();
     void add_loads();
     void solve_with_handles();

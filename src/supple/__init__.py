@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from supple import engine as engine
     from supple import library as library
     from supple import mechanism as mechanism
+    from supple import recording as recording
     from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
     from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gradient as gradient
     from supple.engine import gravity_torques as gravity_torques
     from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
+    from supple.engine.sweep import sweep as sweep
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
     from supple.errors import ImportWarning as ImportWarning
@@ -70,6 +73,7 @@ _HOME = {
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gradient": "supple.engine",
     "gravity_torques": "supple.engine",
     "inverse_dynamics": "supple.engine",
     "inverse_kinematics": "supple.mechanism",
@@ -80,11 +84,13 @@ _HOME = {
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
+    "recording": "supple.recording",
     "reduce": "supple.reduced",
     "retarget": "supple.retargeting",
     "retargeting": "supple.retargeting",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
+    "sweep": "supple.engine",
     "viewer": "supple.viewer",
     "zones": "supple.zones",
 }

@@ -16,6 +16,7 @@ PARTS = [
     "spatial",
     "elastic",
     "mechanism",
+    "recording",
     "library",
     "contact",
     "engine",

@@ -21,7 +21,7 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.moving import Moving
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
-from supple.reduced.joints import separation
+from supple.reduced.joints import separation_at
 from supple.viewer.methods import METHODS, Models, loose_bodies
 
 DT = 2e-3
@@ -212,7 +212,7 @@ def _models_under_load(models: Models, loads: dict[str, Array]) -> list[supple.R
 def _row(
     name: str, mech: Mechanism, tips: Sequence[str], exact: Poses, poses: Poses, step: float, gap: float | None
 ) -> Row:
-    joints = separation(mech, poses.array)
+    joints = separation_at(poses)
     loops = [joints.joints[mech.joints[j].name] for j in mech.topology.loops]
     off = [float(np.linalg.norm(poses[tip][:3, 3] - exact[tip][:3, 3])) for tip in tips]
     drift = max(loops, default=0.0) if gap is None else gap

@@ -13,11 +13,6 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 
-def fields_without_core(record: Any) -> dict[str, Any]:
-    """For pickle and copy (as `__getstate__`): all but the compiled evaluator, which is built again when needed."""
-    return {name: value for name, value in vars(record).items() if name != "core"}
-
-
 def numbers(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """A read-only float64 copy; raises unless it is finite and has the shape (-1: any length)."""
     result = _converted(value, np.float64, what)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from supple.elastic._checks import Array, Indices, fields_without_core
+from supple.elastic._checks import Array, Indices
+from supple.elastic._compiled import Compiled
 from supple.elastic.material import Material
 from supple.errors import MechanismError
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
+class Elements(Compiled):
     """The elastic energy of a mesh and its derivatives by nodal displacements. Each tetrahedron has 4 quadrature
     points."""
 
@@ -23,8 +24,6 @@ class Elements:
     tets: Indices
     """(t, 10)."""
     material: Material
-
-    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

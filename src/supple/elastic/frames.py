@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from supple.elastic._checks import Array, fields_without_core
+from supple.elastic._checks import Array
+from supple.elastic._compiled import Compiled
 from supple.spatial import skew, unskew
 
 
@@ -31,7 +32,7 @@ class FrameMotion:
 
 
 @dataclass(frozen=True, eq=False)
-class InterfaceFrame:
+class InterfaceFrame(Compiled):
     """An interface frame as a function of coordinates z in which nodal positions are linear: modal amplitudes of a
     basis, or displacements of the interface's nodes.
 
@@ -52,8 +53,6 @@ class InterfaceFrame:
     def size(self) -> int:
         """Number of coordinates, d."""
         return len(self.point_rate)
-
-    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from supple.elastic._checks import Array, fields_without_core
+from supple.elastic._checks import Array
+from supple.elastic._compiled import Compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class InternalForce:
 
 
 @dataclass(frozen=True, eq=False)
-class QuarticForce:
+class QuarticForce(Compiled):
     """The exact energy of St. Venant-Kirchhoff material, a polynomial of degree four:
 
     U = 1/2 K2_kl e_k e_l + 1/6 K3_klm e_k e_l e_m + 1/24 K4_klmn e_k e_l e_m e_n, all tensors symmetric. Pairs k >=
@@ -48,8 +49,6 @@ class QuarticForce:
         """Relative error of forces on training shapes; the polynomial is exact."""
         return 0.0
 
-    __getstate__ = fields_without_core
-
     @cached_property
     def core(self) -> Any:
         """The compiled evaluator (`supple::QuarticForce`)."""
@@ -63,7 +62,7 @@ class QuarticForce:
 
 
 @dataclass(frozen=True, eq=False)
-class CubatureForce:
+class CubatureForce(Compiled):
     """A weighted sum over quadrature points, for either material law."""
 
     gradients: Array
@@ -83,8 +82,6 @@ class CubatureForce:
     def size(self) -> int:
         """Number of modes."""
         return int(self.gradients.shape[3])
-
-    __getstate__ = fields_without_core
 
     @cached_property
     def core(self) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,9 @@ from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 
 METHODS = {"euler": 1, "bdf2": 2}
 JUMP_CHECK = 0.02
@@ -112,6 +116,8 @@ class Simulation:
         for name in self._motors:
             if name not in names:
                 raise MechanismError(f"there is no motor named '{name}'; '{mech.name}' has {names or 'none'}")
+        self.observers: list[Observer] = []
+        """Recordings and logs of this simulation."""
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
         self._torques: Array = np.zeros(len(self._eqs.reference))
@@ -248,6 +254,12 @@ class Simulation:
         and the simulation are then those after the last step that converged.
         """
         check_count(n)
+        if self.observers:
+            advance_observed(self.observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         driven, targets = self._targets(n)
         for first in range(0, n, STEPS_AT_ONCE):
             ahead = targets[first : first + STEPS_AT_ONCE]
@@ -449,6 +461,22 @@ class Simulation:
         return [(i, i, np.eye(4)) for i in range(len(self.mechanism.bodies))]
 
     # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, skin).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
+        (its position), a joint or a coordinate."""
+        return start_log(self, quantities, rate, self.observers)
 
     def tape(self) -> Tape:
         """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -73,6 +73,10 @@ class Mechanism(Record):
         )
         check(self)
 
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and copy: without what is computed from the description when needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     # the graph
 
     @cached_property
@@ -84,6 +88,12 @@ class Mechanism(Record):
     def coordinates(self) -> tuple[str, ...]:
         """Names of the coordinates q of the spanning tree, in order."""
         return tuple(name for j in self.topology.tree for name in self.joints[j].axes)
+
+    @property
+    def speed_limits(self) -> dict[str, float]:
+        """Largest speed of the drive, rad/s or m/s, by coordinate, where `Joint.speed` gives one (URDF's velocity)."""
+        pairs = (pair for joint in self.joints for pair in zip(joint.axes, joint.speed.tolist(), strict=True))
+        return {name: speed for name, speed in pairs if np.isfinite(speed)}
 
     @cached_property
     def loop_coordinates(self) -> tuple[str, ...]:
@@ -311,6 +321,24 @@ class Mechanism(Record):
         from supple.mechanism.placing import with_payload
 
         return with_payload(self, frame, mass, centre, inertia)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values by name: "elbow.stiffness", "elbow.damping", "elbow.rest" (or "elbow.target", the same number),
+        "elbow.armature", "upper.mass", "drive.target" for a motor; SI units and radians. `with_parameters`,
+        `supple.gradient` and `supple.sweep` use these names, and "tip.payload" for a point mass at a body or site."""
+        from supple.mechanism.parameters import Parameters
+
+        return {name: each.value(self) for name, each in Parameters(self).all.items()}
+
+    def with_parameters(self, values: Mapping[str, ArrayLike]) -> Mechanism:
+        """A copy with other values of parameters, by the names of `parameters`.
+
+        A payload is added to the mass that is there: {"tip.payload": 2.0} adds 2 kg at the origin of 'tip'.
+        """
+        from supple.mechanism.parameters import with_parameters
+
+        return with_parameters(self, values)
 
     def without(self, bodies: Iterable[str] | str) -> Mechanism:
         """A copy without bodies and all that they carry: their joints, sites, couplings, motors, actuators and

@@ -48,6 +48,8 @@ class Contact:
     """(3,) from the second to the first, world axes."""
     force: Array
     """(3,) N on the first, world axes, averaged over the last step."""
+    torque: Array
+    """(3,) N m on the first about the point, by torsional and rolling friction (`condim` 4 and 6), as `force`."""
     gap: float
     """Distance at the start of the last step, m; negative where the shapes overlap."""
 
@@ -203,6 +205,9 @@ class Participant(Moving, Protocol):
     @property
     def participant(self) -> Any:
         """The core object that the world steps."""
+
+    observers: list[Any]
+    """Recordings and logs of it (`supple.recording.observing.Observer`); the world calls them."""
 
     def contact_frames(self) -> list[tuple[int, int, Array]]:
         """Frames that shapes are fixed to: index of the frame in the core object, index of its body, pose (4, 4) of the

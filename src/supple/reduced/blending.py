@@ -17,9 +17,10 @@ from supple.errors import MechanismError
 from supple.mechanism import Poses
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.notebook import brief
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
-from supple.reduced.joints import Separation, separation
+from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import NOT_FINITE, bounds, limited
 
@@ -118,7 +119,7 @@ class Blend:
     @property
     def separation(self) -> Separation:
         """Separation of the joints."""
-        return separation(self.poses.mechanism, self.poses.array)
+        return separation_at(self.poses)
 
 
 class BlendedModel(Model):
@@ -457,10 +458,14 @@ class BlendedMotion:
             damping=drag - UNDAMPED * stiffness,
             wrenches=core.holding_wrench,
             reference_poses=core.means,
-            poses=Poses(self.model.mechanism, core.poses),
+            poses=Poses(self.model.mechanism, core.poses, self._amplitudes()),
             energy=sum(weights[i] * self._energy(i) for i in map(int, np.flatnonzero(weights)))
             - self.model._samples[0].energy,
         )
+
+    def _amplitudes(self) -> dict[str, Array]:
+        mech = self.model.mechanism
+        return amplitudes_in(mech, self.coordinates) if mech.flexible else {}
 
     def _mean_forces(self, weights: Array) -> Array:
         """(6e,) the mean of the models' equilibrium forces (torques zero), in the axes of the mean poses."""

@@ -344,9 +344,7 @@ class CondensedMotion:
     def tips(self) -> tuple[Array, Array]:
         poses = np.array([self.core.tip_pose(i) for i in range(len(self.model.end_effectors))])
         moving = self.velocities
-        twists = [
-            spatial.adjoint(spatial.inverse(on_body)) @ moving[body] for body, on_body in self._solver.frames
-        ]
+        twists = [spatial.adjoint(spatial.inverse(on_body)) @ moving[body] for body, on_body in self._solver.frames]
         return poses, np.array(twists)
 
     def tip_pose(self, tip: int) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +27,7 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
@@ -34,6 +35,9 @@ from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
 from supple.reduced.condensation import CondensedModel, CondensedMotion
@@ -112,10 +116,12 @@ class ReducedSimulation:
         self._base = base
         if base == "decoupled":
             self._floating.decouple()
+        self.observers: list[Observer] = []
+        """Recordings and logs of this simulation."""
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
-        self._drives = Drives(self.mechanism)
+        self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
@@ -181,9 +187,7 @@ class ReducedSimulation:
         self._send_targets(self._targets, changed)
         self._drives = changed
 
-    def set_control(
-        self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None
-    ) -> None:
+    def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
         place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
         changed = self._drives.copy()
@@ -203,10 +207,20 @@ class ReducedSimulation:
         """Control of each actuator by name; None if it is switched off."""
         return self._drives.all_controls
 
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
+        act like springs have no place in a reduced model; their force is zero."""
+        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
+        rates, slices = np.zeros(len(q)), axis_slices(mech)
+        for j in mech.topology.tree:
+            rates[slices[j]] = qd[mech.topology.columns[j]]
+        return self._drives.forces(q, rates)
+
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
         coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -264,6 +278,12 @@ class ReducedSimulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
+        if self.observers:
+            advance_observed(self.observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         at_once = 1 if self.limits_forces else STEPS_AT_ONCE
         for first in range(0, n, at_once):
             count = min(at_once, n - first)
@@ -483,7 +503,23 @@ class ReducedSimulation:
     def reached(self, plan: None, done: int) -> None:
         """Does nothing, as `plan`."""
 
-    # saving and restoring
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, skin).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
+        (its position), a joint or a coordinate."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
@@ -513,7 +549,7 @@ class ReducedSimulation:
             self.pull(name, point, k, d, at)
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
-        self._drives = Drives(self.mechanism) if saved.drives is None else saved.drives.copy()
+        self._drives = Drives(self.mechanism, self.dt) if saved.drives is None else saved.drives.copy()
         self._send_targets(self._targets, self._drives)
         if isinstance(self._motion, FloatingMotion):
             self._mount = saved.mount

@@ -17,6 +17,7 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.moving import Moving
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.recording import Recorder, Recording
 from supple.reduced import BlendedModel, ReducedSimulation
 from supple.reduced.simulation import RANGE
 from supple.viewer import transfer
@@ -26,7 +27,6 @@ from supple.viewer.exploration import Exploration
 from supple.viewer.history import History
 from supple.viewer.measures import Frame, Meter, Pull
 from supple.viewer.methods import Models, likely_end_effectors
-from supple.viewer.recording import Recorder, Recording
 from supple.viewer.runner import Runner
 from supple.viewer.scenery import GivenModel, SceneModels
 
@@ -38,6 +38,8 @@ SAMPLE_RATE = 20
 """Points per second of the time series."""
 MAX_SAMPLES = 600
 """Points of the time series: half a minute."""
+SETTERS = {"q": "set_q", "targets": "set_targets", "controls": "set_control"}
+"""Calls of `Moving` for each kind of input."""
 MODELS = ("linear", "blended", "condensed")
 """Methods that are models of the end effectors."""
 SERIES = ("time", "separation", "displacement", "kinetic", "stored", "force")
@@ -89,7 +91,10 @@ class Session:
         self.messages: deque[Message] = deque(maxlen=40)
         self.targets: dict[str, Array] = {}
         """(3,) point, m, that each pulled end effector is pulled to. This dict is replaced, never modified."""
+        self._new_inputs: dict[tuple[str, str], float] = {}
+        """What `set_input` was given, by kind and name, until the next step."""
         self._targets_lock = Lock()
+        """For `targets` and `_new_inputs`."""
         self.new_frame = Event()
         """Set whenever `frame` has been replaced."""
         self._series: deque[tuple[float, ...]] = deque(maxlen=MAX_SAMPLES)
@@ -224,14 +229,24 @@ class Session:
             return Inputs(q, sim.targets, sim.controls)
 
     def set_input(self, kind: str, name: str, value: float) -> None:
-        """Sets one of `inputs`: `kind` is "q" (places a joint, at rest), "targets" (a set-point, rad or m) or
-        "controls" (of an actuator, in its own units)."""
-        setters = {"q": "set_q", "targets": "set_targets", "controls": "set_control"}
-        find(list(setters), kind, "kind of input")
-        with self._runner.lock:
-            getattr(self._runner.sim, setters[kind])({name: value})
-        if self.paused:
-            self._publish(at_once=True)
+        """Sets one of `inputs` before the next time step, or within a pause; this call does not wait for it. `kind` is
+        "q" (places a joint, at rest), "targets" (a set-point, rad or m) or "controls" (of an actuator, in its own
+        units). An input that is not accepted adds a warning to `messages`."""
+        find(list(SETTERS), kind, "kind of input")
+        with self._targets_lock:
+            self._new_inputs[kind, name] = value
+
+    def _apply_inputs(self) -> None:
+        """Sets what `set_input` was given; the caller holds the runner's lock."""
+        with self._targets_lock:
+            inputs, self._new_inputs = self._new_inputs, {}
+        for (kind, name), value in inputs.items():
+            for runner in self._runners:
+                try:
+                    with runner.lock:
+                        getattr(runner.sim, SETTERS[kind])({name: value})
+                except (MechanismError, ConvergenceError) as error:
+                    self.notify(f"{name}: {error}", warning=True)
 
     # handles
 
@@ -269,6 +284,8 @@ class Session:
 
     def _apply_targets(self, runner: Runner) -> None:
         """Gives the targets to a runner's simulation if they have changed; the caller holds the runner's lock."""
+        if self._new_inputs and runner is self._runner:
+            self._apply_inputs()
         if runner.applied_targets is not self.targets:
             runner.applied_targets = self.targets
             self._set_handles(runner.sim)
@@ -279,6 +296,21 @@ class Session:
             sim.pull(name, targets.get(name))
 
     # methods
+
+    @property
+    def name(self) -> str:
+        """Of the mechanism, scene or world."""
+        return self._models.name
+
+    @property
+    def has_contacts(self) -> bool:
+        """Whether there can be contact forces to draw."""
+        return self._runner.sim.has_contacts
+
+    @property
+    def joints_separate(self) -> bool:
+        """Whether the present simulation may separate joints."""
+        return self._runner.sim.joints_separate
 
     @property
     def changeable(self) -> bool:
@@ -488,6 +520,7 @@ class Session:
         return Frame(
             time=sim.time + self._time_offset,
             method=self._method,
+            mechanism=self.mechanism,
             poses=poses,
             ghost=None if self._ghost is None else self._ghost_poses,
             pulls=pulls,
@@ -521,7 +554,7 @@ class Session:
                 self._last_sample = now
                 self._series.append(tuple(getattr(frame, name) for name in SERIES))
             if self._recorder is not None and keep:
-                self._recorder.take(frame.time, frame.poses)
+                self._record_frame(self._recorder, frame.time)
         if frame.separation > RANGE and not self._out_of_range:
             self._out_of_range = True
             self.notify(
@@ -565,8 +598,16 @@ class Session:
         return self._recorder is not None
 
     def record(self) -> None:
-        """Starts to record frames."""
-        self._recorder = Recorder(self.mechanism, self._method, self.end_effectors)
+        """Starts to record frames, 30 per second."""
+        with self._runner.lock:
+            self._recorder = Recorder(self._runner.sim)
+
+    def _record_frame(self, recorder: Recorder, time: float) -> None:
+        try:
+            recorder.offer(self._runner.sim, time)
+        except MechanismError as error:  # the motion goes on
+            self._recorder = None
+            self.notify(f"the recording ended: {error}", warning=True)
 
     def recorded(self) -> Recording:
         """Ends recording and returns the recorded frames."""

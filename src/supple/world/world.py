@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
 from supple.mechanism.shapes import HeightField
 from supple.mechanism.topology import welded_groups
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.world.parts import Parts
 
 OVERLAP = 1e-3
@@ -57,6 +61,7 @@ class World:
         gravity: (3,) m/s^2, world axes. It acts on the objects; each mechanism has its own gravity.
         compliance: of every contact along its normal, m/N.
         correction: largest speed, m/s, at which overlapping shapes are pushed apart.
+        bounce_speed: shapes that approach each other more slowly, m/s, do not bounce, whatever their restitution.
     """
 
     def __init__(
@@ -65,13 +70,15 @@ class World:
         gravity: ArrayLike = STANDARD_GRAVITY,
         compliance: float = 0.0,
         correction: float = 0.1,
+        bounce_speed: float = 0.05,
     ) -> None:
         self._dt = None if dt is None else positive_seconds(dt)
         self.gravity = array(gravity, (3,), "gravity")
         self.compliance = float(array(compliance, (), "compliance"))
         self.correction = float(array(correction, (), "correction"))
-        if self.compliance < 0 or self.correction <= 0:
-            raise MechanismError("compliance must not be negative, correction must be positive")
+        self.bounce_speed = float(array(bounce_speed, (), "bounce_speed"))
+        if self.compliance < 0 or self.correction <= 0 or self.bounce_speed < 0:
+            raise MechanismError("compliance and bounce_speed must not be negative, correction must be positive")
         self._core_world: Any = None
         self._colliders: list[Collider] = []
         self._owners: list[str] = []
@@ -91,6 +98,8 @@ class World:
         self._participants: list[str] = []
         self._pads: dict[str, tuple[int, Pad]] = {}
         """Index of the collider and the pad, by the body it covers."""
+        self.observers: list[Observer] = []
+        """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._initial_state: WorldState | None = None
@@ -106,7 +115,7 @@ class World:
     def _core(self) -> Any:
         if self._core_world is None:
             self._dt = self.dt
-            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction)
+            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction, self.bounce_speed)
         return self._core_world
 
     # contents
@@ -290,9 +299,7 @@ class World:
         normals = normals / np.where(lengths > 0, lengths, 1.0)
         return Touch(pad, self._core.collider_pose(index), forces, displacements, normals, state[9 * n :])
 
-    def _add_collider(
-        self, each: Collider, owner: str, participant: int, frame: int, still: bool = False
-    ) -> None:
+    def _add_collider(self, each: Collider, owner: str, participant: int, frame: int, still: bool = False) -> None:
         """Fixes a collider to a frame of a participant; both are -1 for the ground. `still`: the body is welded to the
         world."""
         self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
@@ -383,6 +390,13 @@ class World:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
         before that step."""
         check_count(n)
+        observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
+        if observers:
+            advance_observed(observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
         mechanisms = list(self._mechanisms.values())
@@ -483,7 +497,7 @@ class World:
     def contacts(self) -> tuple[Contact, ...]:
         """The contacts of the last step, including shapes that were close to each other without a contact force."""
         records, names = self._contact_records(), self._owners
-        forces = records["impulse"] / self.dt
+        forces, torques = records["impulse"] / self.dt, records["moment"] / self.dt
         return tuple(
             Contact(
                 first=names[record["first"]],
@@ -491,9 +505,10 @@ class World:
                 point=record["position"].copy(),
                 normal=record["normal"].copy(),
                 force=force,
+                torque=torque,
                 gap=float(record["gap"]),
             )
-            for record, force in zip(records, forces, strict=True)
+            for record, force, torque in zip(records, forces, torques, strict=True)
         )
 
     def _contact_records(self) -> Records:
@@ -607,6 +622,16 @@ class World:
         return self._parts.by_name("controls")
 
     @property
+    def motor_torques(self) -> dict[str, float]:
+        """Torque or force of each motor by "mechanism:name", N m or N; for full simulations."""
+        return self._parts.by_name("motor_torques")
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by "mechanism:name", before its gear, N m or N; for full simulations."""
+        return self._parts.by_name("actuator_forces")
+
+    @property
     def end_effectors(self) -> tuple[str, ...]:
         """What `apply` and `pull` act on: bodies, sites and end effectors as "mechanism:name", then the objects."""
         return (*(f"{m}:{name}" for m, sim in self._mechanisms.items() for name in sim.end_effectors), *self.objects)
@@ -631,7 +656,23 @@ class World:
         """Whether the poses of a mechanism may separate its joints."""
         return any(sim.joints_separate for sim in self._mechanisms.values())
 
-    # saving and restoring
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        Contacts and the surfaces of pads are recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", "contact force",
+        the name of an object, a "mechanism:body" or "mechanism:site" (its position), or of a "mechanism:joint"."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> WorldState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
