@@ -30,6 +30,7 @@ inline void attach_handle(ExternalLoad& load, bool has_handle, const Doubles& po
 // Poses (4, 4) and body twists (6,) of the end effectors as of the last update. Python keeps views of them.
 struct TipArrays {
     std::vector<double> poses, twists;
+    std::vector<Pose> home;  // poses in the model's own state
 
     void resize(std::size_t tips) {
         poses.assign(16 * tips, 0.0);
@@ -87,13 +88,16 @@ void bind_motion(nanobind::class_<Core>& core) {
                 Eigen::Map<Vec6>(&c.tip_arrays.twists[6 * e]) = c.tip_velocity(e);
             }
         });
-        // a measure of how far the end effectors are from poses (tips, 4, 4); m and rad
-        core.def("distance_from", [](Core& c, const Doubles& home) {
-            const int count = c.model.frames();
-            expect(home, 16 * count);
+        // poses (tips, 4, 4) that `reach` is measured from
+        core.def("set_home", [](Core& c, const Doubles& poses) {
+            expect(poses, 16 * c.model.frames());
+            c.tip_arrays.home.clear();
+            for (int e = 0; e < c.model.frames(); ++e) c.tip_arrays.home.push_back(pose(poses.data() + 16 * e));
+        });
+        core.def_prop_ro("reach", [](const Core& c) {  // m and rad
             double sum = 0;
-            for (int e = 0; e < count; ++e) {
-                const Pose from = pose(home.data() + 16 * e), to = c.model.frame(e);
+            for (std::size_t e = 0; e < c.tip_arrays.home.size(); ++e) {
+                const Pose &from = c.tip_arrays.home[e], to = c.model.frame(static_cast<int>(e));
                 sum += (to.p - from.p).squaredNorm() + 0.5 * (to.R - from.R).squaredNorm();
             }
             return std::sqrt(sum);

@@ -23,7 +23,7 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
-        result = np.array(values, dtype=np.float64).view(cls)
+        result = np.array(values, np.float64).view(cls)
         result.mechanism = mechanism
         result.setflags(write=False)
         return result

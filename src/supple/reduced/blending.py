@@ -374,6 +374,7 @@ class BlendedMotion:
         published = model.scheme == "published"
         self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
         self.link_poses, self.fade = self.core.poses, 0.0
+        self.core.set_home(np.ascontiguousarray(model.models[0].end_effector_poses))
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._increments: list[Array] = []
@@ -525,7 +526,7 @@ class BlendedMotion:
 
     @property
     def reach(self) -> float:
-        distance: float = self.core.distance_from(self.model.models[0].end_effector_poses)
+        distance: float = self.core.reach
         return distance
 
     @property

@@ -317,6 +317,7 @@ class CondensedMotion:
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         self.link_poses = self.core.poses
+        self.core.set_home(np.ascontiguousarray(model.end_effector_poses))
         if self._solver.eqs.limit_names:
             self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
@@ -357,7 +358,7 @@ class CondensedMotion:
 
     @property
     def reach(self) -> float:
-        distance: float = self.core.distance_from(self.model.end_effector_poses)
+        distance: float = self.core.reach
         return distance
 
     @property

@@ -95,6 +95,7 @@ class LinearMotion:
         core = self.core
         self._tip_poses, self._tip_twists, self._velocities = core.tip_poses, core.tip_twists, core.velocities
         self.link_poses = core.poses
+        core.set_home(np.ascontiguousarray(model.end_effector_poses))
         self._bounds = bounds(model)
         for row, at, lower, upper in self._bounds:
             self.core.add_bound(np.ascontiguousarray(row @ basis), at, lower, upper)
@@ -183,7 +184,7 @@ class LinearMotion:
 
     @property
     def reach(self) -> float:
-        distance: float = self.core.distance_from(self.model.end_effector_poses)
+        distance: float = self.core.reach
         return distance
 
     @property

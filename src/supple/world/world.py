@@ -469,6 +469,10 @@ class World:
         """s."""
         return float(self._core.time)
 
+    def __repr__(self) -> str:
+        robots = ", ".join(self._mechanisms) or "none"
+        return f"World(mechanisms: {robots}; {len(self._objects)} objects; t = {self.time:g} s)"
+
     @property
     def objects(self) -> tuple[str, ...]:
         """Names of the rigid objects."""
