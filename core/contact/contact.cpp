@@ -364,32 +364,65 @@ bool FrictionSolver::newton_step(double rho_factor) {
 }
 
 // Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and positive
-// definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting.
+// definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting. Four pivots at a time are
+// applied to the other columns: that takes a third of the time of one after the other.
 bool FrictionSolver::solve_newton_system(int m, bool sliding) {
+    constexpr int panel = 4;
     double* right = right_.data();
-    for (int k = 0; k < m; ++k) {  // the pivot is chosen among columns, which are the equations
-        int pivot = k;
-        for (int j = k + 1; j < m && sliding; ++j)
-            if (std::abs(jacobian_(k, j)) > std::abs(jacobian_(k, pivot))) pivot = j;
-        if (!(std::abs(jacobian_(k, pivot)) > 0)) return false;
-        if (pivot != k) {
-            jacobian_.col(k).swap(jacobian_.col(pivot));
-            std::swap(right[k], right[pivot]);
+    // of the pivots of a panel: factors of the other columns, and rows of the matrix
+    std::vector<double> both(static_cast<std::size_t>(2 * panel) * m);
+    const auto factors = [&](int l) { return both.data() + static_cast<std::size_t>(l) * m; };
+    const auto rows = [&](int l) { return factors(panel + l); };
+    for (int first = 0; first < m; first += panel) {
+        const int end = std::min(first + panel, m);
+        if (sliding)
+            for (int j = first; j < m; ++j)
+                for (int k = first; k < end; ++k) rows(k - first)[j] = jacobian_(k, j);
+        for (int k = first; k < end; ++k) {
+            double* row = rows(k - first);
+            if (sliding) {
+                for (int l = first; l < k; ++l) {
+                    const double entry = jacobian_(k, l), *factor = factors(l - first);
+                    for (int j = k; j < m; ++j) row[j] -= factor[j] * entry;
+                }
+                int pivot = k;  // chosen among columns, which are the equations
+                double largest = std::abs(row[k]);
+                for (int j = k + 1; j < m; ++j) {
+                    const double size = std::abs(row[j]);
+                    pivot = size > largest ? j : pivot;
+                    largest = std::max(largest, size);
+                }
+                if (pivot != k) {
+                    jacobian_.col(k).swap(jacobian_.col(pivot));
+                    std::swap(right[k], right[pivot]);
+                    for (int l = first; l < end; ++l) std::swap(factors(l - first)[k], factors(l - first)[pivot]), std::swap(rows(l - first)[k], rows(l - first)[pivot]);
+                }
+            }
+            double* own = jacobian_.col(k).data();
+            for (int l = first; l < k; ++l) {
+                const double factor = factors(l - first)[k], *from = jacobian_.col(l).data();
+                for (int i = k; i < m; ++i) own[i] -= factor * from[i];
+            }
+            if (!(std::abs(own[k]) > 0)) return false;
+            const double inverse = 1 / own[k], *of = sliding ? row : own;
+            double* factor = factors(k - first);
+            for (int j = k + 1; j < m; ++j) {
+                factor[j] = of[j] * inverse;
+                right[j] -= factor[j] * right[k];
+            }
         }
-        const double* from = jacobian_.col(k).data();
-        const double inverse = 1 / from[k];
-        for (int j = k + 1; j < m; ++j) {
+        if (end == m) break;
+        const double *f0 = factors(0), *f1 = factors(1), *f2 = factors(2), *f3 = factors(3);
+        const double *a = jacobian_.col(first).data(), *b = a + m, *c = b + m, *d = c + m;
+        for (int j = end; j < m; ++j) {
             double* to = jacobian_.col(j).data();
-            const double factor = (sliding ? to[k] : from[j]) * inverse;
-            if (factor == 0) continue;
-            for (int i = sliding ? k + 1 : j; i < m; ++i) to[i] -= factor * from[i];
-            right[j] -= factor * right[k];
+            const double g0 = f0[j], g1 = f1[j], g2 = f2[j], g3 = f3[j];
+            for (int i = sliding ? end : j; i < m; ++i) to[i] -= g0 * a[i] + g1 * b[i] + g2 * c[i] + g3 * d[i];
         }
     }
     for (int k = m - 1; k >= 0; --k) {
-        double sum = right[k];
-        for (int i = k + 1; i < m; ++i) sum -= jacobian_(i, k) * right[i];
-        right[k] = sum / jacobian_(k, k);
+        const int rest = m - k - 1;
+        right[k] = (right[k] - jacobian_.col(k).tail(rest).dot(right_.tail(rest))) / jacobian_(k, k);
         if (!std::isfinite(right[k])) return false;
     }
     return true;

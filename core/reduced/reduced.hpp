@@ -33,6 +33,7 @@ class Links {
 
     // poses (n, 4, 4) of all links at coordinates y (m,)
     void update(const double* y, double* poses);
+    void update_velocities(const double* y, const double* v, double* twists);  // (n, 6) body twists, with rates v (m,)
     void set_offsets(const double* twists);  // (n, 6): constant terms of the links' twists
 
     int count() const { return n_; }
@@ -127,6 +128,7 @@ class Reduced : public Participant {
     void prepare();
     bool step();  // returns false, with the state unchanged, if the new state is not finite
     Pose tip_pose(int e) const;
+    Vec6 tip_velocity(int e) const;  // body twist
 
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }

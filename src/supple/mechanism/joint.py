@@ -225,7 +225,7 @@ class Joint(Record):
             case "ppprrr", (1, 1, 1, 3):
                 sprung = self.stiffness.any() or self.damping.any() or any(self.curves)
                 return "bushing" if sprung or np.isfinite(self.limits).any() else "free"
-            case ("rp" | "pr"), _ if np.allclose(np.abs((turns.sum(0) * slides.sum(0)).sum()), 1):
+            case (("rp" | "pr"), _) if np.allclose(np.abs((turns.sum(0) * slides.sum(0)).sum()), 1):
                 return "cylindrical"
             case "rr", _ if abs(turns[0] @ turns[1]) < 1e-9 and np.abs(slides).max() == 0:
                 return "universal"

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.mechanism import Mechanism, check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import Poses, amplitudes_in
 from supple.mechanism.record import Array
 from supple.mechanism.values import coordinates_given
@@ -25,6 +26,8 @@ FURTHEST = 1e9
 class Kinematics:
     """The configuration of a mechanism at coordinates q of its spanning tree. Loops need not be closed there; `gaps`
     measures them."""
+
+    __repr__ = brief
 
     mechanism: Mechanism
     q: Array

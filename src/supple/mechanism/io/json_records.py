@@ -194,9 +194,7 @@ def _tuple_of(codec: Codec, length: int = -1) -> Codec:
     """A tuple of values of one kind; -1 stands for any length."""
 
     def decode(value: Any, place: str) -> tuple[Any, ...]:
-        return tuple(
-            codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_checked_list(value, place, length))
-        )
+        return tuple(codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_checked_list(value, place, length)))
 
     return Codec(lambda values: [codec.encode(value) for value in values], decode)
 
@@ -216,9 +214,7 @@ def _numbers(*shape: int) -> Codec:
     if len(shape) == 1:
         return row
     rows = _tuple_of(row, shape[0])
-    return Codec(
-        np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1])
-    )
+    return Codec(np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1]))
 
 
 def _encode_limits(pair: Array) -> list[float | None]:

@@ -34,12 +34,7 @@ class Shapes:
         if len(vertices) < 4:  # MuJoCo needs at least four
             vertices = np.concatenate([vertices, vertices[:1].repeat(4 - len(vertices), axis=0)])
         corners = mesh.vertices[mesh.faces]
-        area = (
-            np.linalg.norm(
-                np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-            ).sum()
-            / 2
-        )
+        area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum() / 2
         if area <= 1e-12:
             return False
         # "shell": the inertia is given by the body, and a volume may be zero
