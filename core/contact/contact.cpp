@@ -177,7 +177,10 @@ void FrictionSolver::prepare_blocks() {
         for (int r = 0; r < 3; ++r)  // a row is zero without friction about its axis, or if neither side can turn about it
             moves_[3 * moment[i] + r] = W(first + r, first + r) > 1e-10 * most + 1e-14 * max_response[i];
     }
-    for (int i = first_limit_; i < n_; ++i) limit_rho_[i] = 1 / std::max(W(i, i), 1e-300);
+    double most = 0;
+    for (int i = 0; i < n_; ++i) most = std::max(most, W(i, i));
+    // a coordinate that cannot move, up to rounding, has no limit
+    for (int i = first_limit_; i < n_; ++i) limit_rho_[i] = W(i, i) > 1e-18 * most ? 1 / W(i, i) : 0;
     scale_ = 1;
     for (double value : b) scale_ = std::max(scale_, std::abs(value));
 }
@@ -236,9 +239,8 @@ void FrictionSolver::sweep() {
         own = fresh;
     }
     for (int i = first_limit_; i < n_; ++i) {
-        const double w = W(i, i);
-        if (!(w > 0)) continue;
-        const double fresh = std::max(0.0, p[i] - v_[i] / w), change = fresh - p[i];
+        if (limit_rho_[i] == 0) continue;
+        const double fresh = std::max(0.0, p[i] - v_[i] * limit_rho_[i]), change = fresh - p[i];
         if (change == 0) continue;
         v.noalias() += change * all.col(i);
         p[i] = fresh;
@@ -271,7 +273,7 @@ double FrictionSolver::compute_residual() {
         worst = std::max(worst, std::sqrt(off) / rho);
     }
     for (int i = first_limit_; i < n_; ++i)
-        if (W(i, i) > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
+        if (limit_rho_[i] > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
     return worst / scale_;
 }
 
@@ -296,7 +298,7 @@ bool FrictionSolver::newton_step(double rho_factor) {
         }
     }
     for (int i = first_limit_; i < n_; ++i) {
-        if (W(i, i) > 0 && p[i] - limit_rho_[i] * v_[i] > 0) closed_rows_.push_back(i);
+        if (limit_rho_[i] > 0 && p[i] - limit_rho_[i] * v_[i] > 0) closed_rows_.push_back(i);
         else drop(i);
     }
     const int m = static_cast<int>(closed_rows_.size());

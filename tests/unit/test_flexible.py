@@ -126,14 +126,23 @@ def test_bad_descriptions(part):
     [
         lambda mech: supple.condense(mech, ["rod.end"]),
         lambda mech: supple.AdaptiveLinkage(mech),
+        lambda mech: supple.inverse_dynamics(mech),
         lambda mech: supple.reduce(mech, ["rod.end"], method="recursion"),
         lambda mech: supple.reduce(mech, ["rod.end"], mass="accelerability"),
     ],
-    ids=["condense", "adaptive", "recursion", "accelerability"],
+    ids=["condense", "adaptive", "inverse dynamics", "recursion", "accelerability"],
 )
 def test_methods_that_do_not_take_flexible_bodies(mech, call):
     with pytest.raises(supple.MechanismError, match="does not take flexible bodies yet, and 'rod' is one"):
         call(mech)
+
+
+def test_inverse_kinematics_keeps_the_shape(mech):
+    q = np.array([2e-3, -1e-3, 0, 0, 0.4])
+    pose = supple.kinematics(mech, q).poses["mark"]
+    found = supple.inverse_kinematics(mech, {"mark": pose}, {"rod.eta0": 2e-3, "rod.eta1": -1e-3})
+    assert found.reached
+    np.testing.assert_allclose(found.q, q, atol=1e-8)
 
 
 def test_three_interfaces():

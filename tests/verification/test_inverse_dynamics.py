@@ -232,3 +232,17 @@ def test_refusals():
         supple.inverse_dynamics(mech, None, [np.nan, 0, 0])
     with pytest.raises(supple.MechanismError, match="qdd of 'four-bar'"):
         supple.inverse_dynamics(mech, None, None, [1.0])
+
+
+def test_coordinates_by_name():
+    mech = supple.library.robot_arm(4)
+    first, last = mech.coordinates[0], mech.coordinates[-1]
+    q, qd, qdd = mech.reference.copy(), np.zeros(4), np.zeros(4)
+    q[0], qd[-1], qdd[0] = 0.3, 1.0, 2.0
+    found = supple.inverse_dynamics(mech, {first: 0.3}, {last: 1.0}, {first: 2.0})
+    np.testing.assert_array_equal(found, supple.inverse_dynamics(mech, q, qd, qdd))
+    np.testing.assert_array_equal(supple.gravity_torques(mech, {first: 0.3}), supple.gravity_torques(mech, q))
+    np.testing.assert_array_equal(supple.mass_matrix(mech, {first: 0.3}), supple.mass_matrix(mech, q))
+    loop = supple.library.ladder(rungs=2)
+    with pytest.raises(supple.MechanismError, match="closes a loop"):
+        supple.gravity_torques(loop, {loop.loop_coordinates[0]: 0.1})

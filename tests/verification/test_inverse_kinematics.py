@@ -117,3 +117,22 @@ def test_joints_that_do_not_move_a_target_stay():
     assert found.status == "limits"
     assert (found.q[2:] == start[2:]).all()
     assert abs(found.q["left knuckle"]) == pytest.approx(1.0)
+
+
+def test_errors_are_named_and_starts_are_given_by_name():
+    mech = supple.library.robot_arm(6)
+    pose = mech.poses["tip"].copy()
+    pose[:3, 3] *= 3
+    far = supple.inverse_kinematics(mech, {"tip": pose})
+    assert far.status == "out of reach"
+    assert far.iterations < 110  # no other start is tried: it is further away than the links are long
+    here = supple.kinematics(mech, far.q).poses["tip"]
+    assert far.position_error == pytest.approx(np.linalg.norm(here[:3, 3] - pose[:3, 3]))
+    assert far.rotation_error == pytest.approx(np.linalg.norm(supple.spatial.so3_log(here[:3, :3].T @ pose[:3, :3])))
+    name = mech.coordinates[2]
+    start = supple.kinematics(mech, {name: 0.3})
+    near = supple.inverse_kinematics(mech, {"tip": start.poses["tip"]}, {name: 0.3})
+    assert near.reached
+    np.testing.assert_allclose(near.q, start.q, atol=1e-9)
+    with pytest.raises(supple.MechanismError, match="elbw"):
+        supple.inverse_kinematics(mech, {"tip": pose}, {"elbw": 0.3})

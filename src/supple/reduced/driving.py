@@ -35,21 +35,15 @@ class Drives:
         self._actuators = {a.name: as_in_spring(mech, a) for a in mech.actuators}
         self._lengths: dict[str, tuple[float, float, float]] = {}
         """By actuator: the time, s, its length then, and its speed in the step before."""
+        self.limited = False
+        """Whether a control is set of an actuator whose force is limited, or is switched off (a limit of zero)."""
 
     def copy(self) -> Drives:
         """A copy that can be changed."""
         other = Drives(self.mechanism, self.dt)
         other.torques, other.controls = dict(self.torques), dict(self.controls)
-        other._lengths = dict(self._lengths)
+        other._lengths, other.limited = dict(self._lengths), self.limited
         return other
-
-    @property
-    def limited(self) -> bool:
-        """Whether a control is set of an actuator whose force is limited, or is switched off (a limit of zero)."""
-        return any(
-            control is None or np.isfinite(self._force_range(self._actuators[name])).any()
-            for name, control in self.controls.items()
-        )
 
     @property
     def all_controls(self) -> dict[str, float | None]:
@@ -106,6 +100,10 @@ class Drives:
             number = None if value is None else float(array(value, (), f"control of actuator '{each}'"))
             result[each] = None if number is None else float(np.clip(number, *actuator.control_range))
         self.controls = result
+        self.limited = any(
+            value is None or np.isfinite(self._force_range(self._actuators[name])).any()
+            for name, value in result.items()
+        )
 
     def targets(
         self, given: dict[str, float], rest: Callable[[str], float], q: Array | None, time: float
@@ -133,8 +131,8 @@ class Drives:
         if q is None:
             return more
         own = self._own_force(actuator, self._length(actuator, q), time)
-        lower, upper = self._force_range(actuator) if control is not None else np.zeros(2)
-        return float(np.clip(own + more, lower, upper)) - own
+        lower, upper = self._force_range(actuator) if control is not None else (0.0, 0.0)
+        return min(max(own + more, float(lower)), float(upper)) - own
 
     def _own_force(self, actuator: Actuator, length: float, time: float) -> float:
         """Force of an actuator's spring and damper at the end of the step at the present speed."""
@@ -163,7 +161,8 @@ class Drives:
         if actuator.drives in self._index:
             return float(q[self._index[actuator.drives]])
         coupling = next(c for c in self.mechanism.couplings if c.name == actuator.drives)
-        return float(coupling.coefficients @ q[[self._index[n] for n in coupling.coordinates]])
+        pairs = zip(coupling.coefficients, coupling.coordinates, strict=True)
+        return float(sum(factor * q[self._index[name]] for factor, name in pairs))
 
     def _force_range(self, actuator: Actuator) -> Array:
         if actuator.drives not in self._index:
