@@ -1,29 +1,5 @@
 """Example mechanisms, one function for each: `from supple.library import ladder`. See `supple.mechanism.library`."""
 
-from supple.mechanism.library import (
-    bicycle_chain,
-    flexible_four_bar,
-    helix,
-    ladder,
-    loop,
-    millipede,
-    molecule,
-    robot_arm,
-    rod_on_motor,
-    two_rods,
-    y,
-)
-
-__all__ = [
-    "bicycle_chain",
-    "flexible_four_bar",
-    "helix",
-    "ladder",
-    "loop",
-    "millipede",
-    "molecule",
-    "robot_arm",
-    "rod_on_motor",
-    "two_rods",
-    "y",
-]
+from supple.mechanism.library import *  # noqa: F403
+from supple.mechanism.library import __all__ as __all__
+from supple.mechanism.library import characters as characters

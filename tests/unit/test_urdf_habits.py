@@ -65,7 +65,7 @@ LOADED = {
     "axis not of unit length": (with_joint('<axis xyz="1 -2 0.5"/>' + LIMIT), ""),
     "axis twice": (with_joint(AXIS + '<axis xyz="1 0 0"/>' + LIMIT), ""),
     "empty range": (with_joint(AXIS + '<limit lower="0.5" upper="0.5" effort="1" velocity="1"/>'), "limits of joint"),
-    "range upside down": (with_joint(AXIS + '<limit lower="1" upper="-1" effort="1" velocity="1"/>'), "not below upper"),
+    "upside down": (with_joint(AXIS + '<limit lower="1" upper="-1" effort="1" velocity="1"/>'), "not below upper"),
     "huge range": (with_joint(AXIS + '<limit lower="-1.7e308" upper="1.7e308" effort="1e308" velocity="1"/>'), ""),
     "speed of zero": (with_joint(AXIS + '<limit lower="-1" upper="1" effort="1" velocity="0"/>'), "velocity of joint"),
     "colour of three numbers": (with_visual(SPHERE + '<material><color rgba="1 0 0"/></material>'), ""),

@@ -515,7 +515,8 @@ def view(
         str,
         typer.Argument(
             metavar="NAME_OR_FILE",
-            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON",
+            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON; "
+            "Python file that leaves a world or simulation",
             autocompletion=lambda incomplete: completions([*library_names(), *SCENES, FINGER], incomplete),
         ),
     ],
@@ -534,10 +535,10 @@ def view(
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Simulate a mechanism or a contact scene in the browser, where you can pull it.
+    """Simulate a mechanism, a contact scene or your own Python file in the browser, where you can pull it.
 
-    For example: supple view ladder, or supple view trampoline. With --motion, a character performs: the target, its
-    motion as given and the optimised one, side by side: supple view dancer --motion dance
+    For example: supple view ladder, supple view trampoline, or supple view scene.py. With --motion, a character
+    performs: the target, its motion as given and the optimised one, side by side: supple view dancer --motion dance
     """
     from supple.viewer import view as show
 
@@ -559,6 +560,13 @@ def view(
             from supple.zones import finger
 
             view_skin(finger(cells=(12, 10, 3)), host=host, port=port, browser=browser, say=typer.echo)
+            return
+        if Path(source).suffix == ".py":
+            if not preparation.is_empty or target or end_effector or method:
+                raise typer.BadParameter(f"--keyframe, --q and the like are for mechanisms; '{source}' is a script")
+            from supple.viewer import view_script
+
+            view_script(source, host=host, port=port, browser=browser, say=typer.echo)
             return
         if source in SCENES:
             if not preparation.is_empty or target:

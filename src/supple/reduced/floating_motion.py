@@ -106,7 +106,8 @@ class FloatingMotion:
         return self._base_motion @ poses, own + seen
 
     def tip_pose(self, tip: int) -> Array:
-        return self.tips[0][tip]
+        pose: Array = self.tips[0][tip]
+        return pose
 
     @property
     def _relative_displacement(self) -> Array:

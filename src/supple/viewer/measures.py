@@ -40,6 +40,8 @@ class Frame:
     time: float
     """s."""
     method: str
+    mechanism: Mechanism
+    """What is drawn."""
     poses: Poses
     """World poses (4, 4) of every body."""
     ghost: Poses | None

@@ -63,7 +63,8 @@ def write_moving_picture(
     low, high = corners.min(axis=0), corners.max(axis=0)
     scale = (height - HEADLINE - 2 * MARGIN) / (high - low)[1]
     width = int(np.ceil(scale * (high - low)[0])) + 2 * MARGIN
-    pictures = [_drawn(panels, low, scale, width, height, time) for panels, time in zip(frames, times, strict=True)]
+    shown = zip(frames, times, strict=True)
+    pictures = [_draw_panels(panels, low, scale, width, height, time) for panels, time in shown]
     first, *others = _with_one_palette(pictures)
     first.save(path, save_all=True, append_images=others, duration=round(1000 / rate), loop=0, optimize=True)
 
@@ -83,7 +84,7 @@ def _poses(result: Retargeted, name: str, row: int) -> Poses:
 
 
 def add_coloured(scene: Scene, mech: Mechanism, poses: Poses) -> None:
-    """Adds the shapes of all bodies and of the world in their own colours, flexible bodies in that of their material."""
+    """Adds the shapes of bodies and of the world in their own colours, flexible bodies in that of their material."""
     meshes, with_skin = {mesh.name: mesh for mesh in mech.meshes}, interface_bodies(mech)
     for body, pose in zip(mech.bodies, poses, strict=True):
         for shape in () if body.name in with_skin else seen_shapes(body):
@@ -99,7 +100,9 @@ def add_coloured(scene: Scene, mech: Mechanism, poses: Poses) -> None:
         scene.add(facets.shape_polygons(shape, meshes), tuple(pale) if pale.any() else PALE)  # type: ignore[arg-type]
 
 
-def _drawn(panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float) -> Any:
+def _draw_panels(
+    panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float
+) -> Any:
     """A picture of the panels with their titles and the time."""
     from PIL import Image, ImageDraw
 

@@ -87,15 +87,26 @@ class SceneModels:
 
 
 def _handles(sim: Moving) -> tuple[str, ...]:
-    """The end effectors that can be pulled where the user names none: all if they are few, otherwise tips and loose
-    objects."""
-    allowed = sim.end_effectors
-    if len(allowed) <= MAX_TIPS:
-        return allowed
-    loose = loose_objects(sim.mechanism)
-    known = set(allowed)
-    tips = [name for name in likely_end_effectors(sim.mechanism, 4 * MAX_TIPS) if name in known and name not in loose]
-    return (*tips, *(name for name in loose if name in known)) or allowed[:MAX_TIPS]
+    """The end effectors that can be pulled where the user names none: those of reduced models; of a mechanism whose
+    bodies can all be pulled, those that look like tips, or its last body; and loose objects."""
+    mech, allowed = sim.mechanism, set(sim.end_effectors)
+    loose = [name for name in loose_objects(mech) if name in allowed]
+    groups: dict[str, list[str]] = {}  # of a world, by mechanism
+    for body in mech.bodies:
+        if body.name not in loose:
+            groups.setdefault(_group(body.name), []).append(body.name)
+    tips, names = likely_end_effectors(mech, len(mech.bodies) + len(mech.sites)), []
+    for group, bodies in groups.items():
+        own = [name for name in sim.end_effectors if name in bodies or _group(name) == group]
+        if allowed.issuperset(bodies):
+            own = [name for name in tips if name in own][:MAX_TIPS] or own[len(bodies) - 1 : len(bodies)]
+        names += own
+    return (*names, *loose)
+
+
+def _group(name: str) -> str:
+    """The mechanism of a world that a part belongs to; empty outside of worlds."""
+    return name.partition(":")[0] if ":" in name else ""
 
 
 def coloured(mech: Mechanism) -> Mechanism:

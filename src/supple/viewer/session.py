@@ -38,6 +38,8 @@ SAMPLE_RATE = 20
 """Points per second of the time series."""
 MAX_SAMPLES = 600
 """Points of the time series: half a minute."""
+SETTERS = {"q": "set_q", "targets": "set_targets", "controls": "set_control"}
+"""Calls of `Moving` for each kind of input."""
 MODELS = ("linear", "blended", "condensed")
 """Methods that are models of the end effectors."""
 SERIES = ("time", "separation", "displacement", "kinetic", "stored", "force")
@@ -89,7 +91,10 @@ class Session:
         self.messages: deque[Message] = deque(maxlen=40)
         self.targets: dict[str, Array] = {}
         """(3,) point, m, that each pulled end effector is pulled to. This dict is replaced, never modified."""
+        self._new_inputs: dict[tuple[str, str], float] = {}
+        """What `set_input` was given, by kind and name, until the next step."""
         self._targets_lock = Lock()
+        """For `targets` and `_new_inputs`."""
         self.new_frame = Event()
         """Set whenever `frame` has been replaced."""
         self._series: deque[tuple[float, ...]] = deque(maxlen=MAX_SAMPLES)
@@ -224,14 +229,24 @@ class Session:
             return Inputs(q, sim.targets, sim.controls)
 
     def set_input(self, kind: str, name: str, value: float) -> None:
-        """Sets one of `inputs`: `kind` is "q" (places a joint, at rest), "targets" (a set-point, rad or m) or
-        "controls" (of an actuator, in its own units)."""
-        setters = {"q": "set_q", "targets": "set_targets", "controls": "set_control"}
-        find(list(setters), kind, "kind of input")
-        with self._runner.lock:
-            getattr(self._runner.sim, setters[kind])({name: value})
-        if self.paused:
-            self._publish(at_once=True)
+        """Sets one of `inputs` before the next time step, or within a pause; this call does not wait for it. `kind` is
+        "q" (places a joint, at rest), "targets" (a set-point, rad or m) or "controls" (of an actuator, in its own
+        units). An input that is not accepted adds a warning to `messages`."""
+        find(list(SETTERS), kind, "kind of input")
+        with self._targets_lock:
+            self._new_inputs[kind, name] = value
+
+    def _apply_inputs(self) -> None:
+        """Sets what `set_input` was given; the caller holds the runner's lock."""
+        with self._targets_lock:
+            inputs, self._new_inputs = self._new_inputs, {}
+        for (kind, name), value in inputs.items():
+            for runner in self._runners:
+                try:
+                    with runner.lock:
+                        getattr(runner.sim, SETTERS[kind])({name: value})
+                except (MechanismError, ConvergenceError) as error:
+                    self.notify(f"{name}: {error}", warning=True)
 
     # handles
 
@@ -269,6 +284,8 @@ class Session:
 
     def _apply_targets(self, runner: Runner) -> None:
         """Gives the targets to a runner's simulation if they have changed; the caller holds the runner's lock."""
+        if self._new_inputs and runner is self._runner:
+            self._apply_inputs()
         if runner.applied_targets is not self.targets:
             runner.applied_targets = self.targets
             self._set_handles(runner.sim)
@@ -279,6 +296,21 @@ class Session:
             sim.pull(name, targets.get(name))
 
     # methods
+
+    @property
+    def name(self) -> str:
+        """Of the mechanism, scene or world."""
+        return self._models.name
+
+    @property
+    def has_contacts(self) -> bool:
+        """Whether there can be contact forces to draw."""
+        return self._runner.sim.has_contacts
+
+    @property
+    def joints_separate(self) -> bool:
+        """Whether the present simulation may separate joints."""
+        return self._runner.sim.joints_separate
 
     @property
     def changeable(self) -> bool:
@@ -488,6 +520,7 @@ class Session:
         return Frame(
             time=sim.time + self._time_offset,
             method=self._method,
+            mechanism=self.mechanism,
             poses=poses,
             ghost=None if self._ghost is None else self._ghost_poses,
             pulls=pulls,

@@ -109,7 +109,8 @@ def triangles_between(corners: Indices, points: Indices) -> Indices:
             around.setdefault(own[i], {})[own[(i + 1) % 3]] = (own[(i + 2) % 3], inside[i])
     for faces in around.values():
         first = next(iter(faces))
-        at, polygon = first, []
+        at = first
+        polygon: list[int] = []
         while at in faces and len(polygon) < len(faces):
             at, point = faces[at]
             polygon.append(point)
