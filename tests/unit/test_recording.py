@@ -556,3 +556,18 @@ def test_recordings_side_by_side(tmp_path):
     short, _ = recorded(mech, frames=3)
     with pytest.raises(supple.MechanismError, match="same times"):
         side_by_side({"one": recording, "other": short})
+
+
+def test_the_page_of_a_recording_moves_its_soft_surfaces(pushed):
+    pytest.importorskip("viser")
+    from browser.browsing import free_port
+    from supple.viewer.server import serving
+    from supple.viewer.timeline import ReplayPage
+
+    _, recording = pushed
+    with serving(port=free_port()) as server:
+        page = ReplayPage(server, recording)
+        ((name, mesh),) = page._surfaces
+        for time in recording.times[[0, -1]]:
+            page._show(float(time))
+            np.testing.assert_allclose(mesh.vertices, recording.vertices(name, float(time)), atol=1e-6)
