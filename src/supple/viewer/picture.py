@@ -104,7 +104,7 @@ def ellipsoid_polygons(mech: Mechanism, ellipsoids: Sequence[Ellipsoid]) -> list
     result = []
     for each in ellipsoids:
         size = np.maximum(each.semi_axes / longest, THINNEST) * 0.25 * (mech.radius or 1.0)
-        shape = Shape("ellipsoid", tuple(size.tolist()), spatial.pose(each.directions, each.centre))
+        shape = Shape("ellipsoid", size, spatial.pose(each.directions, each.centre))
         result.append(facets.shape_polygons(shape, {}))
     return result
 
