@@ -36,7 +36,7 @@ from supple.viewer.visuals import (
 
 LINK, PALE, GRID, INK = "#8fa3b5", "#dfe5ea", "#d5d8dc", "#2b2f36"
 FORMATS = (".png", ".pdf", ".svg")
-ELLIPSOID = "#d1495b"
+ELLIPSOID = "#2e86ab"
 THINNEST = 0.01
 """Smallest semi-axis of an ellipsoid in the picture, relative to the largest one."""
 INCHES, DPI = 5.6, 110
