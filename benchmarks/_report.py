@@ -26,11 +26,12 @@ def parse_args(
     steps: int | None = None,
     seconds: int | None = None,
     out: str | None = None,
+    more: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> argparse.Namespace:
     """Parses the options of a benchmark.
 
     All take `--quick` and `--json`. `parts` adds `--only`, which selects some of them; `steps` or `seconds` adds
-    `--long` with that default; `out` adds `--out FOLDER` with that help text.
+    `--long` with that default; `out` adds `--out FOLDER` with that help text; `more` adds a benchmark's own.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="finish within a minute")
@@ -43,6 +44,8 @@ def parse_args(
             parser.add_argument("--long", type=int, nargs="?", const=count, metavar=unit.upper(), help=text)
     if out:
         parser.add_argument("--out", type=Path, metavar="FOLDER", help=out)
+    if more is not None:
+        more(parser)
     return parser.parse_args()
 
 
@@ -71,9 +74,7 @@ class Report:
         self.rows.append(columns)
         self._write()
 
-    def target(
-        self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None
-    ) -> None:
+    def target(self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None) -> None:
         """Adds a target with its measured value."""
         if at_most is not None and at_least is None:
             bound, target, met = "at most", at_most, value <= at_most

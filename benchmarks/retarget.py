@@ -184,13 +184,7 @@ def measure(report: Report, own: Example, args: argparse.Namespace) -> None:
 
 def simulated(problem: Problem, motion: Motion) -> dict[str, Array]:
     """(t, 3) deviation of each tracked body, m."""
-    sim = supple.Simulation(problem.mechanism, problem.dt, "bdf2", at=problem.start, motors=driven(motion))
-    with sim.tape() as tape:
-        sim.step(problem.steps)
-    return {
-        name: problem.points[name].positions(tape.poses, tape.coordinates) - problem.target_points[name]
-        for name in problem.track
-    }
+    return problem.deviation_of(problem.play(motion(problem.times)))
 
 
 def driven(motion: Motion) -> dict[str, Callable[[float], float]]:

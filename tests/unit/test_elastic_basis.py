@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from supple import MechanismError, elastic
+from supple.elastic.modal import static_shapes
 from supple.elastic.reduction import in_reference_frame
 from supple.spatial import so3_exp
 
@@ -78,11 +79,21 @@ def test_rigid_motion_of_snapshots_is_removed(strip, part):
         strip.with_basis(5, snapshots=np.concatenate([moved[:4], moved[:4]]))
 
 
-@pytest.mark.parametrize("method", ["linear", "modal derivatives", "craig-bampton"])
+@pytest.mark.parametrize("method", ["linear", "modal derivatives", "craig-bampton", "interface"])
 def test_other_methods_have_the_first_frequency(strip, method):
     basis = strip.with_basis(8, method=method).basis
     assert basis.frequencies()[0] == pytest.approx(strip.frequencies(1)[0], rel=0.01)
     assert basis.trained_range == np.inf
+
+
+def test_interface_shapes_have_the_compliance_of_the_mesh(strip):
+    basis = strip.with_basis(9, method="interface").basis
+    assert basis.size == 9  # six wrenches, three derivatives
+    J = basis.frame("end", np.zeros(9)).jacobian
+    shapes = static_shapes(strip, "start").reshape(len(strip.nodes), 3, 6)
+    own = strip.interface("end")
+    exact = own.frame_of_modes(shapes, own.centroid).motion(np.zeros(6)).jacobian
+    assert J @ np.linalg.solve(basis.stiffness, J.T) == pytest.approx(exact, rel=1e-6, abs=1e-9 * np.abs(exact).max())
 
 
 def test_cubature_is_near_the_exact_force(strip, part):

@@ -29,6 +29,31 @@ def test_a_plate_has_named_edges():
         elastic.plate(0.2, 0.05, 2e-3, interfaces=("top",))
 
 
+def test_a_bar_has_thinned_sections_and_pads():
+    profile = [(0, 0.02, 0.01), (0.03, 0.02, 0.01), (0.06, 0.008, 0.01), (0.1, 0.008, 0.01)]
+    part = elastic.bar(profile, pads={"side": ("-x", 0.005, 0.015)}, length=0.01)
+    assert list(part.interfaces) == ["start", "end", "side"]
+    assert part.mass == pytest.approx(7850 * 0.01 * (0.03 * 0.02 + 0.03 * 0.014 + 0.04 * 0.008))
+    assert part.interface("end").area == pytest.approx(0.008 * 0.01)
+    assert part.interface("side").area == pytest.approx(0.01 * 0.01)
+    assert part.interface("side").centroid == pytest.approx([-0.01, 0, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("profile", "pads", "text"),
+    [
+        ([(0, 0.02, 0.01)], {}, "two rows or more"),
+        ([(0, 0.02, 0.01), (0, 0.02, 0.01)], {}, "z rising"),
+        ([(0, 0.02, 0.01), (0.1, 0.0, 0.01)], {}, "width of a part must be positive"),
+        ([(0, 0.02, 0.01), (0.1, 0.02, 0.01)], {"side": ("top", 0.0, 0.1)}, "pad 'side' of a bar is on the face 'top'"),
+        ([(0, 0.02, 0.01), (0.1, 0.02, 0.01)], {"side": ("+x", 0.05, 0.2)}, "must lie between 0 and 0.1 m"),
+    ],
+)
+def test_bad_bars(profile, pads, text):
+    with pytest.raises(MechanismError, match=text):
+        elastic.bar(profile, pads=pads)
+
+
 def test_mass_matrix_holds_mass_and_moments(bar):
     M = bar.mass_matrix()
     assert M.sum() == pytest.approx(bar.mass, rel=1e-12)

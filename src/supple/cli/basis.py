@@ -54,4 +54,3 @@ def _snapshots(mech: Mechanism, name: str, run: Path, progress: Callable[[float]
         shapes.append(sim.displacements(name))
         progress((k + every) / steps)
     return np.array(shapes)
-

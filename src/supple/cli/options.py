@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import supple
+from supple.cli.source import library_names
 
 REGION = "box:X,Y,Z,HX,HY,HZ (middle and half lengths, m), sphere:X,Y,Z,R, below:Z, or the name of a group of the file"
 """How a command line names nodes of a mesh."""
@@ -24,7 +25,7 @@ Source = Annotated[
     typer.Argument(
         metavar="NAME_OR_FILE",
         help="MJCF, URDF or JSON file, or the name of a mechanism of the library (ladder, helix ...)",
-        autocompletion=lambda incomplete: completions(supple.library.__all__, incomplete),
+        autocompletion=lambda incomplete: completions(library_names(), incomplete),
     ),
 ]
 KeyframeName = Annotated[str | None, typer.Option("--keyframe", help="Keyframe of the file to use as reference pose")]

@@ -10,7 +10,7 @@ from supple.elastic.material import Material, aluminium, brass, spring_steel
 from supple.elastic.mesh_files import from_mesh, from_surface
 from supple.elastic.part import Part
 from supple.elastic.part_files import load
-from supple.elastic.shapes import plate, rod, tube
+from supple.elastic.shapes import bar, plate, rod, tube
 from supple.elastic.solid import Solid
 from supple.elastic.solid_files import fill_surface, read_solid
 
@@ -23,6 +23,7 @@ __all__ = [
     "Part",
     "Solid",
     "aluminium",
+    "bar",
     "brass",
     "fill_surface",
     "from_mesh",

@@ -31,7 +31,8 @@ class Basis:
     reference: str
     """Name of the interface that carries the body frame."""
     method: str
-    """How the modes were made: "static", "snapshots", "linear", "modal derivatives" or "craig-bampton"."""
+    """How the modes were made: "static", "snapshots", "linear", "modal derivatives", "craig-bampton" or
+    "interface"."""
     origin: Array
     """(3,) centroid of the reference interface in the part's coordinates, m. The body frame has the part's axes."""
     modes: Array

@@ -35,17 +35,23 @@ def linear_modes(part: Part, held: str | Sequence[str], count: int, *, loaded: b
     M = kron(part.mass_matrix(), eye_array(3)).tocsr()
     n = M.shape[0]
     if loaded:
-        gyration = GYRATION * float(np.ptp(part.nodes, axis=0).max())
-        scales = np.sqrt(part.mass) * np.repeat([1.0, gyration], 3)
         for name in part.interfaces:
             if name not in names:
-                rows = csr_array(scales[:, None] * _twist_rows(part, name))
+                rows = csr_array(_loaded_rows(part, name))
                 M = (M + rows.T @ rows).tocsr()
     start = system.solve(np.random.default_rng(0).standard_normal(n))
     operator = LinearOperator((n, n), matvec=system.solve, dtype=float)
     squares, modes = eigsh(K.tocsc(), count, M, sigma=0.0, OPinv=operator, v0=start)
     order = np.argsort(squares)
     return np.sqrt(np.maximum(squares[order], 0)) / (2 * np.pi), modes[:, order]
+
+
+def _loaded_rows(part: Part, name: str) -> Array:
+    """(6, 3n) rows r of an interface that carries a body of the part's own mass: r^T r is what that adds to the mass
+    matrix."""
+    gyration = GYRATION * float(np.ptp(part.nodes, axis=0).max())
+    scales = np.sqrt(part.mass) * np.repeat([1.0, gyration], 3)
+    return np.asarray(scales[:, None] * _twist_rows(part, name))
 
 
 def _twist_rows(part: Part, name: str) -> Array:
@@ -81,6 +87,30 @@ def craig_bampton_shapes(part: Part, reference: str, count: int) -> Array:
     if more <= 0:
         return shapes
     return np.hstack([shapes, linear_modes(part, [reference, *others], more)[1]])
+
+
+def interface_shapes(part: Part, reference: str, count: int) -> Array:
+    """(3n, count) static shapes under wrenches on all other interfaces, and modal derivatives of the slowest of them.
+
+    The static shapes make the linear compliance at the interfaces exact. That is what matters in a mechanism whose
+    rigid bodies are much heavier than the part. The shapes are combined to natural modes with loaded interfaces. The
+    first m of these have derivatives; m is the largest number for which all shapes are at most `count`.
+    """
+    from scipy.linalg import eigh
+
+    others = [name for name in part.interfaces if name != reference]
+    n = len(part.nodes)
+    shapes = static_shapes(part, reference)
+    shapes /= np.abs(shapes).max(axis=0)
+    mass = shapes.T @ (part.mass_matrix() @ shapes.reshape(n, -1)).reshape(3 * n, -1)
+    rows = np.vstack([_loaded_rows(part, name) for name in others]) @ shapes
+    _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    natural = shapes @ eigh(shapes.T @ (K @ shapes), mass + rows.T @ rows)[1]
+    left = count - natural.shape[1]
+    m = min(int((np.sqrt(1 + 8 * max(left, 0)) - 1) / 2), natural.shape[1])
+    if m == 0:
+        return np.asarray(natural[:, :count])
+    return np.hstack([natural, modal_derivatives(part, reference, natural[:, :m])])
 
 
 def static_shapes(part: Part, reference: str) -> Array:

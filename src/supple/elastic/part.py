@@ -165,6 +165,8 @@ class Part:
                 "linear": natural modes.
                 "modal derivatives": natural modes and their derivatives at rest.
                 "craig-bampton": static shapes of unit interface motions, and fixed-interface modes.
+                "interface": static shapes of unit interface motions, and modal derivatives of the slowest of them; for
+                a part that moves in space between bodies much heavier than itself.
                 "static": with `plane`, principal components; without it, natural modes, their derivatives, and
                 principal components of what the static shapes have outside those.
             snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh. They

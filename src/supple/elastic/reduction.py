@@ -12,7 +12,7 @@ from supple.elastic._checks import Array, numbers
 from supple.elastic.basis import Basis
 from supple.elastic.cubature import cubature_force, full_force, quartic_force
 from supple.elastic.held import HeldStiffness, held_rows
-from supple.elastic.modal import craig_bampton_shapes, linear_modes, modal_derivatives
+from supple.elastic.modal import craig_bampton_shapes, interface_shapes, linear_modes, modal_derivatives
 from supple.elastic.reduced_force import ReducedForce
 from supple.elastic.statics import limited_modes, limited_wrenches, sample_shapes
 from supple.errors import MechanismError
@@ -21,7 +21,8 @@ from supple.progress import progress_callback
 if TYPE_CHECKING:
     from supple.elastic.part import Part
 
-METHODS = ("static", "principal components", "linear", "modal derivatives", "craig-bampton")
+LINEAR_METHODS = ("linear", "modal derivatives", "craig-bampton", "interface")
+METHODS = ("static", "principal components", *LINEAR_METHODS)
 ROUNDING = 1e-9
 """Singular values below this share of the largest are rounding: shapes are solved to about 1e-11."""
 MISSING = 0.5
@@ -55,7 +56,7 @@ def build_basis(
         method = "snapshots"
         training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
         columns, singular_values = principal_modes(part, training, modes)
-    elif method in ("linear", "modal derivatives", "craig-bampton") and cubature is None:
+    elif method in LINEAR_METHODS and cubature is None:
         columns = _linear_columns(part, reference, method, modes)
     else:
         lead = leading_count(part, reference, modes, plane)
@@ -172,6 +173,8 @@ def leading_count(part: Part, reference: str, modes: int, plane: str | None) -> 
 def _linear_columns(part: Part, reference: str, method: str, count: int) -> Array:
     if method == "craig-bampton":
         return craig_bampton_shapes(part, reference, count)
+    if method == "interface":
+        return interface_shapes(part, reference, count)
     if method == "linear":
         return linear_modes(part, reference, count)[1]
     modes = linear_modes(part, reference, leading_count(part, reference, count, None), loaded=True)[1]

@@ -1,12 +1,15 @@
-"""Parametric parts: rods, tubes and plates."""
+"""Parametric parts: rods, tubes, plates and bars."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.elastic import mesh
-from supple.elastic._checks import Array
+from supple.elastic._checks import Array, numbers
 from supple.elastic.material import Material, spring_steel
 from supple.elastic.part import Part
 from supple.errors import MechanismError
@@ -92,23 +95,86 @@ def plate(
         np.linspace(-0.5, 0.5, nz + 1) * thickness,
     ]
     nodes = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, 3)
+    x, y, _ = nodes.T
+    edges = {"start": x == 0, "end": x == length, "right": y == -0.5 * width, "left": y == 0.5 * width}
+    unknown = [name for name in interfaces if name not in edges]
+    if unknown:
+        raise MechanismError(f"a plate has no edge '{unknown[0]}'; its edges are {', '.join(edges)}")
+    corners = _split_boxes(divisions)
+    chosen = {name: mesh.corner_facets_where(corners, edges[name], name) for name in interfaces}
+    return Part(nodes, corners, material or spring_steel(), chosen)
+
+
+BAR_FACES = {"+x": (0, 1.0), "-x": (0, -1.0), "+y": (1, 1.0), "-y": (1, -1.0)}
+"""The side faces of a bar: axis and sign."""
+
+
+def bar(
+    profile: ArrayLike,
+    material: Material | None = None,
+    *,
+    pads: Mapping[str, tuple[str, float, float]] | None = None,
+    length: float = 5e-3,
+    across: tuple[int, int] = (2, 2),
+) -> Part:
+    """A bar along z with a rectangular section that changes along it, as printed links with thinned sections have.
+
+    Args:
+        profile: (k, 3) rows of z, width along x and depth along y, m; z rises from row to row, and straight lines
+            connect the rows. The first row is the interface `start`, the last one the interface `end`.
+        material: default: spring steel.
+        pads: further interfaces on the sides: by name the face ("+x", "-x", "+y" or "-y") and the z where it begins and
+            ends, m.
+        length: the longest element along the bar, m.
+        across: number of elements along x and y.
+    """
+    rows = numbers(profile, (-1, 3), "profile of a bar")
+    if len(rows) < 2 or (np.diff(rows[:, 0]) <= 0).any():
+        raise MechanismError("the profile of a bar needs two rows or more, with z rising from row to row")
+    _check_positive(width=rows[:, 1].min(), depth=rows[:, 2].min(), length=length, divisions=min(across))
+    for name, (face, low, high) in (pads or {}).items():
+        if face not in BAR_FACES:
+            raise MechanismError(f"pad '{name}' of a bar is on the face '{face}'; its faces are {', '.join(BAR_FACES)}")
+        if name in ("start", "end") or not rows[0, 0] <= low < high <= rows[-1, 0]:
+            raise MechanismError(
+                f"pad '{name}' of a bar from z = {low:g} to {high:g} m: it needs a name of its own and must lie "
+                f"between {rows[0, 0]:g} and {rows[-1, 0]:g} m"
+            )
+    marks = np.unique(np.concatenate([rows[:, 0], *(pad[1:] for pad in (pads or {}).values())]))
+    pieces = [np.linspace(a, b, int(np.ceil((b - a) / length - 1e-9)) + 1)[:-1] for a, b in itertools.pairwise(marks)]
+    z = np.append(np.concatenate(pieces), marks[-1])
+    divisions = len(z) - 1, *across
+    share = np.stack(np.meshgrid(*(np.linspace(-0.5, 0.5, n + 1) for n in across), indexing="ij"), axis=-1)
+    sizes = np.stack([np.interp(z, rows[:, 0], rows[:, k]) for k in (1, 2)], axis=-1)
+    nodes = np.empty((len(z), *share.shape[:2], 3))
+    nodes[..., :2] = share * sizes[:, None, None]
+    nodes[..., 2] = z[:, None, None]
+    corners = _split_boxes(divisions)
+    layer = np.broadcast_to(z[:, None, None], nodes.shape[:3]).ravel()
+    places = {"start": layer == z[0], "end": layer == z[-1]}
+    for name, (face, low, high) in (pads or {}).items():
+        axis, sign = BAR_FACES[face]
+        outside = np.broadcast_to(share[..., axis] == 0.5 * sign, nodes.shape[:3]).ravel()
+        places[name] = outside & (layer >= low) & (layer <= high)
+    nodes = nodes.reshape(-1, 3)
+    chosen = {name: mesh.corner_facets_where(corners, inside, name) for name, inside in places.items()}
+    return Part(nodes, corners, material or spring_steel(), chosen)
+
+
+def _split_boxes(divisions: tuple[int, int, int]) -> NDArray[np.int64]:
+    """(t, 4) tetrahedra of a grid of boxes; node (i, j, k) of the grid has the index that `np.ravel_multi_index` gives.
+
+    Kuhn's split: six tetrahedra around the diagonal of a box, the same in all boxes, so that neighbours conform."""
+    _, ny, nz = divisions
     strides = np.array([(ny + 1) * (nz + 1), nz + 1, 1])
     cells = np.stack(np.meshgrid(*(np.arange(n) for n in divisions), indexing="ij"), axis=-1).reshape(-1, 3) @ strides
-    # Kuhn's split: six tetrahedra around the diagonal of a box, the same in all boxes, so that neighbours conform
     paths = [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0), (1, 0, 2)]
     tets = []
     for k, (i, j, _) in enumerate(paths):
         steps = [0, strides[i], strides[i] + strides[j], strides.sum()]
         order = steps if k < 3 else [steps[0], steps[2], steps[1], steps[3]]
         tets.append(cells[:, None] + np.array(order))
-    x, y, _ = nodes.T
-    edges = {"start": x == 0, "end": x == length, "right": y == -0.5 * width, "left": y == 0.5 * width}
-    unknown = [name for name in interfaces if name not in edges]
-    if unknown:
-        raise MechanismError(f"a plate has no edge '{unknown[0]}'; its edges are {', '.join(edges)}")
-    corners = np.concatenate(tets)
-    chosen = {name: mesh.corner_facets_where(corners, edges[name], name) for name in interfaces}
-    return Part(nodes, corners, material or spring_steel(), chosen)
+    return np.concatenate(tets)
 
 
 def _extruded(

@@ -18,6 +18,7 @@ from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate, named_values
@@ -33,6 +34,8 @@ ROUNDED = 1e-6
 @dataclass(frozen=True)
 class Load:
     """A wrench on a body: force then torque, acting at `point` (body frame), in world or body axes."""
+
+    __repr__ = brief
 
     name: str
     """Name of the body or site that the user gave."""
@@ -149,6 +152,11 @@ class Equations:
             else:
                 self.core.set_spring_rest(self.spring[name], value)
 
+    @property
+    def set_points(self) -> dict[str, float]:
+        """All set-points by name of coordinate, coupling or motor, rad or m: those that `aim` takes."""
+        return {name: float(self.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | self.targets
+
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
@@ -198,6 +206,8 @@ class Equations:
 @dataclass(frozen=True)
 class Acting:
     """Everything that acts on a mechanism: loads, gravity and set-points."""
+
+    __repr__ = brief
 
     loads: tuple[Load, ...]
     gravity: Array
@@ -311,9 +321,7 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(
-        described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held)
-    )
+    return Equations(described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held))
 
 
 def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
@@ -416,15 +424,20 @@ def one_or_more_targets(name: str | Targets, value: ArrayLike | None) -> Targets
     return name
 
 
-def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
-    """Set-points of the motors and springs on coordinates, from values (dof,)."""
-    motors = {motor.coordinate: motor.name for motor in mech.motors}
-    sprung = {
+def sprung_axes(mech: Mechanism) -> list[str]:
+    """Names of the coordinates of all joints that have a spring."""
+    return [
         name
         for joint in mech.joints
         for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True)
         if stiffness > 0 or curve is not None
-    }
+    ]
+
+
+def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
+    """Set-points of the motors and springs on coordinates, from values (dof,)."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = set(sprung_axes(mech))
     named = zip(mech.coordinates, values.tolist(), strict=True)
     found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
     if not found:

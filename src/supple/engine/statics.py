@@ -19,6 +19,7 @@ from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
@@ -60,6 +61,18 @@ class Equilibrium:
     def loads(self) -> tuple[Load, ...]:
         """The wrenches on bodies."""
         return self.acting.loads
+
+    def __repr__(self) -> str:
+        acting = ", ".join(f"'{load.name}'" for load in self.loads[:4]) + (" ..." if len(self.loads) > 4 else "")
+        snaps = f", {len(self.snaps)} snaps" if self.snaps else ""
+        return f"Equilibrium('{self.mechanism.name}': loads on {acting or 'no body'}{snaps})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Equilibrium of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "loads": ", ".join(load.name for load in self.loads) or "none",
+            "snaps at shares of the load": ", ".join(f"{share:.3g}" for share in self.snaps) or "none",
+            "coordinates": len(self.q), "joints": len(self.coordinates),
+        })  # fmt: skip
 
     @property
     def q(self) -> Array:

@@ -80,4 +80,3 @@ def floating(mech: Mechanism, base: str, model: ReducedModel) -> ReducedModel:
         at=None,
         free_base=base,
     )
-

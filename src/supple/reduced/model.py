@@ -19,6 +19,7 @@ from supple.engine.linearisation import Linearisation, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
+from supple.mechanism.notebook import html_table
 from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
@@ -288,14 +289,20 @@ class ReducedModel(Model):
 
     def moved(self, increments: Array) -> Array:
         """(axes,) coordinates of every joint after increments from the linearised state."""
-        q, start = self.q + increments, 0
-        for joint in self.mechanism.joints:
-            for size in joint.blocks:
-                if size == 3:
-                    part = slice(start, start + 3)
-                    q[part] = spatial.so3_log(spatial.so3_exp(self.q[part]) @ spatial.so3_exp(increments[part]))
-                start += size
+        q = self.q + increments
+        for part in self._rotation_vectors:
+            q[part] = spatial.so3_log(spatial.so3_exp(self.q[part]) @ spatial.so3_exp(increments[part]))
         return q
+
+    @cached_property
+    def _rotation_vectors(self) -> list[slice]:
+        """Places of the rotation vectors among all coordinates."""
+        found, start = [], 0
+        for size in (size for joint in self.mechanism.joints for size in joint.blocks):
+            if size == 3:
+                found.append(slice(start, start + 3))
+            start += size
+        return found
 
     def _tip_twist(self, name: str, twists: Array) -> Array:
         body, pose = self.mechanism.frame(name)
@@ -331,6 +338,13 @@ class ReducedModel(Model):
     def __repr__(self) -> str:
         extra = f" and {self.modes} modes" if self.modes else ""
         return f"ReducedModel('{self.mechanism.name}': {', '.join(self.end_effectors)}; rank {self.rank}{extra})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"ReducedModel of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "end effectors": ", ".join(self.end_effectors), "rank": self.rank,
+            "modes": self.modes, "linearised at": "the reference pose" if self.at is None else self.at,
+            "free base": self.free_base or "none",
+        })  # fmt: skip
 
 
 def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:

@@ -22,9 +22,11 @@ from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
 T = TypeVar("T")
-METHODS = ("gauss-newton", "bfgs")
+METHODS = ("gauss-newton", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
+PAIRS = 30
+"""Steps and changes of the gradient that L-BFGS remembers."""
 LENGTHS = (1.0, 1 / 3, 1 / 9)
 """Of a Gauss-Newton step, tried in turn."""
 LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
@@ -109,7 +111,8 @@ def retarget(
             frequency omega_1. One for all motors, or a mapping by motor.
         speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
             m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
-        method: "gauss-newton" or "bfgs".
+        method: "gauss-newton", "l-bfgs" or "bfgs". "l-bfgs" makes one Gauss-Newton model, with the first time step, and
+            begins L-BFGS with its Hessian at each time step: for many control points, where such a model takes minutes.
         dt: time step of the simulation, s; several are used one after the other, coarse to fine.
         max_iterations: at each time step.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
@@ -138,6 +141,7 @@ def retarget(
     if not max_iterations >= 1:
         raise MechanismError(f"max_iterations must be 1 or more, got {max_iterations}")
     control, history, status = resumed(checkpoint, motion), [np.inf], ""
+    model: Model | None = None
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
@@ -149,10 +153,16 @@ def retarget(
                 if progress is not None:
                     progress(cost)
 
-            optimise = _gauss_newton if method == "gauss-newton" else _bfgs
             with warnings.catch_warnings():  # trials may deform a body more than the result does
                 warnings.simplefilter("ignore", RangeWarning)
-                control, history, status = optimise(problems, control, max_iterations, told)
+                if method == "bfgs":
+                    control, history, status = _bfgs(problems, control, max_iterations, told)
+                elif method == "l-bfgs":
+                    if model is None:
+                        model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
+                    control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
+                else:
+                    control, history, status = _gauss_newton(problems, control, max_iterations, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
     runs = _start(problems, motion.control)
@@ -161,20 +171,25 @@ def retarget(
         control, history, status = motion.control, [cost], "no improvement"
     elif history[0] != cost:
         history = [cost, *history]
-    before, after = runs[0], nominal.simulate(control)
+    return compared(nominal, runs[0], nominal.simulate(control), history, status)
+
+
+def compared(problem: Problem, before: Run, after: Run, history: Sequence[float], status: str) -> Retargeted:
+    """The result for two runs of a problem: with the input curves, and with others."""
+    motion = problem.input
     return Retargeted(
-        motion.with_control(control),
+        motion.with_control(after.control),
         tuple(history),
         status,
         {name: rms(values) for name, values in before.deviation.items()},
         {name: rms(values) for name, values in after.deviation.items()},
-        nominal.times,
+        problem.times,
         {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
         {name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
         motion,
-        mech,
-        {"target": nominal.targets, "input": before.poses, "optimised": after.poses},
-        {"target": nominal.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
+        problem.mechanism,
+        {"target": problem.targets, "input": before.poses, "optimised": after.poses},
+        {"target": problem.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
     )
 
 
@@ -253,6 +268,43 @@ def _gauss_newton(
             return control, history, "converged"
         damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit"
+
+
+def _l_bfgs(
+    problems: list[Problem], control: Array, model: Model, limit: int, progress: Callable[[float, Array], None]
+) -> tuple[Array, list[float], str]:
+    """L-BFGS in variables in which a model nearby has a unit Hessian."""
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import minimize
+
+    history = [_mean_cost(_start(problems, control))]
+    progress(history[0], control)
+    shape = control[FIXED:].T.shape
+    factor = np.linalg.cholesky(model.hessian).T
+    # from the variables to steps of the free control points; the Hessian of the cost over its first value is about one
+    unit = np.sqrt(history[0]) * solve_triangular(factor, np.eye(len(factor)))
+
+    def place(x: Array) -> Array:
+        moved = control.copy()
+        moved[FIXED:] += (unit @ x).reshape(shape).T
+        return moved
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        tried = _simulate(problems, place(x))
+        if tried is None:
+            return 1e3, np.zeros(x.size)
+        mean = np.mean(_in_parallel(Problem.gradient, problems, tried), axis=0)[FIXED:]
+        return _mean_cost(tried) / history[0], unit.T @ mean.T.ravel() / history[0]
+
+    def callback(intermediate_result: Any) -> None:
+        history.append(float(intermediate_result.fun) * history[0])
+        progress(history[-1], place(intermediate_result.x))
+
+    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": TOLERANCE / 10, "gtol": 0.0}
+    found = minimize(evaluate, np.zeros(len(unit)), jac=True, method="L-BFGS-B", callback=callback, options=options)
+    lower = found.fun < 1
+    status = "iteration limit" if found.nit >= limit else "converged"
+    return (place(found.x) if lower else control), history, status
 
 
 def _bfgs(

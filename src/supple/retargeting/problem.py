@@ -15,7 +15,7 @@ max(|x| / L - 1, 0): its square is smooth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,12 @@ PENALTY = 10.0
 """Weight of a limit that is exceeded by its own size, relative to the square of the mechanism's radius."""
 MODEL_ITERATIONS = 50
 """Newton steps for the minimum of a model with limits."""
+NEAR_LIMIT = 0.5
+"""Share of a limit above which a model knows how a speed, an acceleration or a torque changes."""
+COLUMNS = 64
+"""Directions of control points that are derived at once."""
+ROUNDING = 1e-10
+"""Added to the diagonal of a Hessian, relative."""
 NEGLIGIBLE = 1e-6
 """Deviation over the mechanism's radius that is as good as none."""
 
@@ -120,7 +126,10 @@ class Problem:
 
     def simulate(self, control: Array) -> Run:
         """Simulates a motion and evaluates the objective. Raises `ConvergenceError` if a step fails."""
-        curve = self.design @ control
+        return self._evaluated(control, self.play(self.design @ control))
+
+    def play(self, curve: Array) -> Tape:
+        """Simulates any motor curves (t, motors), rad or m."""
         motors = {
             name: lambda t, values=curve[:, i]: float(np.interp(t, self.times, values))
             for i, name in enumerate(self.input.motors)
@@ -128,18 +137,22 @@ class Problem:
         sim = Simulation(self.mechanism, self.dt, "bdf2", at=self.start, motors=motors)
         with sim.tape() as tape:
             sim.step(self.steps)
-        return self._evaluated(control, tape)
+        return tape
+
+    def deviation_of(self, tape: Tape) -> dict[str, Array]:
+        """(t, 3) deviation of each tracked body, m."""
+        poses, coordinates = tape.poses, tape.coordinates
+        return {name: self.points[name].positions(poses, coordinates) - self.target_points[name] for name in self.track}
 
     def _evaluated(self, control: Array, tape: Tape) -> Run:
-        deviation, turn = {}, {}
+        turn = {}
         poses, coordinates = tape.poses, tape.coordinates
+        deviation = self.deviation_of(tape)
         by_name = tape.torques
         torques = np.stack([by_name[name] for name in self.input.motors], axis=1)
         cost = self._cost_of_curves(control) + self._cost_of_torques(torques)
         for name, weight in self.track.items():
-            own = self.points[name].positions(poses, coordinates) - self.target_points[name]
-            deviation[name] = own
-            cost += float(self.quadrature @ (weight * (own**2).sum(axis=1)))
+            cost += float(self.quadrature @ (weight * (deviation[name] ** 2).sum(axis=1)))
         for name, weight in self.orientation.items():
             body = self.points[name].body
             turn[name] = poses[:, body, :3, :3] - self.targets[:, body, :3, :3]
@@ -197,50 +210,61 @@ class Problem:
 
     def model(self, run: Run) -> Model:
         """The Gauss-Newton model of the objective for the k free control points, motor by motor."""
-        n, motors = len(run.control), len(self.input.motors)
-        free = n - FIXED
-        directions = np.zeros((motors * free, motors, self.steps + 1))
-        for m in range(motors):
-            directions[m * free : (m + 1) * free, m] = self.design[:, FIXED:].T
-        named = {name: np.ascontiguousarray(directions[:, m]) for m, name in enumerate(self.input.motors)}
+        free = len(run.control) - FIXED
+        size = len(self.input.motors) * free
+        S = self.quadrature
+        weights = [2 * weight * S for weight in self.track.values()]
+        weights += [weight * self.radius**2 * S for weight in self.orientation.values()]  # |R [w]|^2 = 2 |w|^2
+        roots = np.sqrt(weights)[:, :, None]  # (tracked, t, 1)
+        residuals = np.empty((size, roots.size * 3))
+        torques = run.torques / self.torque_limit
+        rows, limited = np.nonzero(np.abs(torques) > NEAR_LIMIT)
+        torque_slopes = np.empty((len(rows), size))
+        order = [[motor.name for motor in self.mechanism.motors].index(name) for name in self.input.motors]
+        for columns, moved in self._moved(run, len(rows) > 0):
+            parts = [self.points[name].velocities(moved, run.coordinates) for name in self.track]
+            parts += [moved.poses[:, :, self.points[name].body, 3:] for name in self.orientation]
+            for k, part in enumerate(parts):
+                scaled = (part * roots[k]).reshape(len(part), -1)
+                residuals[columns, k * scaled.shape[1] : (k + 1) * scaled.shape[1]] = scaled
+            if len(rows):
+                changes = moved.torques[:, :, order][:, rows, limited] / self.torque_limit[limited]
+                torque_slopes[:, columns] = changes.T
+        matrix = residuals @ residuals.T
+        shares, slopes, penalties = [torques[rows, limited]], [torque_slopes], [self.penalty * S[rows]]
+        for m in range(len(self.input.motors)):
+            block = slice(m * free, (m + 1) * free)
+            for design, weight in ((self.design, self.closeness), (self.design_acceleration, self.acceleration)):
+                own = design[:, FIXED:]
+                matrix[block, block] += 2 * (own * (weight[:, m] * S)[:, None]).T @ own
+            for design, limit in self.limits:
+                share = design @ run.control[:, m] / limit[m]
+                near = np.abs(share) > NEAR_LIMIT
+                slope = np.zeros((int(near.sum()), size))
+                slope[:, block] = design[near, FIXED:] / limit[m]
+                shares.append(share[near])
+                slopes.append(slope)
+                penalties.append(self.penalty * S[near])
+        all_shares, all_slopes, all_penalties = (np.concatenate(each) for each in (shares, slopes, penalties))
+        pushed = 2 * all_slopes.T @ (all_penalties * _excess(all_shares, np.ones(1)))
+        gradient = self.gradient(run)[FIXED:].T.ravel() - pushed
+        return Model(matrix, gradient, all_shares, all_slopes, all_penalties)
+
+    def _moved(self, run: Run, torques: bool) -> Iterator[tuple[slice, adjoint.Motion]]:
+        """Derivatives of a run by the free control points, motor by motor: some columns after the other, since those of
+        all together may need more memory than there is."""
+        free = len(run.control) - FIXED
         want = ["poses"]
         if any(len(self.points[name].columns) for name in self.track):
             want.append("coordinates")
-        if np.isfinite(self.torque_limit).any():
+        if torques:
             want.append("torques")
-        moved = adjoint.tangent(run.tape, motors=named, want=want)
-        matrix = np.zeros((motors * free,) * 2)
-        S = self.quadrature
-
-        def add(columns: Array, weight: Array) -> None:
-            """Adds sum_t weight_t columns_t columns_t^T; columns (k, t, 3), weight (t,)."""
-            scaled = (columns * np.sqrt(weight)[:, None]).reshape(len(matrix), -1)
-            matrix[:] += scaled @ scaled.T
-
-        for name, weight in self.track.items():
-            add(self.points[name].velocities(moved, run.coordinates), 2 * weight * S)
-        for name, weight in self.orientation.items():  # |R [w]|^2 = 2 |w|^2
-            add(moved.poses[:, :, self.points[name].body, 3:], weight * self.radius**2 * S)
-        limited: list[tuple[Array, Array]] = []  # shares of limits (t,), and their derivatives (t, k)
-        order = [motor.name for motor in self.mechanism.motors]
         for m, name in enumerate(self.input.motors):
-            block = slice(m * free, (m + 1) * free)
-            for design, weights in ((self.design, self.closeness), (self.design_acceleration, self.acceleration)):
-                own = design[:, FIXED:]
-                matrix[block, block] += 2 * (own * (weights[:, m] * S)[:, None]).T @ own
-            for design, limit in self.limits:
-                if np.isfinite(limit[m]):
-                    slope = np.zeros((len(S), len(matrix)))
-                    slope[:, block] = design[:, FIXED:] / limit[m]
-                    limited.append((design @ run.control[:, m] / limit[m], slope))
-            if np.isfinite(self.torque_limit[m]):
-                slope = moved.torques[:, :, order.index(name)].T / self.torque_limit[m]
-                limited.append((run.torques[:, m] / self.torque_limit[m], slope))
-        shares = np.concatenate([np.zeros(0), *(share for share, _ in limited)])
-        slopes = np.concatenate([np.zeros((0, len(matrix))), *(slope for _, slope in limited)])
-        penalties = np.tile(self.penalty * S, len(limited))
-        gradient = self.gradient(run)[FIXED:].T.ravel() - 2 * slopes.T @ (penalties * _excess(shares, np.ones(1)))
-        return Model(matrix, gradient, shares, slopes, penalties)
+            for first in range(0, free, COLUMNS):
+                some = slice(first, min(first + COLUMNS, free))
+                directions = np.ascontiguousarray(self.design[:, FIXED:][:, some].T)
+                moved = adjoint.tangent(run.tape, motors={name: directions}, want=want)
+                yield slice(m * free + some.start, m * free + some.stop), moved
 
 
 @dataclass(frozen=True)
@@ -256,7 +280,7 @@ class Model:
     gradient: Array
     """(k,) without the penalties of limits."""
     shares: Array
-    """(r,) speeds, accelerations and torques over their limits."""
+    """(r,) speeds, accelerations and torques over their limits, of those above `NEAR_LIMIT`."""
     slopes: Array
     """(r, k) derivatives of the shares."""
     penalties: Array
@@ -274,6 +298,14 @@ class Model:
             np.concatenate([each.penalties for each in models]) / n,
         )
 
+    @property
+    def hessian(self) -> Array:
+        """(k, k) at the start of a step, slightly increased on the diagonal: positive definite."""
+        active = np.abs(self.shares) > 1
+        slopes = self.slopes[active]
+        matrix = self.matrix + slopes.T @ (2 * self.penalties[active, None] * slopes)
+        return np.asarray(matrix + ROUNDING * np.diag(np.diag(matrix)))
+
     def step(self, damping: float) -> Array:
         """(k,) the minimum of the model, with `damping` times the diagonal added to its matrix; by Newton's method."""
         one = np.ones(1)
@@ -290,7 +322,7 @@ class Model:
             slopes = self.slopes[active]
             weighted = 2 * self.penalties[active, None] * slopes
             slope = self.gradient + matrix @ x + weighted.T @ excess[active]
-            change = -np.linalg.lstsq(matrix + weighted.T @ slopes, slope, rcond=1e-14)[0]
+            change = -_solve(matrix + weighted.T @ slopes, slope)
             if not len(self.shares):
                 return np.asarray(change)
             length, before, along = 1.0, value(x, shares), self.slopes @ change
@@ -300,6 +332,16 @@ class Model:
             if before - value(x, shares) < 1e-9 * abs(before) or length < 1e-4:
                 break
         return x
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """(k,) matrix^-1 right for a positive definite matrix; the least solution if rounding has made it singular."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    try:
+        return np.asarray(cho_solve(cho_factor(matrix), right))
+    except LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-14)[0])
 
 
 def _excess(values: Array, limit: Array) -> Array:

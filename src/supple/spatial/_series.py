@@ -18,9 +18,7 @@ from supple.spatial._arrays import Array
 SERIES_LIMIT = 10.0
 HIGHEST = 8
 _TERMS = 13
-_SERIES = np.array(
-    [[(-1.0) ** j / factorial(2 * j + k) for k in (HIGHEST - 1, HIGHEST)] for j in range(_TERMS)]
-)
+_SERIES = np.array([[(-1.0) ** j / factorial(2 * j + k) for k in (HIGHEST - 1, HIGHEST)] for j in range(_TERMS)])
 
 
 class Coefficients(NamedTuple):

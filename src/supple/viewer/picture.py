@@ -206,9 +206,7 @@ def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
 # rendering
 
 
-def _render(
-    scene: Scene, mech: Mechanism, title: str, labels: dict[str, Array], path: str | PathLike[str]
-) -> None:
+def _render(scene: Scene, mech: Mechanism, title: str, labels: dict[str, Array], path: str | PathLike[str]) -> None:
     figure_class, agg, poly_collection = _matplotlib()
     grid, spacing, corner = _floor(scene.points)
     flat = scene.project(np.concatenate([scene.points, grid.reshape(-1, 3)]))

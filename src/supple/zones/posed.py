@@ -84,9 +84,7 @@ class PosedSkin:
             own = skin.reference_frames[k]
             parts = []
             for i in terms.seams:  # from zone k's coordinates to the world, as each zone of the seam would carry them
-                others = [
-                    self.frames[j] @ spatial.inverse(skin.reference_frames[j]) @ own for j in skin.seams[i].zones
-                ]
+                others = [self.frames[j] @ spatial.inverse(skin.reference_frames[j]) @ own for j in skin.seams[i].zones]
                 parts.append(affine_between(self.frames[k], others))
             parts += [affine_between(self.frames[k], [bone]) for bone in self._carried[k]][: _bone_count(skin, k)]
             result.append(np.concatenate(parts) if parts else np.zeros(0))

@@ -120,9 +120,7 @@ def finger(
     return SoftMechanism(mechanism, Skin(mechanism, {name: Attached(*own) for name, own in zones.items()}))
 
 
-def hand(
-    *, halfway: bool = True, material: Material = SOFT_SKIN, cells: Sequence[int] = (20, 14, 4)
-) -> SoftMechanism:
+def hand(*, halfway: bool = True, material: Material = SOFT_SKIN, cells: Sequence[int] = (20, 14, 4)) -> SoftMechanism:
     """A palm with five fingers and a pad on the palm's lower side (-z). Fingers point along x, the thumb to the side.
 
     The bodies of a finger are called `index/proximal` and so on; fingers are `thumb`, `index`, `middle`, `ring` and

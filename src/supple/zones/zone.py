@@ -94,9 +94,7 @@ class Zone:
         return cls(solid.nodes, MappingProxyType(bones), at_seam, touched, solid, material)
 
     @classmethod
-    def from_compliance(
-        cls, points: ArrayLike, normals: ArrayLike, areas: ArrayLike, compliance: ArrayLike
-    ) -> Zone:
+    def from_compliance(cls, points: ArrayLike, normals: ArrayLike, areas: ArrayLike, compliance: ArrayLike) -> Zone:
         """A zone on one bone, without seams, from a compliance that was measured or computed elsewhere.
 
         Args:

@@ -86,9 +86,7 @@ def loads(text: str, where: str = "text", folder: Path = Path()) -> Mechanism:
 
 
 def _reject_constant(where: str, word: str) -> NoReturn:
-    raise MechanismError(
-        f"{where}: {word} is not a number that JSON or a mechanism can hold; limits use null"
-    )
+    raise MechanismError(f"{where}: {word} is not a number that JSON or a mechanism can hold; limits use null")
 
 
 _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
@@ -98,9 +96,7 @@ def _check_nesting(text: str, where: str) -> None:
     """Raises if there are too many brackets or they nest too deeply, before anything is built."""
     brackets = np.frombuffer(_NO_BRACKETS.sub("", text).encode("utf-8", "replace"), dtype=np.uint8)
     if len(brackets) > 2 * MAX_CONTAINERS:
-        raise MechanismError(
-            f"{where}: more than {MAX_CONTAINERS} lists and objects, which no mechanism needs"
-        )
+        raise MechanismError(f"{where}: more than {MAX_CONTAINERS} lists and objects, which no mechanism needs")
     opens = np.isin(brackets, np.frombuffer(b"[{", dtype=np.uint8))
     closes = np.isin(brackets, np.frombuffer(b"]}", dtype=np.uint8))
     depth = np.cumsum(opens.astype(np.int32) - closes.astype(np.int32)).max(initial=0)
@@ -113,9 +109,7 @@ def _check_version(data: Any, where: str) -> None:
         raise MechanismError(f'{where}: not a mechanism file of supple (no "format": "{FORMAT}" at the top)')
     version = data.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise MechanismError(
-            f"{where}: version: must be a whole number from 1 to {VERSION}, got {str(version)[:40]}"
-        )
+        raise MechanismError(f"{where}: version: must be a whole number from 1 to {VERSION}, got {str(version)[:40]}")
     if version > VERSION:
         raise MechanismError(
             f"{where}: version {version} was written by a newer supple (this one reads {VERSION}); update it"
@@ -132,9 +126,7 @@ def _layout(value: Any, indent: int) -> str:
         opening, closing = "{}"
     elif isinstance(value, list):
         if all(isinstance(item, float) for item in value):
-            return _WHOLE.sub(
-                "", json.dumps(value, allow_nan=False)
-            )  # 1 rather than 1.0; -0.0 keeps its sign
+            return _WHOLE.sub("", json.dumps(value, allow_nan=False))  # 1 rather than 1.0; -0.0 keeps its sign
         parts = [_layout(item, indent + 2) for item in value]
         opening, closing = "[]"
     else:

@@ -194,9 +194,7 @@ def _tuple_of(codec: Codec, length: int = -1) -> Codec:
     """A tuple of values of one kind; -1 stands for any length."""
 
     def decode(value: Any, place: str) -> tuple[Any, ...]:
-        return tuple(
-            codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_checked_list(value, place, length))
-        )
+        return tuple(codec.decode(item, f"{place}[{i}]") for i, item in enumerate(_checked_list(value, place, length)))
 
     return Codec(lambda values: [codec.encode(value) for value in values], decode)
 
@@ -216,9 +214,7 @@ def _numbers(*shape: int) -> Codec:
     if len(shape) == 1:
         return row
     rows = _tuple_of(row, shape[0])
-    return Codec(
-        np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1])
-    )
+    return Codec(np.ndarray.tolist, lambda value, place: np.array(rows.decode(value, place)).reshape(-1, shape[1]))
 
 
 def _encode_limits(pair: Array) -> list[float | None]:
@@ -330,6 +326,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "curves": _tuple_of(_optional(_record(Curve))),
         "interface": _optional(_inserted(InterfaceFrame, "a flexible body and its interface")),
         "effort": BOUNDS,
+        "speed": BOUNDS,
     },
     FlexibleBody: {"name": TEXT, "part": _inserted(Part, "an .npz file in the same folder")},
     Curve: {"deflection": ROW, "torque": ROW},
@@ -373,6 +370,8 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,
+        "condim": WHOLE,
+        "restitution": NUMBER,
     },
     HeightField: {
         "name": _optional(TEXT),
@@ -382,6 +381,8 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,
+        "condim": WHOLE,
+        "restitution": NUMBER,
     },
     Mesh: {"name": TEXT, "vertices": _packed_array("float64"), "faces": _packed_array("int32")},
 }

@@ -8,9 +8,11 @@ is no gravity unless `gravity` (3,), m/s^2 in world axes, gives one.
 Bicycle chain, millipede and molecule are for `supple.AdaptiveLinkage`. The latter two are trees of plain arrays
 (`supple.mechanism.tree.Tree`).
 
-Rod on motor, two rods and flexible four-bar have flexible bodies (docs/flexible.md) and gravity.
+Rod on motor, two rods and flexible four-bar have flexible bodies (docs/flexible.md) and gravity. So have the characters
+of the retargeting paper in `characters`, with motions for them (docs/characters.md).
 """
 
+from supple.mechanism.library import characters as characters
 from supple.mechanism.library.bicycle_chain import bicycle_chain
 from supple.mechanism.library.flexible_four_bar import flexible_four_bar
 from supple.mechanism.library.helix import helix

@@ -73,9 +73,7 @@ def robot(
     return b.build()
 
 
-def _bone(
-    b: Builder, name: str, start: Array, end: Array, mass: float, last: bool, friction: float | None
-) -> None:
+def _bone(b: Builder, name: str, start: Array, end: Array, mass: float, last: bool, friction: float | None) -> None:
     length, radius = float(np.linalg.norm(end - start)), 0.007
     middle = spatial.translation([0.0, 0, length / 2])
     seen = {"contact_type": 0, "contact_affinity": 0}

@@ -63,9 +63,7 @@ class AxisJoint:
             return _ball_settings(self, notes)
         joint, i = self.joint, self.part.start
         rest, reference = float(joint.rest[i]), float(joint.reference[i])
-        stiffness, rest = tangent_spring(
-            float(joint.stiffness[i]), joint.curves[i], rest, reference, self.name, notes
-        )
+        stiffness, rest = tangent_spring(float(joint.stiffness[i]), joint.curves[i], rest, reference, self.name, notes)
         return {
             "ref": reference or None,
             "stiffness": stiffness or None,

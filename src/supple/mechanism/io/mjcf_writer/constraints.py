@@ -80,9 +80,7 @@ class Constraints:
         ends = [(poses[body] @ [*place, 1.0])[:3] for body, place in places.items()]
         own = names.new("equality", name)
         if np.abs(ends[0] - ends[1]).max() <= CLOSED:
-            first, second = (
-                (joint.child, joint.parent) if joint.parent == WORLD else (joint.parent, joint.child)
-            )
+            first, second = (joint.child, joint.parent) if joint.parent == WORLD else (joint.parent, joint.child)
             body_names = self.plan.body_names
             self.equalities.add(
                 "connect", name=own, body1=body_names[first], body2=body_names[second], anchor=places[first]
@@ -111,9 +109,7 @@ class Constraints:
     # couplings
 
     def _couple(self, c: Coupling) -> None:
-        terms = self._terms(
-            dict(zip(c.coordinates, c.coefficients.tolist(), strict=True)), f"coupling '{c.name}'"
-        )
+        terms = self._terms(dict(zip(c.coordinates, c.coefficients.tolist(), strict=True)), f"coupling '{c.name}'")
         if terms is None:
             return
         if c.rigid:
@@ -151,9 +147,7 @@ class Constraints:
         at = dict(self.plan.scalars.values())
         return terms[0] + sum(weight * at[joint] for joint, weight in terms[1].items())
 
-    def _spring(
-        self, name: str, terms: Terms, stiffness: float, rest: float, bounds: Array, **more: Any
-    ) -> None:
+    def _spring(self, name: str, terms: Terms, stiffness: float, rest: float, bounds: Array, **more: Any) -> None:
         length = rest - terms[0]
         if length == -1.0:  # MuJoCo reads -1 as "the length at the reference"
             length = float(np.nextafter(-1.0, 0.0))

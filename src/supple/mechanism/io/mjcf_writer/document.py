@@ -105,16 +105,12 @@ def _inertial(element: Element, node: Node, notes: list[str]) -> None:
     assert body is not None
     if not body.mass:
         if node.axis_joints and not _carries_mass(node):
-            raise MechanismError(
-                f"body '{body.name}' moves but has no mass, which MuJoCo rejects; give it one"
-            )
+            raise MechanismError(f"body '{body.name}' moves but has no mass, which MuJoCo rejects; give it one")
         return
     moments, axes = np.linalg.eigh(node.mass_fraction * (body.inertia + body.inertia.T) / 2)
     axes[:, 2] *= np.sign(np.linalg.det(axes))
     if node.is_original and moments[2] > 0 and moments[0] < LEAST_MOMENT and node.axis_joints:
-        notes.append(
-            f"body '{body.name}': moments of inertia raised to MuJoCo's minimum, {LEAST_MOMENT:g} kg m^2"
-        )
+        notes.append(f"body '{body.name}': moments of inertia raised to MuJoCo's minimum, {LEAST_MOMENT:g} kg m^2")
     a, b, c = np.maximum(moments, LEAST_MOMENT)
     element.add(
         "inertial",

@@ -129,11 +129,7 @@ class Plan:
             if closure == "copy":
                 name = self._body_to_copy(joint)
                 is_reversed = name == joint.parent
-                across = (
-                    joint.pose_parent
-                    @ joint.displacement(joint.reference)
-                    @ spatial.inverse(joint.pose_child)
-                )
+                across = joint.pose_parent @ joint.displacement(joint.reference) @ spatial.inverse(joint.pose_child)
                 node = Node(
                     self.names.new("body", f"{self.body_names[name]}__copy"),
                     spatial.inverse(across) if is_reversed else across,

@@ -1,0 +1,43 @@
+"""The dancer: waving near the frequency of its own body, without shaking; and what the weights decide.
+
+Without options it retargets the first 2 s with coarse time steps. `--full` retargets all with three sets of weights,
+which takes many minutes. The moving picture shows the stored curves. A folder can be given for the pictures:
+python 60_dancer.py docs/pictures --full
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from supple.retargeting import characters
+from supple.viewer.moving_picture import write_moving_picture
+
+full = "--full" in sys.argv
+folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
+options = {} if full else {"seconds": 2.0, "dt": 1e-2, "max_iterations": 2}
+dances = characters.DANCES if full else {"all one": characters.DANCES["all one"]}
+results = {name: characters.retargeted("dancer", track=track, **options) for name, track in dances.items()}
+for dance, result in results.items():
+    print(f"weights: {dance}")
+    for name, (before, after) in result.deviations.items():
+        peaks = [1e3 * np.linalg.norm(values, axis=1).max() for values in (before, after)]
+        rms = 1e3 * result.deviation_before[name], 1e3 * result.deviation_after[name]
+        print(f"  {name}: peak {peaks[0]:.1f} mm before, {peaks[1]:.1f} mm after; rms {rms[0]:.2f} and {rms[1]:.2f} mm")
+
+figure, axes = plt.subplots(3, 1, figsize=(8, 6), sharex=True)
+for axis, name in zip(axes, results["all one"].deviations, strict=True):
+    first = results["all one"]
+    axis.plot(first.times, 1e3 * np.linalg.norm(first.deviations[name][0], axis=1), color="#8fa3b5", label="input")
+    for (dance, result), colour in zip(results.items(), ("#d1495b", "#2e86ab", "#3a7d44"), strict=False):
+        length = 1e3 * np.linalg.norm(result.deviations[name][1], axis=1)
+        axis.plot(result.times, length, color=colour, label=f"optimised, {dance}")
+    axis.set_ylabel(f"{name}, mm")
+axes[0].legend(loc="upper right", fontsize="small")
+axes[-1].set_xlabel("time, s")
+figure.suptitle("distance from the target")
+figure.tight_layout()
+figure.savefig(folder / "dancer_deviation.png", dpi=80)
+if full:
+    write_moving_picture(characters.stored("dancer", dt=2e-3), folder / "dancer.gif", begin=0.5, end=6.0, height=240)

@@ -1,0 +1,135 @@
+"""Characters of the library: their sizes and motions, bad input, and the stored optimised curves."""
+
+import numpy as np
+import pytest
+
+import supple
+from supple.mechanism.library.characters import motions
+from supple.retargeting import Motion, characters
+from supple.retargeting.spilling import RIM_ANGLE, surface_angles
+
+SIZES = {"dancer": (4, 7, 3), "bartender": (4, 6, 2)}
+"""Motors, rigid bodies, rods."""
+CONTROL = {"dancer": 800, "bartender": 1000}
+
+
+@pytest.fixture(scope="module", params=sorted(SIZES))
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def robot(name):
+    return characters.character(name).robot()
+
+
+def test_counts_of_the_paper(name, robot):
+    rigid = len(robot.bodies) - sum(len(each.part.interfaces) for each in robot.flexible)
+    assert (len(robot.motors), rigid, len(robot.flexible)) == SIZES[name]
+
+
+def test_slowest_vibration_of_the_dancer(name, robot):
+    if name == "dancer":
+        raised = {"left_raise": np.pi / 2, "right_raise": np.pi / 2}
+        assert supple.modes(robot, at=supple.equilibrium(robot, targets=raised), count=1).frequencies[0] == (
+            pytest.approx(3.4, abs=0.15)
+        )
+    else:
+        heights = [body.pose[2, 3] for body in robot.bodies]
+        assert max(heights) == pytest.approx(0.45)
+
+
+def test_motion_fits_the_robot(name, robot):
+    motion = characters.character(name).motion
+    assert set(motion.motors) == {motor.name for motor in robot.motors}
+    assert len(motion.motors) * (len(motion.control) - 3) == pytest.approx(CONTROL[name], rel=0.01)
+    assert motion.duration == pytest.approx(8.5)
+    characters.check_speed(name, motion)
+    at = np.linspace(0, motion.duration, 100)
+    assert np.abs(motion.design(at[:2], 1) @ motion.control)[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_glass_is_upright_in_the_input():
+    angles = motions.serving().positions
+    np.testing.assert_allclose(angles["shoulder"] + angles["elbow"] + angles["wrist"], 0, atol=1e-12)
+
+
+def test_dance_waves_for_two_seconds():
+    begin, end = motions.WAVE
+    angles = [angle for time, angle in motions.dance().curves["left_raise"] if begin <= time <= end]
+    assert end - begin == 2
+    assert len(angles) == 15  # seven waves
+    assert set(np.sign(np.diff(angles))) == {-1, 1}
+
+
+def test_stored_curves_suppress_the_vibration(name):
+    """The first 2.5 seconds with a coarse step; benchmarks/characters.py has the whole motion."""
+    result = characters.stored(name, seconds=2.5, dt=4e-3)
+    assert result.status == "stored"
+    before, after = (np.sqrt(sum(v**2 for v in d.values())) for d in (result.deviation_before, result.deviation_after))
+    assert after < before / 3
+
+
+def test_part_of_a_motion_is_its_beginning():
+    whole = characters.character("dancer").motion
+    part = characters.beginning(whole, 2.0)
+    at = np.linspace(0, part.duration, 50)
+    assert part.duration == pytest.approx(2.0, abs=whole.interval)
+    np.testing.assert_allclose(part(at), whole(at), atol=1e-12)
+    with pytest.raises(supple.MechanismError, match="positive time, got 0"):
+        characters.beginning(whole, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes", "message"),
+    [
+        ("dancer", {"body_diameter": 5e-4}, r"the dancer's body buckles under its own weight: .* bear 0\.\d+ N"),
+        ("bartender", {"fore_diameter": 4e-4}, r"the bartender's fore rod buckles .* 4.34 N rest on it"),
+        ("dancer", {"arm": -0.2}, "dancer: `arm` must be positive, got -0.2"),
+        ("bartender", {"upper": np.nan}, "bartender: `upper` must be positive, got nan"),
+    ],
+)
+def test_impossible_sizes(make, sizes, message):
+    with pytest.raises(supple.MechanismError, match=message):
+        getattr(supple.library.characters, make)(**sizes)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(supple.MechanismError, match=r"'yaw'.*motor of 'dancer'|motor of 'dancer'.*'yaw'"):
+        characters.retargeted("dancer", characters.character("bartender").motion)
+    with pytest.raises(supple.MechanismError, match="'head'"):
+        characters.retargeted("dancer", track={"head": 1.0})
+    with pytest.raises(supple.MechanismError, match=r"character.*'singer'|'singer'.*character"):
+        characters.retargeted("singer")
+    quick = Motion.from_samples([0, 0.3, 0.5, 1.0], {"left_raise": [0, 0, 2.2, 2.2]}, rate=25)
+    with pytest.raises(supple.MechanismError, match=r"'left_raise' of the dancer would turn at 12\.2 rad/s at 0\.35 s"):
+        characters.retargeted("dancer", quick)
+
+
+def test_unreadable_curves_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(characters, "FOLDER", tmp_path)
+    with pytest.raises(supple.MechanismError, match=r"stored curves of 'dancer' .*--character dancer --write"):
+        characters.load_curves("dancer")
+    motion = characters.character("dancer").motion
+    characters.save_curves("dancer", motion)
+    np.testing.assert_array_equal(characters.load_curves("dancer").control, motion.control)
+
+
+def test_water_in_an_accelerated_glass():
+    times = np.arange(50) * 1e-2
+    poses = np.tile(np.eye(4), (50, 1, 1))
+    assert surface_angles(times, poses).max() < 1e-6
+    poses[:, 0, 3] = 0.5 * 3.0 * times**2
+    np.testing.assert_allclose(surface_angles(times, poses)[1:-1], np.arctan2(3.0, 9.81), rtol=1e-3)
+    assert 0 < RIM_ANGLE < np.pi / 4
+    with pytest.raises(supple.MechanismError, match="three poses"):
+        surface_angles(times[:2], poses[:2])
+
+
+def test_l_bfgs_finds_the_minimum_of_gauss_newton():
+    mech = supple.library.rod_on_motor(modes=8, sections=12)
+    motion = Motion.from_samples([0, 0.3, 0.6, 1.2], {"motor": [0, 0, 0.3, 0.3]})
+    quiet = {"progress": lambda cost: None, "track": {"tip": 1.0}, "torque_limit": 0.6}
+    exact = supple.retarget(mech, motion, dt=4e-3, **quiet)
+    other = supple.retarget(mech, motion, dt=(8e-3, 4e-3), method="l-bfgs", **quiet)
+    assert other.history[-1] == pytest.approx(exact.history[-1], rel=0.03)
