@@ -9,6 +9,7 @@ from supple import library, spatial
 from supple.cli.source import SMALL
 from supple.mechanism import Mesh, Shape
 from supple.viewer import draw, facets
+from supple.viewer.picture import ellipsoid_polygons
 
 
 @pytest.mark.parametrize("name", [name for name in RIGID_LIBRARY if name not in SMALL])
@@ -31,6 +32,19 @@ def test_a_ghost_adds_the_second_shape(tmp_path):
     draw(mech, bent, ghost=mech.poses, path=tmp_path / "two.svg", labels=["tip", "link_1"], title="bent arm")
     one, two = (tmp_path / "one.svg").stat().st_size, (tmp_path / "two.svg").stat().st_size
     assert two > 1.2 * one
+
+
+def test_ellipsoids_are_drawn_at_one_scale(tmp_path):
+    mech = library.robot_arm()
+    model = supple.reduce(mech, "tip")
+    ellipsoids = [model.ellipsoid_at("tip"), model.ellipsoid_at(mech.bodies[5].name)]
+    first, second = (np.ptp(part.reshape(-1, 3), axis=0) for part in ellipsoid_polygons(mech, ellipsoids))
+    assert np.isclose(np.linalg.norm(first), 0.5 * mech.radius, rtol=0.5)
+    assert np.linalg.norm(second) < np.linalg.norm(first)
+    assert ellipsoid_polygons(mech, []) == []
+    draw(mech, path=tmp_path / "none.svg")
+    draw(mech, path=tmp_path / "some.svg", ellipsoids=ellipsoids)
+    assert (tmp_path / "some.svg").stat().st_size > (tmp_path / "none.svg").stat().st_size
 
 
 @pytest.mark.filterwarnings("error")

@@ -41,6 +41,7 @@ from supple.cli.options import (
 )
 from supple.cli.preparing import Preparation, movable, with_targets
 from supple.cli.source import library_names, open_mechanism
+from supple.cli.sweeping import varied
 from supple.errors import RecordingWarning, StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.io.writing import writing
@@ -100,6 +101,23 @@ Files = Annotated[
         "video (.mp4, .gif) or table (.csv); may be repeated (default supple-run.png)",
     ),
 ]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME VALUES",
+        help="Parameter and its values, FIRST:LAST:COUNT or a list: elbow.stiffness 10:100:20, lower.mass 1,2,5; may "
+        "be repeated for all combinations",
+    ),
+]
+Measured = Annotated[
+    str | None, typer.Option("--measure", metavar="NAME", help="Body or site to write the position of (default: a tip)")
+]
+ResumeFile = Annotated[
+    Path | None, typer.Option("--resume", metavar="FILE", help="File (.npz) from which a stopped sweep goes on")
+]
+SkipFailures = Annotated[bool, typer.Option("--skip-failures", help="Write nan where there is no equilibrium")]
+TableFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the table (.csv)")]
 ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the model (.npz)")]
 MethodName = Annotated[
     str | None,
@@ -231,6 +249,43 @@ def reduce(
         else:
             tables.show_model(found)
             typer.echo(f"\nThe model is in {out}: supple.ReducedModel.load('{out}') reads it.")
+
+
+@app.command(cls=GroupedCommand)
+def sweep(
+    source: Source,
+    vary: Vary = None,
+    measure: Measured = None,
+    force: Forces = None,
+    torque: Torques = None,
+    frame: Frame = "world",
+    keyframe: KeyframeName = None,
+    springs: Springs = None,
+    damping: Damping = None,
+    resume: ResumeFile = None,
+    skip_failures: SkipFailures = False,
+    out: TableFile = Path("supple-sweep.csv"),
+    as_json: AsJson = False,
+) -> None:
+    """Compute the equilibria of many variants of a mechanism, and write where a body or site is in each to a table.
+
+    For example: supple sweep robot_arm --vary hinge_1.stiffness 10:100:20 --force tip 0 0 -5 -o out.csv
+    """
+    with _errors_in_one_line():
+        check_file(out, (".csv",), "a table")
+        values = varied(vary)
+        loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
+        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
+        name = measure or _end_effectors(mech, None)[0]
+        found = supple.sweep(mech, values, loads, name, frame=frame, resume=resume, skip_failures=skip_failures)
+        found.to_csv(out)
+        variants = math.prod(map(len, values.values()))
+        told = {"variants": variants, "failures": len(found.failures), "measure": name, "file": str(out)}
+        if as_json:
+            _print_json(told)
+        else:
+            failed = f", {len(found.failures)} of them without an equilibrium" if found.failures else ""
+            typer.echo(f"The positions of '{name}' in {variants} variants{failed} are in {out}.")
 
 
 @app.command()

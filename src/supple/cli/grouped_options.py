@@ -20,6 +20,7 @@ GROUPS = {
     "--torque": ("BODY", "TX", "TY", "TZ"),
     "--target": ("NAME", "VALUE"),
     "--q": ("NAME", "VALUE"),
+    "--vary": ("NAME", "VALUES"),
 }
 SEPARATOR = "\0"  # cannot occur in an argument of a program
 
@@ -49,13 +50,20 @@ def join_groups(args: list[str]) -> list[str]:
 
 def split_groups(option: str, values: Iterable[str] | None) -> list[tuple[str, list[float]]]:
     """The values of an option: names and their numbers."""
+    return [
+        (name, [number(f"{option} {name}", word) for word in words]) for name, words in split_words(option, values)
+    ]
+
+
+def split_words(option: str, values: Iterable[str] | None) -> list[tuple[str, list[str]]]:
+    """The values of an option: names and the words after them."""
     result = []
     for value in values or ():
         name, *words = value.split(SEPARATOR)
         wanted = GROUPS[option]
         if len(words) != len(wanted) - 1:
             raise MechanismError(f"{option} takes {' '.join(wanted)}, got '{' '.join([name, *words])}'")
-        result.append((name, [_number(f"{option} {name}", word) for word in words]))
+        result.append((name, words))
     return result
 
 
@@ -66,7 +74,8 @@ def error_in_one_line(error: Exception) -> str:
     return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 
 
-def _number(where: str, word: str) -> float:
+def number(where: str, word: str) -> float:
+    """The finite number that a word of the command line stands for."""
     try:
         value = float(word)
     except ValueError:

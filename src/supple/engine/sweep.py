@@ -43,7 +43,6 @@ from supple.mechanism.parameters import NOT_NEGATIVE, Parameter, Parameters
 from supple.mechanism.record import Array, array, lock
 from supple.progress import progress_callback
 
-Names: TypeAlias = str | tuple[str, ...]
 Measure: TypeAlias = Callable[[Equilibrium], ArrayLike]
 CHUNKS_PER_WORKER = 8
 SECONDS_BETWEEN_SAVES = 1.0
@@ -93,7 +92,7 @@ class Sweep:
 
 def sweep(
     mech: Mechanism,
-    vary: Mapping[Names, ArrayLike],
+    vary: Mapping[Any, ArrayLike],
     loads: Mapping[str, Any] | Sequence[Mapping[str, ArrayLike]] | None = None,
     measure: Measure | str = "",
     *,
@@ -377,7 +376,7 @@ def _run(
             for variant, row in zip(futures[done], done.result(), strict=True):
                 results.put(variant, row, skip_failures)
             results.save_sometimes()
-            report(results.share)
+            report(results.fraction_done)
     except BaseException:
         for future in futures:
             future.cancel()
@@ -399,7 +398,7 @@ class _Results:
             self._read(path)
 
     @property
-    def share(self) -> float:
+    def fraction_done(self) -> float:
         return float(self.done.mean())
 
     def missing(self) -> list[int]:

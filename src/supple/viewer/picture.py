@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple import spatial
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import Mechanism, Poses, Shape
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array, array
+from supple.reduced.matrices import Ellipsoid
 from supple.viewer import facets
 from supple.viewer.skins import interface_bodies, mechanism_skins
 from supple.viewer.visuals import (
@@ -34,6 +36,9 @@ from supple.viewer.visuals import (
 
 LINK, PALE, GRID, INK = "#8fa3b5", "#dfe5ea", "#d5d8dc", "#2b2f36"
 FORMATS = (".png", ".pdf", ".svg")
+ELLIPSOID = "#2e86ab"
+THINNEST = 0.01
+"""Smallest semi-axis of an ellipsoid in the picture, relative to the largest one."""
 INCHES, DPI = 5.6, 110
 """Longer side of the drawing in inches, and pixels per inch."""
 OUTLINE, SKIN_OUTLINE = 0.25, 1.0
@@ -49,6 +54,7 @@ def draw(
     labels: Sequence[str] | None = None,
     title: str | None = None,
     view: tuple[float, float] = (18.0, -60.0),
+    ellipsoids: Sequence[Ellipsoid] = (),
 ) -> None:
     """Writes a picture of a mechanism at `poses` (bodies, 4, 4), by default the reference pose, to a PNG, PDF or SVG.
 
@@ -56,7 +62,8 @@ def draw(
     are deformed by the amplitudes of `poses`, if these are `Poses`; an array of poses has none. `ghost` (bodies, 4, 4)
     are the poses of a second shape, drawn pale. `labels` are names of bodies or sites to label, by
     default those called tip. `view` is the elevation and azimuth of the camera in degrees; z is up. The grid on the
-    floor gives the scale.
+    floor gives the scale. `ellipsoids` (`model.ellipsoid_at`) are drawn at one scale, in which the longest semi-axis is
+    a quarter of the mechanism's radius.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise MechanismError(f"'{path}': a picture's name ends in {', '.join(FORMATS)}")
@@ -80,11 +87,26 @@ def draw(
             scene.add(facets.moved(pin, shape[marker_body(joint)] @ pose), COLOURS[joint.kind], nearer)
         if grounded(joint):
             scene.add(plate(size) + ground_point(joint), BASE)
+    for polygons in ellipsoid_polygons(mech, ellipsoids):
+        scene.add(polygons, ELLIPSOID, 4 * mech.radius)
     if labels is None:
         labels = [b.name for b in mech.bodies if b.name == "tip" or b.name.endswith("_tip")]
     for name in labels:
         _add_site(scene, mech, shape, name, size)
     _render(scene, mech, title or mech.name, {name: _middle(mech, shape, name) for name in labels}, path)
+
+
+def ellipsoid_polygons(mech: Mechanism, ellipsoids: Sequence[Ellipsoid]) -> list[Array]:
+    """Polygons (n, 4, 3) of each ellipsoid, all at one scale. One without extent in some direction is drawn flat."""
+    longest = max((float(each.semi_axes.max()) for each in ellipsoids), default=0.0)
+    if not longest > 0:
+        return []
+    result = []
+    for each in ellipsoids:
+        size = np.maximum(each.semi_axes / longest, THINNEST) * 0.25 * (mech.radius or 1.0)
+        shape = Shape("ellipsoid", size, spatial.pose(each.directions, each.centre))
+        result.append(facets.shape_polygons(shape, {}))
+    return result
 
 
 class Scene:
