@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple.cli.performing import performance
 from supple.mechanism.library.characters import motions
 from supple.retargeting import Motion, characters
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
@@ -133,3 +134,21 @@ def test_l_bfgs_finds_the_minimum_of_gauss_newton():
     exact = supple.retarget(mech, motion, dt=4e-3, **quiet)
     other = supple.retarget(mech, motion, dt=(8e-3, 4e-3), method="l-bfgs", **quiet)
     assert other.history[-1] == pytest.approx(exact.history[-1], rel=0.03)
+
+
+def test_recording_of_a_performance():
+    recording = performance("dancer", "dance")
+    assert recording.duration == pytest.approx(8.5, abs=0.01)
+    assert {body.name.split()[0] for body in recording.mechanism.bodies} == {"target", "input", "optimised"}
+
+
+@pytest.mark.parametrize(
+    ("name", "motion", "message"),
+    [
+        ("dancer", "rap", "motion of 'dancer'.*'rap'|'rap'.*motion of 'dancer'"),
+        ("ladder", "dance", "character with motions.*'ladder'|'ladder'.*character with"),
+    ],
+)
+def test_unknown_performances(name, motion, message):
+    with pytest.raises(supple.MechanismError, match=message):
+        performance(name, motion)
