@@ -7,8 +7,9 @@ all tracked bodies. A wrong model has 10 % more or less stiffness. The bartender
 the rim. Minutes are those of `retargeted` on this machine; the paper's are those of four cores.
 
 `--character` runs some characters alone. `--write` writes the optimised curves into the package. `--stored` takes the
-stored curves instead of optimising. `--quick` takes the first two seconds of the dancer with one time step of 8 ms.
-Progress goes to stderr.
+stored curves instead of optimising. `--basis` compares a basis trained on the boxing run with full finite elements of
+the drumming run (alone with an empty `--character`). `--quick` takes the first two seconds of the dancer with one time
+step of 8 ms. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
+from _characters_basis import transferred_basis
 from _report import Report, parse_args
 from supple.mechanism import Mechanism
 from supple.mechanism.library.characters._parts import SPEED_LIMIT, TORQUE_LIMIT
@@ -51,13 +53,16 @@ def main() -> None:
     report = Report("characters", args)
     for name in ["dancer"] if args.quick else args.character:
         measure(report, name, args)
+    if args.basis:
+        transferred_basis(report, note)
     report.finish()
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     names = list(characters.CHARACTERS)
-    parser.add_argument("--character", nargs="+", choices=names, default=names, help="run only these")
+    parser.add_argument("--character", nargs="*", choices=names, default=names, help="run only these")
     parser.add_argument("--write", action="store_true", help="write the optimised curves into the package")
+    parser.add_argument("--basis", action="store_true", help="also compare bases with full finite elements, minutes")
     parser.add_argument("--stored", action="store_true", help="take the stored curves instead of optimising")
 
 

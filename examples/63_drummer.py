@@ -10,34 +10,22 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-import supple
-from supple.retargeting import Motion
+from supple.retargeting import characters
 from supple.viewer.moving_picture import write_moving_picture
 
 full = "--full" in sys.argv
 folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
-mech = supple.library.characters.drummer()
-keys = supple.library.characters.motions.drumming()
-if not full:
-    keys = keys.cut(1.2)
-motion = Motion.from_samples(keys.times, keys.positions, keys.rate)
-track = dict.fromkeys(("head", "pelvis", "left_hand", "right_hand"), 1.0)
-result = supple.retarget(
-    mech,
-    motion,
-    track,
-    method="l-bfgs" if full else "gauss-newton",
-    dt=(1e-2, 2e-3) if full else 1e-2,
-    max_iterations=40 if full else 2,
-    speed_limit=8.0,
-    torque_limit=3.0,
-)
+if full:
+    result = characters.retargeted("drummer")
+else:
+    result = characters.retargeted("drummer", seconds=1.2, method="gauss-newton", dt=1e-2, max_iterations=2)
 for name, (before, after) in result.deviations.items():
     peaks = [1e3 * np.linalg.norm(values, axis=1).max() for values in (before, after)]
     rms = 1e3 * result.deviation_before[name], 1e3 * result.deviation_after[name]
     print(f"{name}: peak {peaks[0]:.1f} mm before, {peaks[1]:.1f} mm after; rms {rms[0]:.2f} and {rms[1]:.2f} mm")
 
-figure, axes = plt.subplots(len(track), 1, figsize=(8, 1.7 * len(track) + 0.6), sharex=True)
+rows = len(result.deviations)
+figure, axes = plt.subplots(rows, 1, figsize=(8, 1.7 * rows + 0.6), sharex=True)
 for axis, (name, pair) in zip(axes, result.deviations.items(), strict=True):
     for values, colour, label in zip(pair, ("#d1495b", "#2e86ab"), ("input", "optimised"), strict=True):
         axis.plot(result.times, 1e3 * np.linalg.norm(values, axis=1), color=colour, label=label)

@@ -7,8 +7,10 @@ import supple
 from supple import MechanismError, spatial
 from supple.mechanism.library import characters
 from supple.retargeting import Motion
+from supple.retargeting.optimiser import compared
 from supple.retargeting.problem import Problem
 from supple.retargeting.weights import Weights
+from supple.viewer.moving_picture import write_moving_picture
 
 STENCIL = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
 """Central differences of fourth order."""
@@ -82,6 +84,18 @@ def test_the_push_rod_bends_in_and_out_of_plane(mech, run):
     moved = moved @ in_world.T
     assert np.ptp(moved[:, 0]) > 1e-5  # m, along x, in the plane of the four-bar
     assert np.ptp(moved[:, 1]) > 1e-5  # m, along y, out of it
+
+
+def test_moving_picture(problem, run, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    result = compared(problem, run, run, [run.cost], "stored")
+    write_moving_picture(result, tmp_path / "rapper.gif", begin=0.1, rate=10, height=100)
+    with image.open(tmp_path / "rapper.gif") as picture:
+        assert (picture.n_frames, picture.height) == (3, 100)
+    with pytest.raises(MechanismError, match=r"ends in \.gif"):
+        write_moving_picture(result, tmp_path / "rapper.png")
+    with pytest.raises(MechanismError, match="no two pictures between 1 and inf s"):
+        write_moving_picture(result, tmp_path / "rapper.gif", begin=1.0)
 
 
 def test_bad_sizes_are_named():

@@ -18,8 +18,10 @@ from supple.viewer.picture import PALE, Scene, add_bodies
 from supple.viewer.skins import interface_bodies, mechanism_skins
 from supple.viewer.visuals import seen_shapes
 
-STEEL = (0.62, 0.66, 0.70)
-"""Colour of flexible bodies."""
+METAL, PLASTIC = (0.62, 0.66, 0.70), (0.93, 0.62, 0.20)
+"""Colours of flexible bodies."""
+LIGHT = 2000.0
+"""Density below which a flexible body is of plastic, kg/m^3."""
 GHOST = "#9fd3a8"
 """Colour of the target behind the other two."""
 TITLES = {"target": "target", "input": "unmodified", "optimised": "optimised"}
@@ -61,7 +63,8 @@ def write_moving_picture(
     low, high = corners.min(axis=0), corners.max(axis=0)
     scale = (height - HEADLINE - 2 * MARGIN) / (high - low)[1]
     width = int(np.ceil(scale * (high - low)[0])) + 2 * MARGIN
-    pictures = [_drawn(panels, low, scale, width, height, time) for panels, time in zip(frames, times, strict=True)]
+    shown = zip(frames, times, strict=True)
+    pictures = [_draw_panels(panels, low, scale, width, height, time) for panels, time in shown]
     first, *others = _with_one_palette(pictures)
     first.save(path, save_all=True, append_images=others, duration=round(1000 / rate), loop=0, optimize=True)
 
@@ -81,22 +84,25 @@ def _poses(result: Retargeted, name: str, row: int) -> Poses:
 
 
 def add_coloured(scene: Scene, mech: Mechanism, poses: Poses) -> None:
-    """Adds the shapes of all bodies and of the world in their own colours, and flexible bodies in that of steel."""
+    """Adds the shapes of bodies and of the world in their own colours, flexible bodies in that of their material."""
     meshes, with_skin = {mesh.name: mesh for mesh in mech.meshes}, interface_bodies(mech)
     for body, pose in zip(mech.bodies, poses, strict=True):
         for shape in () if body.name in with_skin else seen_shapes(body):
             polygons = facets.moved(facets.shape_polygons(shape, meshes), pose)
             scene.add(polygons, tuple(shape.rgba[:3]))  # type: ignore[arg-type]
-    for skin in mechanism_skins(mech):
+    for skin, flexible in zip(mechanism_skins(mech), mech.flexible, strict=True):
         polygons = facets.moved(facets.triangles(skin.vertices(poses), skin.faces), poses[skin.body])
         normals = np.cross(polygons[:, 1] - polygons[:, 0], polygons[:, 2] - polygons[:, 0])
-        scene.add(polygons[normals @ scene.axes[2] > 0], STEEL)  # type: ignore[arg-type]
+        colour = PLASTIC if flexible.part.material.density < LIGHT else METAL
+        scene.add(polygons[normals @ scene.axes[2] > 0], colour)  # type: ignore[arg-type]
     for shape in mech.shapes:
         pale = 0.5 * np.asarray(shape.rgba[:3]) + 0.5
         scene.add(facets.shape_polygons(shape, meshes), tuple(pale) if pale.any() else PALE)  # type: ignore[arg-type]
 
 
-def _drawn(panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float) -> Any:
+def _draw_panels(
+    panels: list[tuple[Array, Array]], low: Array, scale: float, width: int, height: int, time: float
+) -> Any:
     """A picture of the panels with their titles and the time."""
     from PIL import Image, ImageDraw
 

@@ -31,7 +31,7 @@ def boxer(
     away from the body, `left_twist` turns the forearm inward, `left_elbow` bends it. The forearm is a rod of 10 cm and
     4 mm with a glove of 120 g: `left_hand`. The right arm has the same names with `right`. At the reference pose the
     figure stands upright with its arms down. Gravity acts. It sways fore and aft near 1.2 Hz, with a damping ratio of
-    0.3 %.
+    1 %.
 
     Args:
         leg, leg_diameter: of the legs, m.

@@ -70,10 +70,10 @@ def _drums(leg: float) -> list[Shape]:
     for y in (-0.11, 0.11):
         x, top = 0.34, leg + 0.0
         shapes += [
-            solid("cylinder", (0.085, 0.045), BLUE, (x, y, top - 0.045)),
+            solid("cylinder", (0.085, 0.040), BLUE, (x, y, top - 0.050)),
             solid("cylinder", (0.087, 0.004), WHITE, (x, y, top)),
             solid("cylinder", (0.006, 0.5 * top - 0.05), STEEL, (x, y, 0.5 * top - 0.05)),
         ]
-    shapes.append(solid("cylinder", (0.09, 0.002), BRASS, (0.36, -0.30, leg + 0.16)))
-    shapes.append(solid("cylinder", (0.005, 0.5 * leg + 0.08), STEEL, (0.36, -0.30, 0.5 * leg + 0.08)))
+    shapes.append(solid("cylinder", (0.09, 0.002), BRASS, (0.30, 0.32, leg + 0.18)))
+    shapes.append(solid("cylinder", (0.005, 0.5 * leg + 0.09), STEEL, (0.30, 0.32, 0.5 * leg + 0.09)))
     return shapes

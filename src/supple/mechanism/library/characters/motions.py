@@ -45,13 +45,6 @@ class Keyframes:
         """s."""
         return float(self.times[-1])
 
-    def cut(self, end: float) -> Keyframes:
-        """The motion up to a time, s."""
-        at, angles = self.times, self.positions
-        kept = [*at[at < end].tolist(), min(end, self.duration)]
-        curves = {name: [(t, float(np.interp(t, at, own))) for t in kept] for name, own in angles.items()}
-        return Keyframes(self.robot, self.rate, curves)
-
 
 def repeated(begin: float, end: float, first: float, second: float, frequency: float) -> list[tuple[float, float]]:
     """Corners of a motion to and fro, with `frequency` in Hz: from `first` at `begin` to `second`, back to `first`, and

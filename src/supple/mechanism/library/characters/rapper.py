@@ -50,7 +50,6 @@ FREQUENCY = 3.5
 """Of the slowest vibration, Hz."""
 ARM_MODES, ROD_MODES = 22, 9
 """Responses to six wrenches on each interface but the first, and ten or three derivatives of them."""
-PRINTED = np.array([0.93, 0.62, 0.20, 1.0])
 
 
 def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: float = 0.012) -> Mechanism:
@@ -63,7 +62,7 @@ def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: 
     lever of the `forearm`; a universal joint connects it to the crank, a ball joint to the lever. So four links, two of
     them compliant, form a loop with two hinges that can leave its plane. The motor's angle is about that of the elbow:
     0 if the arm is straight, 1.2 rad at the reference pose. The hand with its microphone is the body `hand`. Gravity
-    acts. The damping ratio is 0.3 % at 3.5 Hz.
+    acts. The damping ratio is 1 % at 3.5 Hz.
 
     Args:
         arm_thickness, rod_thickness: of the thinned sections, m.
