@@ -57,8 +57,8 @@ def test_glass_is_upright_in_the_input():
 
 def test_dance_waves_for_two_seconds():
     begin, end = motions.WAVE
-    angles = [angle for time, angle in motions.dance().curves["left_raise"] if begin <= time <= end]
-    assert end - begin == 2
+    angles = [angle for time, angle in motions.dance().curves["left_raise"] if begin - 1e-9 <= time <= end + 1e-9]
+    assert end - begin == pytest.approx(2)
     assert len(angles) == 15  # seven waves
     assert set(np.sign(np.diff(angles))) == {-1, 1}
 
@@ -139,7 +139,7 @@ def test_other_methods_find_the_minimum_of_gauss_newton(method):
 
 def test_recording_of_a_performance():
     recording = performance("dancer", "dance")
-    assert recording.duration == pytest.approx(8.5, abs=0.01)
+    assert recording.duration == pytest.approx(8.5, abs=0.05)
     assert {body.name.split()[0] for body in recording.mechanism.bodies} == {"target", "input", "optimised"}
 
 
