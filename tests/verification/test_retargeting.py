@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import supple
+from supple.recording import Recording
 from supple.retargeting import Motion, optimiser
 from supple.retargeting.problem import NEAR_LIMIT, Model, Problem
 from supple.retargeting.weights import Weights
-from supple.viewer import Recording
 
 
 @pytest.fixture(scope="module")
