@@ -24,7 +24,7 @@ def figures():
     return {name: getattr(characters, name)(sections=12) for name in ("boxer", "drummer")}
 
 
-@pytest.mark.parametrize("name", ["boxer", "drummer"])
+@pytest.mark.parametrize("name", ["boxer", "drummer", "rapper"])
 def test_numbers(figures, name):
     mech = figures[name]
     rods = [body for body in mech.bodies if "leg" in body.name or "forearm" in body.name]
@@ -65,7 +65,7 @@ def test_motions_stay_within_the_speed_limit(name, duration):
         assert curve[-1] == curve[-2]
 
 
-@pytest.mark.parametrize("name", ["drummer"])
+@pytest.mark.parametrize("name", ["boxer", "drummer", "rapper"])
 def test_stored_curves_suppress_the_sway(name):
     """The first 2.5 seconds with a coarse step; benchmarks/characters.py has the whole motion."""
     result = stored_curves.stored(name, seconds=2.5, dt=5e-3)

@@ -375,7 +375,7 @@ def retarget(
     track: Annotated[
         list[str], typer.Option("--track", metavar="BODY[=WEIGHT]", help="Body that must not shake; may be repeated")
     ],
-    method: Annotated[str, typer.Option("--method", help="gauss-newton, l-bfgs or bfgs")] = "gauss-newton",
+    method: Annotated[str, typer.Option("--method", help="gauss-newton, mixed, l-bfgs or bfgs")] = "gauss-newton",
     dt: Annotated[
         list[float] | None,
         typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
