@@ -151,6 +151,14 @@ class Visit:
         self.page.get_by_role("button", name=button, exact=True).first.click()
         self._pump()
 
+    def type_value(self, slider: str, value: float) -> None:
+        """Types a number into the field of a slider."""
+        label = self.page.get_by_text(slider, exact=True).locator("visible=true").first
+        field = label.locator("xpath=following::input[not(@type='hidden')][1]")
+        field.fill(str(value))
+        field.press("Enter")
+        self._pump()
+
     def choose(self, label: str, option: str) -> None:
         self.page.get_by_label(label).first.click()
         self.page.get_by_role("option", name=option, exact=True).click()

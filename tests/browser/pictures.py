@@ -6,10 +6,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
+
 import supple
 from browser.browsing import Visit, browser, free_port, until
+from supple.mechanism import Shape
 from supple.viewer.scenery import SceneModels
 from supple.viewer.showing import viewing
+from supple.world import rigid_object
 
 
 def ladder(running, path):
@@ -55,6 +59,41 @@ def rod(running, path):
         _shot(visit, path)
 
 
+def two_arms():
+    """A world with two robots, one in full and one reduced, three boxes and the ground."""
+    arm, turned = supple.library.robot_arm(6), np.diag([-1.0, -1.0, 1.0, 1.0])
+    turned[:3, 3] = 1.1, 0.1, 0.0
+    world = supple.World(dt=2e-3)
+    world.add(supple.Simulation(arm, 2e-3), "left")
+    world.add(supple.ReducedSimulation(supple.reduce(arm.placed(turned), ["tip"]), 2e-3), "right")
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4), name="floor"))
+    for name in ("left", "right"):
+        world.exclude(name, "floor")
+    for k in range(3):
+        world.add(rigid_object(f"box {k}", "box", (0.06, 0.06, 0.06), 0.3, (0.55, 0.0, 0.06 + 0.12 * k)))
+    return world
+
+
+def use_world(visit, session):
+    """What a user does with the world: moves a slider and drags a box that hides its handle."""
+    visit.until(lambda: visit.painted() > 0.002, "the world to be drawn")
+    visit.until(lambda: session.frame.contacts, "the boxes to touch")
+    visit.type_value("right:hinge_3, rad", 0.4)
+    visit.until(lambda: session.inputs.targets["right:hinge_3"] == 0.4, "the slider to be read")
+    visit.drag(session.frame.pulls["box 1"].point, (90, -30), lambda: "box 1" in session.targets)
+    time = session.frame.time
+    visit.until(lambda: session.frame.time > time + 0.6, "the box to move")
+
+
+def world(running, path):
+    made = two_arms()
+    with viewing(made, controller=lambda w: {"left:hinge_1": 0.25 * np.sin(2 * w.time)}, port=free_port()) as page:
+        visit = Visit(running, page.server, 1280, 800)
+        use_world(visit, page.session)
+        page.session.paused = True
+        _shot(visit, path)
+
+
 def _shot(visit, path):
     visit.until(lambda: visit.painted() > 0.001, "the mechanism to be drawn")
     close = visit.page.locator(".mantine-Notification-closeButton")
@@ -75,11 +114,13 @@ def _small(path):
     small.save(path, optimize=True)
 
 
+PICTURES = {"ladder": ladder, "chain": chain, "hand": hand, "rod": rod, "world": world}
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     warnings.simplefilter("ignore", supple.RangeWarning)
     with browser() as running:
-        for name, make in (("ladder", ladder), ("chain", chain), ("hand", hand), ("rod", rod)):
+        for name, make in PICTURES.items():
             if len(sys.argv) < 3 or name in sys.argv[2:]:
                 make(running, folder / f"viewer_{name}.png")
                 print(f"viewer_{name}.png")

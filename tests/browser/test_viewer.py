@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import supple
+from browser import pictures
 from browser.browsing import BLIND, Visit, browser, chromium, free_port, until
 from clocks import Clock
 from supple.viewer import server
-from supple.viewer.showing import replaying, viewing
+from supple.viewer.script import Script
+from supple.viewer.showing import ScriptPages, replaying, viewing
 
 pytest.importorskip("viser", reason="the viewer's tests need viser: pip install 'supple[all,test]'")
 pytest.importorskip("playwright", reason="the viewer's tests need playwright: pip install 'supple[all,test]'")
@@ -93,6 +95,51 @@ def test_a_client_that_disconnects_during_a_drag_does_not_disturb_the_simulation
         until(lambda: page.session.frame.time > time + 0.2, "time to go on")
         assert np.isfinite(page.session.frame.poses).all()
         assert not [m for m in page.session.messages if m.text.startswith("paused")]
+
+
+def test_a_world_with_sliders_and_a_controller(running):
+    """The user's controller moves one robot, a slider another one; then the controller fails."""
+    broken = []
+
+    def controller(world):
+        if broken:
+            raise RuntimeError("no signal")
+        return {"left:hinge_1": 0.25 * np.sin(2 * world.time)}
+
+    with viewing(pictures.two_arms(), controller=controller, port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, height=800)
+        pictures.use_world(visit, session)
+        assert abs(session.inputs.targets["left:hinge_1"]) > 0
+        broken.append(True)
+        visit.page.get_by_text("RuntimeError: no signal").first.wait_for()
+        assert session.paused
+        paused = session.frame.time
+        visit.type_value("Go back, s", 0.5)
+        visit.until(lambda: session.frame.time <= paused - 0.4, "the past to be shown")
+        broken.clear()
+        visit.press("Pause")
+        visit.until(lambda: session.frame.time > paused, "time to go on")
+        visit.choose("Camera follows", "box 1")
+        visit.until(lambda: page._stage.offset.any(), "the view to move with the box")
+        assert visit.errors == []
+        visit.close()
+
+
+def test_a_script_is_loaded_again(running, tmp_path):
+    path = tmp_path / "scene.py"
+    text = "import supple\nsimulation = supple.Simulation(supple.library.robot_arm({}), 2e-3)\n"
+    path.write_text(text.format(3))
+    with server.serving(port=free_port()) as found, ScriptPages(found, Script(path)) as pages:
+        visit = Visit(running, found)
+        visit.until(lambda: visit.painted() > 0.001, "the arm to be drawn")
+        path.write_text(text.format(12))
+        assert pages.reload_if_changed()
+        assert len(pages.page.session.mechanism.bodies) == 12
+        visit.page.get_by_text("Set-points").first.wait_for()
+        visit.until(lambda: visit.painted() > 0.001, "the longer arm to be drawn")
+        assert visit.errors == []
+        visit.close()
 
 
 def test_a_recording_is_replayed(running):

@@ -90,7 +90,7 @@ def test_set_points_are_read_and_set(sim):
 
 def test_joints_are_placed_where_that_is_possible(sim):
     name = sim.mechanism.coordinates[0]
-    if not sim.can_set_q:
+    if name not in sim.placeable:
         with pytest.raises(supple.MechanismError, match="cannot be placed"):
             sim.set_q({name: 0.3})
         return

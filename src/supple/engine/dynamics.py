@@ -443,7 +443,7 @@ class Simulation:
     """None: only a `World` has pads."""
     moving_joints: None = None
     """All joints move."""
-    can_set_torque = can_set_q = has_velocities = True
+    can_set_torque = has_velocities = True
     has_contacts = joints_separate = limits_forces = False
 
     @property
@@ -451,6 +451,11 @@ class Simulation:
         """Bodies and sites that `apply` and `pull` act on: all but those of the world."""
         mech = self.mechanism
         return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+
+    @property
+    def placeable(self) -> tuple[str, ...]:
+        """Coordinates that `set_q` can place: all."""
+        return self.mechanism.coordinates
 
     def limit_forces(self) -> None:
         """Does nothing: the engine limits the forces of actuators within each time step."""

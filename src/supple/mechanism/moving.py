@@ -183,8 +183,8 @@ class Moving(Protocol):
         """Whether `set_torque` acts on joints."""
 
     @property
-    def can_set_q(self) -> bool:
-        """Whether `set_q` can place the joints."""
+    def placeable(self) -> tuple[str, ...]:
+        """Coordinates that `set_q` can place; empty for reduced models."""
 
     @property
     def has_contacts(self) -> bool:

@@ -455,7 +455,9 @@ class ReducedSimulation:
     moving_joints: None = None
     """All joints move."""
     can_set_torque = has_velocities = True
-    can_set_q = has_contacts = False
+    has_contacts = False
+    placeable: tuple[str, ...] = ()
+    """None: the coordinates of a reduced model follow from its end effectors."""
 
     @property
     def kind(self) -> str:

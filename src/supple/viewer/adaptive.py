@@ -46,7 +46,7 @@ class AdaptiveMotion:
     controls: dict[str, float | None] = {}  # noqa: RUF012 (never changed)
     energy = Energy(0.0, 0.0, 0.0)
     """Not computed."""
-    can_set_torque = can_set_q = True
+    can_set_torque = True
     has_contacts = has_velocities = joints_separate = False
 
     def __init__(self, mech: Mechanism) -> None:
@@ -94,6 +94,10 @@ class AdaptiveMotion:
     def coordinates(self) -> dict[str, Array]:
         q, mech = self._linkage.coordinates, self.mechanism
         return {mech.joints[j].name: q[mech.topology.columns[j]] for j in mech.topology.tree}
+
+    @property
+    def placeable(self) -> tuple[str, ...]:
+        return self.mechanism.coordinates
 
     @property
     def end_effectors(self) -> tuple[str, ...]:

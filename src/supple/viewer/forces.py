@@ -22,8 +22,9 @@ FORCE = (34, 87, 168)
 MAX_ARROWS = 200
 LENGTH = 0.3
 """Length of the arrow of the largest force, over the radius of the mechanism."""
-FADING = 0.98
-"""The force that has this length falls by this factor per frame, down to the largest of the present ones."""
+FADING = 0.3
+"""s of simulated time in which the force that has this length falls by a factor of e, down to the largest of the
+present ones."""
 
 
 class ContactArrows:
@@ -34,6 +35,8 @@ class ContactArrows:
         self._bodies, self._radius = {body.name for body in mech.bodies}, mech.radius or 1.0
         self.scale = 0.0
         """N of the arrow of full length; 0 without contact."""
+        self._time = 0.0
+        """s, of the last call of `show`."""
         size = 0.008 * self._radius
         self._node: Any = server.scene.add_arrows(
             name,
@@ -45,12 +48,13 @@ class ContactArrows:
             visible=False,
         )
 
-    def show(self, contacts: Sequence[Contact]) -> None:
-        """Draws the largest of the contact forces."""
+    def show(self, contacts: Sequence[Contact], time: float) -> None:
+        """Draws the largest of the contact forces at a time, s."""
         points, forces = contact_forces(contacts, self._bodies)
         sizes = np.linalg.norm(forces, axis=1)
         largest = float(sizes.max(initial=0.0))
-        self.scale = max(largest, FADING * self.scale)
+        self.scale = max(largest, float(np.exp(-max(time - self._time, 0.0) / FADING)) * self.scale)
+        self._time = time
         seen = np.argsort(-sizes, kind="stable")[:MAX_ARROWS]
         seen = seen[sizes[seen] > 0.02 * self.scale]
         if (len(seen) > 0) != self._node.visible:
@@ -111,9 +115,9 @@ class Forces:
         self._arrows = ContactArrows(server, f"{root}/contacts", mech)
         self._pads: dict[str, PadSurface] = {}
 
-    def show(self, contacts: Sequence[Contact], touches: Mapping[str, Touch]) -> None:
-        """Draws contacts and pads."""
-        self._arrows.show(contacts)
+    def show(self, contacts: Sequence[Contact], touches: Mapping[str, Touch], time: float) -> None:
+        """Draws contacts and pads at a time, s."""
+        self._arrows.show(contacts, time)
         for i, (name, touch) in enumerate(touches.items()):
             if name not in self._pads:
                 self._pads[name] = PadSurface(self._server, f"{self._root}/pads/{i}", touch.pad)

@@ -246,7 +246,7 @@ class LivePage:
         self._stage.follow(self._followed_motion(frame))
         self._stage.show(frame.poses, frame.ghost, joints, bodies)
         shown = self._contacts.value
-        self._stage.show_forces(frame.contacts if shown else (), frame.touches)
+        self._stage.show_forces(frame.contacts if shown else (), frame.touches, frame.time)
         if self._handles.keys() != frame.pulls.keys():
             self._add_handles()
         for name, pull in frame.pulls.items():

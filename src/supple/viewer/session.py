@@ -225,8 +225,10 @@ class Session:
         """What sliders show and set now."""
         with self._runner.lock:
             sim = self._runner.sim
-            q = dict(zip(sim.mechanism.coordinates, np.asarray(sim.q).tolist(), strict=True)) if sim.can_set_q else {}
-            return Inputs(q, sim.targets, sim.controls)
+            names, q = sim.placeable, dict[str, float]()
+            if names:
+                q = dict(zip(sim.mechanism.coordinates, np.asarray(sim.q).tolist(), strict=True))
+            return Inputs({name: q[name] for name in names}, sim.targets, sim.controls)
 
     def set_input(self, kind: str, name: str, value: float) -> None:
         """Sets one of `inputs` before the next time step, or within a pause; this call does not wait for it. `kind` is

@@ -17,9 +17,7 @@ from supple.viewer.session import Session
 if TYPE_CHECKING:
     import viser
 
-MAX_EXPANDED = 8
-"""Sliders of one kind that are shown at first."""
-MAX_SLIDERS = 16
+MAX_SLIDERS = 12
 """More inputs of one kind are shown one at a time."""
 TOUCHED = 1.0
 """s after a user's last move of a slider in which the page does not move it."""
@@ -116,11 +114,10 @@ class _Folder:
         self._gui, self._kind, self._change, self._clock = gui, kind, change, session.clock
         present = getattr(session.inputs, kind)
         ranges = input_ranges(session.mechanism, kind)
-        known = session.mechanism.coordinates if kind == "q" else present
+        known = session.mechanism.coordinates if kind == "q" and session.changeable else present
         self._ranges = {name: own for name, own in ranges.items() if name in known}
         self._sliders: dict[str, _Slider] = {}
-        expanded = kind != "q" and (len(self._ranges) <= MAX_EXPANDED or len(self._ranges) > MAX_SLIDERS)
-        self._folder = gui.add_folder(title, expand_by_default=expanded, visible=bool(present and self._ranges))
+        self._folder = gui.add_folder(title, expand_by_default=kind != "q", visible=bool(present and self._ranges))
         self._chosen: Any = None
         if not self._ranges:
             return

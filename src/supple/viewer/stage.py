@@ -128,9 +128,9 @@ class Stage:
         self._colour({"joints": joints, "bodies": bodies})
         self._show_ghost(ghost)
 
-    def show_forces(self, contacts: Sequence[Contact], touches: Mapping[str, Touch]) -> None:
-        """Draws contact forces and pads."""
-        self._forces.show(contacts, touches)
+    def show_forces(self, contacts: Sequence[Contact], touches: Mapping[str, Touch], time: float) -> None:
+        """Draws contact forces and pads at a time, s."""
+        self._forces.show(contacts, touches, time)
 
     def follow(self, moved: Array) -> None:
         """Keeps the camera at a body that has moved by `moved` (3,), m: everything is drawn that much further back, so

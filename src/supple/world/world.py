@@ -647,9 +647,9 @@ class World:
         return any(sim.can_set_torque for sim in self._mechanisms.values())
 
     @property
-    def can_set_q(self) -> bool:
-        """Whether the joints of a mechanism can be placed by `set_q`."""
-        return any(sim.can_set_q for sim in self._mechanisms.values())
+    def placeable(self) -> tuple[str, ...]:
+        """Coordinates that `set_q` can place: those of full simulations, as "mechanism:coordinate"."""
+        return tuple(f"{m}:{name}" for m, sim in self._mechanisms.items() for name in sim.placeable)
 
     @property
     def joints_separate(self) -> bool:
