@@ -129,8 +129,6 @@ def test_xarray_has_the_same_labels(swept):
     )
 
 
-
-
 def test_failures_name_the_variant_or_are_listed():
     mech = arm()
 

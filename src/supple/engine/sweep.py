@@ -10,7 +10,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -372,7 +372,7 @@ def _run(
     chunks = [chunk.tolist() for chunk in np.array_split(np.array(left, dtype=int), count) if len(chunk)]
     futures: dict[Future[Any], list[int]] = {executor.submit(_solve, task, chunk): chunk for chunk in chunks}
     try:
-        for done in as_completed(futures):
+        for done in futures:  # in order, so that the first failure is always the same one
             for variant, row in zip(futures[done], done.result(), strict=True):
                 results.put(variant, row, skip_failures)
             results.save_sometimes()

@@ -20,7 +20,7 @@ RUN_NAME = "supple_view"
 """`__name__` in the script, so that a block `if __name__ == "__main__":` is left out."""
 
 
-class Found(NamedTuple):
+class ScriptResult(NamedTuple):
     """What a script leaves."""
 
     subject: Mechanism | Moving
@@ -34,7 +34,7 @@ class Script:
         self.path = Path(path)
         self._seen: tuple[int, int] | None = None
 
-    def run(self) -> Found:
+    def run(self) -> ScriptResult:
         """Runs the file. Raises `MechanismError`, with the line, if the file fails or leaves nothing to show."""
         self._seen = self._version()
         if self._seen is None:
@@ -52,7 +52,7 @@ class Script:
             raise MechanismError(
                 f"'{self.path}' leaves none of the variables {', '.join(NAMES)}, so that there is nothing to show"
             )
-        return Found(subject, left.get("controller"))
+        return ScriptResult(subject, left.get("controller"))
 
     @property
     def changed(self) -> bool:
