@@ -6,6 +6,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     nanobind::set_leak_warnings(false);
 #endif
     bind_world(module);  // first: other classes return its Participant
+    bind_batch(module);  // before the classes that return its BatchMember
     bind_blended(module);
     bind_condensed(module);
     bind_elastic(module);
@@ -13,6 +14,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_adjoint(module);
     bind_linkage(module);
     bind_floating(module);
+    bind_picture(module);
     bind_probe(module);
     bind_reduced(module);
     bind_spatial(module);

@@ -2,12 +2,14 @@
 #include <nanobind/nanobind.h>
 
 void bind_adjoint(nanobind::module_& module);
+void bind_batch(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
 void bind_condensed(nanobind::module_& module);
 void bind_elastic(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_linkage(nanobind::module_& module);
 void bind_floating(nanobind::module_& module);
+void bind_picture(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
 void bind_reduced(nanobind::module_& module);
 void bind_world(nanobind::module_& module);

@@ -15,10 +15,9 @@ from supple.viewer.world_picture import draw_world
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 scene = supple.scenes.hexapod()
 start = perf_counter()
-recording = scene.record(6.0, 60)
+recording = scene.record(6.0, folder / "walk.npz", rate=10)
 took = perf_counter() - start
-hull = scene.mechanism.body_index("hull")
-path = recording.robot[:, hull, :3, 3]
+path = recording.poses_of("hexapod:hull")[:, :3, 3]
 print(f"walked {path[-1, 0]:.2f} m in 6 s, computed in {took:.1f} s; set-points every 10 ms")
 print(
     f"the hull stayed {path[:, 2].min():.3f} to {path[:, 2].max():.3f} m high; it swayed by {np.ptp(path[:, 1]):.3f} m"
@@ -26,15 +25,14 @@ print(
 touching = [c for c in scene.world.contacts if np.linalg.norm(c.force) > 0]
 carried = sum(abs(c.force @ c.normal) for c in touching)
 print(f"{len(touching)} feet carry {carried:.1f} N now; the residual is {scene.world.residual:.1e}")
-recording.save(folder / "walk.npz")
-print(f"recorded in walk.npz: {len(recording.times)} frames")
+print(f"recorded in walk.npz: {len(recording)} frames; play it with: supple replay walk.npz")
 (folder / "walk.npz").unlink()
 
 full = supple.scenes.hexapod("full")
-short = full.record(1.5, 15)
-apart = np.linalg.norm(short.robot[:, hull, :3, 3] - recording.robot[:15, hull, :3, 3], axis=1).max()
+short = full.record(1.5, rate=10)
+apart = np.linalg.norm(short.poses_of("hexapod:hull")[:, :3, 3] - path[: len(short)], axis=1).max()
 print(f"over the first 1.5 s the full engine's hull is at most {1e3 * apart:.1f} mm away")
-moments = [recording.robot[k] for k in (14, 36, 59)]
+moments = [recording.at(time).array for time in (1.5, 3.7, 6.0)]
 forces = [(c.point, c.force * (1 if c.first.startswith("hexapod") else -1)) for c in touching]
 draw_world(
     scene.mechanism,

@@ -17,7 +17,7 @@ folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 pressed = {}
 for level in ("reduced", "full"):
     scene = supple.scenes.hand(level)
-    recording = scene.record(2.0, 20)
+    recording = scene.record(2.0, rate=10)
     contacts = [c for c in scene.world.contacts if np.linalg.norm(c.force) > 0]
     pressed[level] = np.array([abs(c.force @ c.normal) for c in contacts])
     print(f"{level}: the block is at {scene.world.pose('block')[2, 3]:.4f} m, the fingertips press with", end=" ")
@@ -34,10 +34,10 @@ for factor in (1.15, 0.85):
     outcome = "lifted" if trial.world.pose("block")[2, 3] > 0.09 else "left behind"
     print(f"with {factor:.2f} of that it is {outcome}")
 scene = supple.scenes.hand()
-block = rigid_object("block", "box", BLOCK, 0.2), [kept.objects["block"][k] for k in (0, -1)]
+block = rigid_object("block", "box", BLOCK, 0.2), [kept.poses_of("block")[k] for k in (0, -1)]
 draw_world(
     scene.mechanism,
-    [kept.robot[0], kept.robot[-1]],
+    [kept.at(time).array[: len(scene.mechanism.bodies)] for time in (0.1, 2.0)],
     path=folder / "grasping.png",
     title="a block lifted by five fingertips",
     objects=[block],

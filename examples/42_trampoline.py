@@ -18,8 +18,8 @@ paths = {}
 for level in ("reduced", "full"):
     scene = supple.scenes.trampoline(level)
     start = perf_counter()
-    recording = scene.record(1.2, 60)
-    paths[level] = recording.objects["body"][:, 2, 3]
+    recording = scene.record(1.2, rate=50)
+    paths[level] = recording.poses_of("body")[:, 2, 3]
     print(f"{level}: 1.2 s took {perf_counter() - start:.2f} s; the ball's lowest point is {paths[level].min():.3f} m")
     if level == "reduced":
         kept = recording
@@ -28,9 +28,9 @@ lowest = int(np.argmin(paths["reduced"]))
 ball = rigid_object("body", "sphere", (0.15,), 12.0)
 draw_world(
     scene.mechanism,
-    [kept.robot[k] for k in (0, lowest)],
+    [kept.at(kept.times[k]).array[: len(scene.mechanism.bodies)] for k in (0, lowest)],
     path=folder / "trampoline.png",
     title="caught: the sheet is the only end effector",
-    objects=[(ball, [kept.objects["body"][k] for k in (0, lowest)])],
+    objects=[(ball, [kept.poses_of("body")[k] for k in (0, lowest)])],
     view=(12, -75),
 )

@@ -15,8 +15,8 @@ folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 tips = {}
 for level in ("reduced", "full"):
     scene = supple.scenes.peg_in_hole(level)
-    recording = scene.record(2.4, 48)
-    peg = recording.robot[:, scene.mechanism.body_index("peg"), :3, 3]
+    recording = scene.record(2.4, rate=20)
+    peg = recording.poses_of("inserter:peg")[:, :3, 3]
     tips[level] = peg
     deep = 0.05 - (peg[-1, 2] - 0.045)
     aside = np.linalg.norm(peg[-1, :2])
@@ -27,7 +27,7 @@ for level in ("reduced", "full"):
 print(f"the two paths differ by at most {1e3 * np.linalg.norm(tips['reduced'] - tips['full'], axis=1).max():.2f} mm")
 draw_world(
     scene.mechanism,
-    [kept.robot[k] for k in (0, -1)],
+    [kept.at(time).array for time in (0.05, 2.4)],
     path=folder / "peg_in_hole.png",
     title="peg in hole: twelve links seen as one peg",
     ground=scene.ground[1:3],

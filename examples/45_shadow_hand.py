@@ -24,10 +24,10 @@ warnings.simplefilter("ignore", supple.ImportWarning)  # friction of joints and 
 pressed = {}
 for level in ("full", "reduced"):
     scene = supple.scenes.shadow_hand(file, level)
-    recording = scene.record(2.0, 20)
+    recording = scene.record(2.0, rate=10)
     contacts = [c for c in scene.world.contacts if np.any(c.force)]
     pressed[level] = np.array([abs(c.force @ c.normal) for c in contacts])
-    up = 1e3 * np.ptp(recording.objects["ball"][:, 2, 3])
+    up = 1e3 * np.ptp(recording.poses_of("ball")[1:, 2, 3])
     print(f"{level}: the ball is {up:.1f} mm up, the fingertips press with", end=" ")
     print(", ".join(f"{force:.2f}" for force in pressed[level]), "N")
 off = np.abs(pressed["reduced"] / pressed["full"] - 1).max()
@@ -36,10 +36,10 @@ slippery = supple.scenes.shadow_hand(file, friction=0.05)
 slippery.run(2.0)
 height = slippery.world.pose("ball")[2, 3]
 print(f"with a friction of 0.05 instead of 1 the ball slips out: it lies {1e3 * height:.0f} mm over the floor")
-ball = rigid_object("ball", "sphere", (RADIUS,), 0.1), [recording.objects["ball"][-1]]
+ball = rigid_object("ball", "sphere", (RADIUS,), 0.1), [recording.poses_of("ball")[-1]]
 draw_world(
     scene.mechanism,
-    [recording.robot[-1]],
+    [recording.at(2.0).array[: len(scene.mechanism.bodies)]],
     path=folder / "shadow_hand.png",
     title="the Shadow Hand, reduced to its fingertips",
     objects=[ball],

@@ -14,6 +14,7 @@ import numpy as np
 from supple.retargeting import characters
 from supple.viewer.moving_picture import write_moving_picture
 
+FRONT = (8.0, 20.0)
 full = "--full" in sys.argv
 folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
 options = {} if full else {"seconds": 2.0, "dt": 1e-2, "max_iterations": 2}
@@ -40,4 +41,5 @@ figure.suptitle("distance from the target")
 figure.tight_layout()
 figure.savefig(folder / "dancer_deviation.png", dpi=80)
 if full:
-    write_moving_picture(characters.stored("dancer", dt=2e-3), folder / "dancer.gif", begin=0.5, end=6.0, height=240)
+    performed = characters.stored("dancer", dt=4e-3)
+    write_moving_picture(performed, folder / "dancer.gif", begin=0.5, end=5.5, height=240, view=FRONT)

@@ -92,11 +92,11 @@ void Condensed::evaluate_wrenches(double fraction, double rate) {
             own.topRightCorner<3, 3>() = skew(w.head<3>());
             own.bottomRightCorner<3, 3>() = skew(w.tail<3>());
         }
-        for (const auto& [point, force] : tip.contacts) {
-            const Vec3 seen = pose.R.transpose() * force;
-            w += stack(seen, point.cross(seen));
+        for (const auto& [point, wrench] : tip.contacts) {
+            const Vec3 seen = pose.R.transpose() * wrench.head<3>(), torque = pose.R.transpose() * wrench.tail<3>();
+            w += stack(seen, point.cross(seen) + torque);
             own.topRightCorner<3, 3>() += skew(seen);
-            own.bottomRightCorner<3, 3>() += skew(point) * skew(seen);
+            own.bottomRightCorner<3, 3>() += skew(point) * skew(seen) + skew(torque);
         }
         if (tip.has_handle) {
             const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));

@@ -30,7 +30,8 @@ struct EndEffector : ExternalLoad {
     int body = 0;
     Pose on_body;
     struct Contact {
-        Vec3 point, force;           // its own frame; world axes
+        Vec3 point;                  // its own frame
+        Vec6 wrench;                 // force and torque at the point, world axes
     };
     std::vector<Contact> contacts;   // in a World
 };
@@ -80,6 +81,7 @@ class Interior {
     bool step_in_torque = false;  // the unknown at active stops is their torque, not their coordinate
 
     virtual Pose tip_pose(int e) const = 0;
+    virtual Vec6 tip_velocity(int e) const = 0;  // at the end of the last step: of its origin, and angular, world axes
     // Response at the present state. False if it is not finite.
     virtual bool respond(Tangent tangent, const Step* step, Response& response) = 0;
     // Moves by alpha (drift + B mu), alpha at most 1 and such that no coordinate moves by more than `largest`, rad or
@@ -107,6 +109,7 @@ class SparseInterior : public Interior {
     void start();           // starts at rest in the system's state
     void restart();         // starts in the present state, and keeps the velocities of the links
     Pose tip_pose(int e) const override { return system_.state.H[tips[e].body] * tips[e].on_body; }
+    Vec6 tip_velocity(int e) const override;
     bool respond(Tangent tangent, const Step* step, Response& response) override;  // without a step, of balance only
     double move(const Vector& mu, double largest, double& alpha) override;
     void move_on(double alpha) {  // repeats the last move times alpha
@@ -205,10 +208,13 @@ class Condensed : public Participant {
     Matrix compliance();              // (6e, 6e) of the tips, wrenches fixed in their own axes
     const Vector& lambda() const { return interior->lambda; }
 
-    // as a participant of a World: every end effector is a frame; steps of backward Euler
+    // as a participant of a World: every end effector is a frame
     int frames() const override { return static_cast<int>(interior->tips.size()); }
     Pose frame(int i) const override { return begun_ ? start_.tips[i] : interior->tip_pose(i); }
     Vec6 free_velocity(int i) const override;
+    Vec6 start_velocity(int i) const override { return start_.velocities[i]; }
+    bool second_order() const override { return last_step_.c2 != 0; }
+    void expect_impact() override { impact_ = true; }
     bool begin() override;
     void predict(const std::vector<Touch>& touches, const double* impulses) override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -256,6 +262,7 @@ class Condensed : public Participant {
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {
         std::vector<Pose> tips;
+        std::vector<Vec6> velocities;  // of the tips
         Vector lambda, lambda_before;
         double time = 0;
         bool fresh = true;
@@ -265,6 +272,8 @@ class Condensed : public Participant {
     } start_;                         // state at the start of a step
     bool begun_ = false;
     double last_ = 0;                 // duration of the last part of the step, s; h if it is not divided
+    Step last_step_{};                // the differences of that part
+    bool impact_ = false;             // it must be backward Euler
     Outcome outcome_ = Outcome::failed;
     bool contact_predicted_ = false;              // the step was predicted with the previous contact impulses
     double parts_start_ = 0, parts_length_ = 1;   // start and duration of a divided step, s

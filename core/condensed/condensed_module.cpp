@@ -20,6 +20,7 @@ class CondensedCore {
     Engine& engine;
     Condensed model;
     std::vector<double> poses;  // (bodies, 4, 4)
+    TipArrays tip_arrays;
 
     // Starts from the engine's state. Tips are given by their bodies and their poses (e, 4, 4) on them. `stops`: limits are
     // stiff springs (in dynamics; in statics they are exact). `sparse`: no recursive passes.
@@ -46,6 +47,7 @@ class CondensedCore {
             tip.on_body = pose(on_body.data() + 16 * e);
             model.set.tips.push_back(tip);
         }
+        tip_arrays.resize(bodies.size());
         model.sparse = std::make_unique<SparseInterior>(model.set, system, *engine.stepper);
         model.interior = model.sparse.get();
         if (stops && !sparse) model.passes = std::make_unique<PassesInterior>(model.set, system);
@@ -60,6 +62,11 @@ class CondensedCore {
     }
 
     ExternalLoad& tip(int i) { return model.set.tips.at(i); }
+    Vec6 tip_velocity(int i) {
+        const EndEffector& tip = model.set.tips[i];
+        if (i == 0) write_to_engine();
+        return transform_twist(tip.on_body.inverse(), engine.system.velocity[tip.body]);
+    }
     bool by_passes() const { return model.passes && model.interior == model.passes.get(); }
 
     // Sets a state of balance at rest, with the wrenches that hold the tips.

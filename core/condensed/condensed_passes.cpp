@@ -203,7 +203,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
             if (l < 0 || l >= width) continue;
             const Pose at = about_origin(static_cast<int>(e));
             Vec6 more = in_world(tip.world ? Pose{Mat3::Identity(), at.p} : at, tip.wrench) - in_world(at, lambda.segment<6>(6 * e));
-            for (const auto& [point, force] : tip.contacts) more += stack(force, at.act(point).cross(force));
+            for (const auto& [point, wrench] : tip.contacts) more += transform_wrench({Mat3::Identity(), -at.act(point)}, wrench);
             if (tip.has_handle) {
                 const Vec3 point = at.act(tip.point), spin = get(m.R * m.spin, l);
                 const Vec3 speed = get(m.centre_velocity, l) + spin.cross(point - get(c, l));
@@ -474,6 +474,12 @@ void PassesInterior::finish(const Step* step) {
     step_ = *step;
     gap_ = 0;
     evaluate_ties<false>(statics);
+}
+
+Vec6 PassesInterior::tip_velocity(int e) const {
+    const Pose body = Articulated::body_pose(tips[e].body);
+    const Vec6 moves = Articulated::velocity_of(tips[e].body, body);
+    return stack(moves.head<3>() + moves.tail<3>().cross(body.R * tips[e].on_body.p), moves.tail<3>());
 }
 
 void PassesInterior::accept(double) {

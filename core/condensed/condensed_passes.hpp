@@ -28,6 +28,7 @@ class PassesInterior : public Interior, private Articulated {
     void write_to(System& system, History& history);                         // copies the present state
 
     Pose tip_pose(int e) const override;
+    Vec6 tip_velocity(int e) const override;
     bool respond(Tangent tangent, const Step* step, Response& response) override;
     double move(const Vector& mu, double largest, double& alpha) override;
     double gap() const override { return gap_; }

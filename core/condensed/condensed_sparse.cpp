@@ -29,6 +29,12 @@ void SparseInterior::start() {
     along_.setZero(system_.unknowns(), 2);
 }
 
+Vec6 SparseInterior::tip_velocity(int e) const {
+    const Vec6& twist = system_.velocity[tips[e].body];
+    const Mat3& R = system_.state.H[tips[e].body].R;
+    return stack(R * (twist.head<3>() + twist.tail<3>().cross(tips[e].on_body.p)), R * twist.tail<3>());
+}
+
 // Sets the loads of the engine: the applied wrenches, or those that hold the tips.
 void SparseInterior::act(bool outside) {
     system_.loads.clear();
@@ -40,8 +46,7 @@ void SparseInterior::act(bool outside) {
         const Mat3 R = world ? Mat3::Identity() : tip.on_body.R;
         system_.loads.push_back({tip.body, tip.on_body.p, stack(R * w.head<3>(), R * w.tail<3>()), world});
         if (!outside) continue;
-        for (const auto& [point, force] : tip.contacts)
-            system_.loads.push_back({tip.body, tip.on_body.act(point), stack(force, Vec3::Zero()), true});
+        for (const auto& [point, wrench] : tip.contacts) system_.loads.push_back({tip.body, tip.on_body.act(point), wrench, true});
         if (tip.has_handle)
             system_.handles.push_back(
                 {tip.body, tip.on_body.act(tip.point), tip.target, tip.stiffness, tip.damping});

@@ -12,11 +12,17 @@ constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
 bool Condensed::begin() {
     if (unstable_steps_left == 0) use_passes();
     start_.tips.clear();
-    for (int e = 0; e < frames(); ++e) start_.tips.push_back(interior->tip_pose(e));
+    start_.velocities.clear();
+    for (int e = 0; e < frames(); ++e) {
+        start_.tips.push_back(interior->tip_pose(e));
+        start_.velocities.push_back(interior->tip_velocity(e));
+    }
     save_start();
     ++steps;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
-        const Step step = euler(last_);
+        const bool second = order == 2 && last_ == h && !fresh && !impact_;
+        last_step_ = second ? Step{h, 1.5, -2.0, 0.5} : euler(last_);
+        const Step step = last_step_;
         outcome_ = last_ == h && step_by_passes(step) ? Outcome::stable : Outcome::failed;
         if (outcome_ == Outcome::failed) {
             use_sparse();
@@ -42,10 +48,10 @@ bool Condensed::set_contact_forces(const std::vector<Touch>& touches, const doub
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     bool touched = false;
     for (std::size_t i = 0; i < touches.size(); ++i) {
-        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / last_;
+        const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, last_);
         const int e = touches[i].frame;
-        if (force.isZero(0)) continue;
-        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), force});
+        if (wrench.isZero(0)) continue;
+        interior->tips[e].contacts.push_back({start_.tips[e].inverse().act(touches[i].point), wrench});
         touched = true;
     }
     return touched;
@@ -54,10 +60,10 @@ bool Condensed::set_contact_forces(const std::vector<Touch>& touches, const doub
 void Condensed::predict(const std::vector<Touch>& touches, const double* impulses) {
     contact_predicted_ = set_contact_forces(touches, impulses);
     if (!contact_predicted_) return;
-    outcome_ = solve(euler(last_), true);
+    outcome_ = solve(last_step_, true);
     if (outcome_ != Outcome::failed) return;
     contact_predicted_ = set_contact_forces({}, nullptr);
-    outcome_ = interior == sparse.get() ? solve_with_retry(euler(last_)) : solve(euler(last_), false);  // as begin() did
+    outcome_ = interior == sparse.get() ? solve_with_retry(last_step_) : solve(last_step_, false);  // as begin() did
 }
 
 // A wrench w on the tips moves them by C P^-1 (L + soft) w, with the matrix P of the step's last Newton iteration. Divided by the
@@ -69,10 +75,10 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
         const int e = touches[i].frame;
         const Pose now = interior->tip_pose(e);
         const Vec3 local = start_.tips[e].inverse().act(touches[i].point);
-        const Mat3 along = now.R.transpose() * touches[i].axes;
-        forces_.block<3, 3>(6 * e, 3 * i) = along;
-        forces_.block<3, 3>(6 * e + 3, 3 * i) = skew(local) * along;
-        Eigen::Map<Vec3>(free + 3 * i) = touches[i].axes.transpose() * (now.act(local) - touches[i].point) / h;
+        forces_.block<6, 3>(6 * e, 3 * i) = touches[i].by_twist(now.R, local).transpose();
+        const Mat3& R = start_.tips[e].R;
+        const Vec3 moved = touches[i].moment ? Vec3(R * so3_log(R.transpose() * now.R)) : Vec3(now.act(local) - touches[i].point);
+        Eigen::Map<Vec3>(free + 3 * i) = touches[i].axes.transpose() * moved / h;
     }
     auto moved = [&](const auto& by) {
         pulls_.noalias() = response_.left * by;
@@ -83,9 +89,10 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
     if (contact_predicted_) {  // subtract the effect of the predicted contact forces
         wrench_.setZero();
         for (int e = 0; e < frames(); ++e)
-            for (const auto& [point, force] : interior->tips[e].contacts) {
-                const Vec3 seen = interior->tip_pose(e).R.transpose() * force;
-                wrench_.segment<6>(6 * e) += stack(seen, point.cross(seen));
+            for (const auto& [point, wrench] : interior->tips[e].contacts) {
+                const Mat3 R = interior->tip_pose(e).R;
+                const Vec3 seen = R.transpose() * wrench.head<3>();
+                wrench_.segment<6>(6 * e) += stack(seen, point.cross(seen) + R.transpose() * wrench.tail<3>());
             }
         moved(wrench_);
         Eigen::Map<Vector>(free, n).noalias() -= forces_.transpose() * pulls_ / h;
@@ -97,20 +104,22 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
 }
 
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    if (set_contact_forces(touches, impulses) || contact_predicted_) outcome_ = solve(euler(last_), true);
+    if (set_contact_forces(touches, impulses) || contact_predicted_) outcome_ = solve(last_step_, true);
     if (interior != sparse.get() && outcome_ != Outcome::stable) {
         if (outcome_ == Outcome::unstable) restore_kept_state();
         use_sparse();
-        outcome_ = solve_with_retry(euler(last_));
+        outcome_ = solve_with_retry(last_step_);
     }
-    if (outcome_ != Outcome::failed && !accept(euler(last_))) outcome_ = Outcome::failed;
+    const Step step = fresh ? euler(last_) : last_step_;  // after a snap-through: backward Euler
+    if (outcome_ != Outcome::failed && !accept(step)) outcome_ = Outcome::failed;
     for (EndEffector& tip : interior->tips) tip.contacts.clear();
     if (outcome_ == Outcome::failed) {
         abandon();
         return false;
     }
     begun_ = false;
-    if (last_ != h) fresh = true;  // the history is not equidistant after substeps
+    if (last_ != h || impact_) fresh = true;  // the history is not equidistant after substeps
+    impact_ = false;
     recover_stability(outcome_);
     return true;
 }

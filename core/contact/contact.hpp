@@ -5,6 +5,10 @@
 // contact's frame (normal, two tangents) the impulses obey Signorini's and Coulomb's laws at the end of the step,
 //     0 <= p_n  _|_  v_n + gap / h >= 0,     |p_t| <= mu p_n,  p_t = -mu p_n v_t / |v_t| where it slides,
 // with the round friction cone, not a pyramid. Joint limits add rows with 0 <= p _|_ v + gap / h >= 0.
+//
+// Torsional and rolling friction add three rows to a contact: moments about the normal and the tangents, divided by lengths l so that
+// they are impulses, with the relative angular velocity times l. The laws are as above, with p_t and v_t of five components: MuJoCo's
+// elliptic cone.
 #pragma once
 
 #include <vector>
@@ -21,6 +25,26 @@ struct Touch {  // one side of a contact: impulses act on a frame of a participa
     int frame;
     Vec3 point;  // world
     Mat3 axes;   // columns, world: normal and tangents of the contact; negated on the contact's second side
+    bool moment = false;  // impulses are moments; the axes are then multiplied by lengths, m
+
+    // Impulse and moment of impulse about `origin` per unit impulse along an axis, world axes.
+    Vec6 wrench(int axis, const Vec3& origin) const {
+        const Vec3 along = axes.col(axis);
+        return moment ? stack(Vec3::Zero(), along) : stack(along, (point - origin).cross(along));
+    }
+    // Force (or moment) and, of a force, zero: the wrench of impulses p (3,) at the point during h.
+    Vec6 mean_wrench(const double* p, double h) const {
+        const Vec3 sum = axes * Vec3(p) / h;
+        return moment ? stack(Vec3::Zero(), sum) : stack(sum, Vec3::Zero());
+    }
+    // (3, 6): velocities along the axes per unit twist of a frame, both in the frame's own axes; `local`: the point there.
+    Eigen::Matrix<double, 3, 6> by_twist(const Mat3& R, const Vec3& local) const {
+        const Mat3 along = axes.transpose() * R;
+        Eigen::Matrix<double, 3, 6> rows;
+        if (moment) rows << Mat3::Zero(), along;
+        else rows << along, -along * skew(local);
+        return rows;
+    }
 };
 
 struct Limit {  // a one-sided row of a participant: the distance that is left, and the sign of the allowed direction
@@ -48,6 +72,7 @@ class Participant {
     virtual Pose frame(int i) const = 0;  // present world pose
     // After begin: velocity of the frame's origin and its angular velocity in the step without contact, world axes.
     virtual Vec6 free_velocity(int i) const = 0;
+    virtual Vec6 start_velocity(int i) const = 0;  // the same at the start of the step
 
     // Computes the step without contact; false if it has no solution.
     virtual bool begin() = 0;
@@ -65,23 +90,30 @@ class Participant {
     virtual bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) = 0;
     // Restores the state before begin.
     virtual void abandon() = 0;
+    // Whether the step that has begun is of second order in time; `expect_impact` makes the next one backward Euler, because
+    // a second-order difference across an impact would add energy.
+    virtual bool second_order() const { return false; }
+    virtual void expect_impact() {}
 
     virtual double energy() const = 0;     // kinetic and potential, J
 };
 
-// Solves for the impulses of all contacts (three rows each, normal first) and limits (one row each) of one step.
+// Solves for the impulses of all contacts (three rows each, normal first), of moments (three rows each, about the same axes) and of
+// limits (one row each) of one step.
 class FrictionSolver {
    public:
     static constexpr double tolerance = 5e-10;  // on the residual, relative to the largest free speed or 1 m/s
     static constexpr int most_sweeps = 2000;
 
-    void resize(int contacts, int limits);  // zeroes everything
+    void resize(int contacts, int moments, int limits);  // zeroes everything
     int rows() const { return n_; }
+    int moment_row(int moment) const { return 3 * (contacts_ + moment); }
     double& W(int i, int j) { return W_[static_cast<std::size_t>(j) * n_ + i]; }
     double W(int i, int j) const { return W_[static_cast<std::size_t>(j) * n_ + i]; }
 
     Numbers b;                     // free velocities plus gap / h
     std::vector<double> friction;  // per contact
+    std::vector<int> moment;       // per contact: index of its moments, -1: none
     std::vector<double> max_response;  // per contact: the largest diagonal entry of its participants' responses
     // Whether neither side can move along the contact's normal, up to rounding.
     bool blocked(int contact) const { return !(W(3 * contact, 3 * contact) > 1e-14 * max_response[contact]); }
@@ -101,8 +133,11 @@ class FrictionSolver {
     bool newton_step(double rho_factor);
     bool solve_newton_system(int m, bool sliding);
     void update_velocities();
+    void sweep_with_moments(int contact);
+    // Rows of a contact in which something can move: the normal, the tangents, then the moments.
+    int rows_of(int contact, int* rows) const;
 
-    int contacts_ = 0, limits_ = 0, n_ = 0, sweeps_ = 0;
+    int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, sweeps_ = 0;
     double residual_ = 0, scale_ = 1;
     Numbers W_, v_, limit_rho_, start_, best_;
     struct Block {
@@ -111,13 +146,15 @@ class FrictionSolver {
         double rho;       // 1 / largest diagonal entry of the block
     };
     std::vector<Block> blocks_;
+    std::vector<char> moves_;       // per moment row: whether something can turn about its axis
     Eigen::MatrixXd jacobian_;
     Vector right_;
     std::vector<int> closed_rows_;  // rows of closed contacts and limits
 };
 
-// Impulse that satisfies the contact laws of a single contact with velocity v = W p + b.
+// Impulse that satisfies the contact laws of a single contact with velocity v = W p + b, without or with moments.
 Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double friction);
+Eigen::VectorXd solve_contact_with_moments(const Eigen::MatrixXd& W, const Eigen::VectorXd& b, double friction);
 
 // Columns: the normal, then two tangents.
 Mat3 contact_frame(const Vec3& normal);

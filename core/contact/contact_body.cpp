@@ -31,6 +31,11 @@ Vec6 FreeBody::free_velocity(int) const {
     return stack(free_.head<3>() - w.cross(rotation_ * centre_), w);
 }
 
+Vec6 FreeBody::start_velocity(int) const {
+    const Vec6 twist = velocity();
+    return stack(rotation_ * twist.head<3>(), rotation_ * twist.tail<3>());
+}
+
 bool FreeBody::begin() {
     write_state(saved_);
     // the inertia in world axes is taken at the predicted rotation at the end of the step
@@ -64,10 +69,8 @@ void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limi
     const int n = 3 * static_cast<int>(touches.size());
     rows_.resize(6, padded(n));
     rows_.rightCols(rows_.cols() - n).setZero();
-    for (std::size_t j = 0; j < touches.size(); ++j) {
-        const Vec3 r = touches[j].point - position_;
-        for (int c = 0; c < 3; ++c) rows_.col(3 * j + c) << touches[j].axes.col(c), r.cross(touches[j].axes.col(c));
-    }
+    for (std::size_t j = 0; j < touches.size(); ++j)
+        for (int c = 0; c < 3; ++c) rows_.col(3 * j + c) = touches[j].wrench(c, position_);
     Eigen::Map<Eigen::VectorXd>(free, n).noalias() = rows_.leftCols(n).transpose() * free_;
     couple(rows_, n, response_, response);
 }

@@ -17,6 +17,7 @@ class FreeBody : public Participant, public ExternalLoad {
     int frames() const override { return 1; }
     Pose frame(int) const override { return {rotation_, position_ - rotation_ * centre_}; }
     Vec6 free_velocity(int) const override;
+    Vec6 start_velocity(int) const override;
     bool begin() override;
     bool symmetric() const override { return true; }
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,

@@ -38,7 +38,9 @@ struct Collider {
     std::vector<bool> at_border;                // of each point of a pad: whether such an edge ends there
     HeightField field;
     double bounding_radius = 0;          // of the sphere around its origin; infinite for planes and height fields
-    double friction = 0;
+    double friction = 0, torsional = 0, rolling = 0;  // coefficients: sliding; torsional and rolling, m
+    int condim = 3;                      // directions of friction, as in MuJoCo: 1 none, 3 sliding, 4 and torsional, 6 and rolling
+    double restitution = 0;
 
     void compute_bounding_radius();
     void find_loops();                   // of a mesh, from its corners and faces

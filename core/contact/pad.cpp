@@ -10,6 +10,8 @@ namespace supple {
 namespace {
 // Distance of a pressed point from the other surface, over the largest displacement of the pad, from which it is left out.
 constexpr double sunk_share = 0.1;
+// Cosine between a point's outward normal and that of the other surface above which the shape is deep.
+constexpr double least_facing = -0.5;
 }  // namespace
 
 Pad::Pad(Eigen::MatrixXd compliance, double relaxation) : C_(std::move(compliance)), relaxation_(relaxation) {
@@ -35,9 +37,29 @@ Mat3 Pad::compliance(const PadPlace& a, const PadPlace& b) const {
 void Pad::advance(Loads loads, double h) {
     const double theta = relaxed_share(h);
     Eigen::VectorXd u = (1 - theta) * u_;
-    for (Eigen::Index j = 0; j < u.size(); ++j)
-        if (loads.forces[j] != 0) u += (theta * loads.forces[j]) * C_.col(j);
+    std::array<Eigen::Index, 4> columns{};  // of C, added four at a time
+    int count = 0;
+    const auto add = [&] {
+        std::array<double, 4> f{};
+        for (int k = 0; k < count; ++k) f[k] = theta * loads.forces[columns[k]];
+        for (int k = count; k < 4; ++k) columns[k] = columns[0];
+        u += f[0] * C_.col(columns[0]) + f[1] * C_.col(columns[1]) + f[2] * C_.col(columns[2]) + f[3] * C_.col(columns[3]);
+        count = 0;
+    };
+    for (Eigen::Index j = 0; j < u.size(); ++j) {
+        if (loads.forces[j] == 0) continue;
+        columns[count++] = j;
+        if (count == 4) add();
+    }
+    if (count) add();
     restore(u, std::move(loads));
+}
+
+std::array<double, 3> shares_on_triangle(const Vec3& q, const Vec3& a, const Vec3& b, const Vec3& c) {
+    const Vec3 u = b - a, v = c - a, w = q - a;
+    const double uu = u.dot(u), uv = u.dot(v), vv = v.dot(v), wu = w.dot(u), wv = w.dot(v), area = uu * vv - uv * uv;
+    const double s = (vv * wu - uv * wv) / area, t = (uu * wv - uv * wu) / area;
+    return {1 - s - t, s, t};
 }
 
 void Pad::restore(const Eigen::VectorXd& displacements, Loads loads) {
@@ -76,22 +98,34 @@ bool nearest_on_pad(const Collider& pad, const Vec3& x, double reach, PadPlace& 
         const Vec3 q = nearest_on_triangle(x, a, b, c);
         const double distance = (x - q).squaredNorm();
         if (distance >= best) continue;
-        // barycentric coordinates of q
-        const Vec3 u = b - a, v = c - a, w = q - a;
-        const double uu = u.dot(u), uv = u.dot(v), vv = v.dot(v), wu = w.dot(u), wv = w.dot(v), area = uu * vv - uv * uv;
-        if (!(area > 0)) continue;
+        const auto shares = shares_on_triangle(q, a, b, c);
+        if (!std::isfinite(shares[0])) continue;
         best = distance;
         nearest = k;
         at = q;
-        const double s = (vv * wu - uv * wv) / area, t = (uu * wv - uv * wu) / area;
         place.count = 3;
         place.points = triangle;
-        place.shares = {1 - s - t, s, t};
-        normal = (1 - s - t) * pad.normals[triangle[0]] + s * pad.normals[triangle[1]] + t * pad.normals[triangle[2]];
+        place.shares = shares;
+        normal = shares[0] * pad.normals[triangle[0]] + shares[1] * pad.normals[triangle[1]] + shares[2] * pad.normals[triangle[2]];
         normal.normalize();
         gap = normal.dot(x - q);
     }
     return nearest < pad.triangles.size() && !beyond_border(pad, nearest, place.shares, x, at);
+}
+
+// A shape that has pressed a point x (collider's axes) inward by `pressed` ends at x - s outward. Finds s > 0, and the shape's normal there.
+bool end_of_shape(const Collider& shape, const Vec3& x, const Vec3& outward, double pressed, double& s, Vec3& normal) {
+    constexpr int most_steps = 30;
+    constexpr double accuracy = 1e-3;  // over `pressed`
+    s = pressed;
+    for (int k = 0; k < most_steps; ++k) {
+        const double distance = signed_distance(shape, x - s * outward, normal);
+        if (!std::isfinite(distance)) return false;
+        s -= distance;  // outside: towards the shape, never beyond its surface; inside: towards its end
+        if (!(s > 0)) return false;
+        if (std::abs(distance) < accuracy * pressed) break;
+    }
+    return normal.dot(outward) < 0;
 }
 
 }  // namespace
@@ -111,10 +145,17 @@ void collide_pad(const Collider& a, const Pose& A, const Pad& pad, const Collide
         } else {
             gap = signed_distance(b, x, n);
         }
+        const Vec3 outward = between.R * a.normals[i], u = between.R * pad.displacement(i);
+        const double inward = -u.dot(outward);
+        if (n.dot(outward) > least_facing && inward > 0 && b.kind != Collider::pad) {
+            Vec3 end;
+            double depth;
+            if (end_of_shape(b, x, outward, inward, depth, end)) n = end, gap = depth * n.dot(outward);
+        }
         // In the last step the points around the contact area were pushed away from the other surface. Most of them stay away.
-        const double pressed = gap + n.dot(between.R * pad.displacement(i));
+        const double pressed = gap + n.dot(u);
         const bool near = pressed < margin || (gap < margin && pressed < margin + sunk_share * pad.largest_displacement());
-        if (!near || n.dot(between.R * a.normals[i]) >= 0) continue;
+        if (!near || n.dot(outward) >= 0) continue;
         contact.at = {B.act(x - gap * n), B.R * n, gap};
         contact.point = i;
         out.push_back(contact);

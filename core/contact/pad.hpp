@@ -62,8 +62,13 @@ class Pad {
     Loads loads_;
 };
 
+// Barycentric coordinates of a place q in the plane of a triangle; not finite if the triangle has no area.
+std::array<double, 3> shares_on_triangle(const Vec3& q, const Vec3& a, const Vec3& b, const Vec3& c);
+
 // Appends the contacts of a pad (a collider at the world pose A) with another shape: points that are closer to it than `margin` with the
-// displacements of the last step, or nearly so. Only points whose outward normal faces the other surface count.
+// displacements of the last step, or nearly so. Only points whose outward normal faces the other surface count. The distance is linearised at
+// the unpressed points. If a shape is so deep that they are beyond its middle, it is linearised where the shape ends along the inward normal:
+// the displacements of the last step tell that the shape came from outside.
 void collide_pad(const Collider& a, const Pose& A, const Pad& pad, const Collider& b, const Pose& B, double margin, std::vector<PadContact>& out);
 
 // Signed distance from x (collider's axes) to a shape other than a pad, negative inside, and the outward normal. Outside of a mesh it is the

@@ -8,10 +8,20 @@ namespace supple {
 namespace {
 constexpr int most_rounds = 20;        // in which pressed points push others into contact
 constexpr double sliding = 1 - 1e-6;   // share of the friction limit from which a contact counts as sliding
+constexpr double least_facing = 0.1;   // cosine between a point's normal and the direction from which a ball came
 }  // namespace
 
 PadStatics::PadStatics(Collider collider, Eigen::MatrixXd compliance) : collider_(std::move(collider)), pad_(std::move(compliance), 0) {
     if (pad_.points() != static_cast<int>(collider_.vertices.size())) throw std::invalid_argument("a compliance of another size");
+    for (const auto& corners : collider_.triangles)
+        for (int k = 0; k < 3; ++k)
+            longest_edge_ = std::max(longest_edge_, (collider_.vertices[corners[k]] - collider_.vertices[corners[(k + 1) % 3]]).norm());
+}
+
+void PadStatics::release() {
+    const int n = pad_.points();
+    contacts_.clear();
+    pad_.restore(Eigen::VectorXd::Zero(3 * n), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
 }
 
 Vec3 PadStatics::force() const {
@@ -65,16 +75,55 @@ bool PadStatics::press(const Collider& shape, const Pose& at, double margin, con
     return true;
 }
 
-bool PadStatics::press_mask(const Vec3& at, double radius, const Eigen::VectorXd& areas, double friction, const Start& start, const Support& support) {
+void PadStatics::add_triangle_below(const Vec3& at, double radius, const Vec3& up) {
+    for (const auto& corners : collider_.triangles) {
+        const Vec3 &a = collider_.vertices[corners[0]], &b = collider_.vertices[corners[1]], &c = collider_.vertices[corners[2]];
+        const Vec3 face = (b - a).cross(c - a);
+        if (face.dot(up) <= least_facing * face.norm()) continue;
+        const Vec3 place = at - face.dot(at - a) / face.dot(up) * up;  // along up
+        const auto shares = shares_on_triangle(place, a, b, c);
+        if (!(*std::min_element(shares.begin(), shares.end()) >= 0)) continue;
+        add(-up, place, up.dot(at - place) - radius);
+        for (int k = 0; k < 3; ++k) contacts_.back().shares.emplace_back(corners[k], shares[k]);
+        return;
+    }
+}
+
+bool PadStatics::press_ball(const Vec3& at, double radius, const Vec3& up, double margin, double friction, const Start& start, const Support& support) {
+    const int n = pad_.points();
+    contacts_.clear();
+    known_.assign(n, false);
+    if (radius < longest_edge_) add_triangle_below(at, radius, up);
+    Start warm = start;
+    Eigen::VectorXd guess;
+    for (int round = 0; round < most_rounds; ++round) {
+        bool added = false;
+        for (int i = 0; i < n; ++i) {
+            if (known_[i] || collider_.normals[i].dot(up) <= least_facing) continue;
+            const Vec3 x = collider_.vertices[i] - at;
+            const double height = up.dot(x);
+            const Vec3 across = x - height * up;
+            const double below = radius * radius - across.squaredNorm();
+            // the normal of the ball where it ends below the point; beside the ball, that of its nearest place
+            if (below <= 0 && height >= 0) continue;
+            const Vec3 normal = below > 0 ? Vec3((across - std::sqrt(below) * up) / radius) : Vec3(x.normalized());
+            const double gap = normal.dot(x) - radius;
+            if (gap > margin && !(round && gap + normal.dot(pad_.displacement(i)) < 0)) continue;
+            known_[i] = added = true;
+            add(normal, at + radius * normal, gap);
+            contacts_.back().shares.emplace_back(i, 1.0);
+        }
+        if (!added && round) break;
+        if (!solve(friction, warm, support)) return false;
+        guess = pad_.loads().forces;
+        warm.forces = &guess;
+    }
+    return true;
+}
+
+bool PadStatics::press_mask(const Vec3& at, double radius, const Vec3& up, const Eigen::VectorXd& areas, double friction, const Start& start, const Support& support) {
     contacts_.clear();
     const int n = pad_.points();
-    int nearest = 0;
-    double least = INFINITY;
-    for (int i = 0; i < n; ++i) {
-        const double distance = (at - collider_.vertices[i]).squaredNorm();
-        if (distance < least) least = distance, nearest = i;
-    }
-    const Vec3 up = collider_.normals[nearest];
     double total = 0;
     Vec3 normal = Vec3::Zero(), place = Vec3::Zero();
     std::vector<std::pair<int, double>> shares;
@@ -90,7 +139,7 @@ bool PadStatics::press_mask(const Vec3& at, double radius, const Eigen::VectorXd
         place += weight * collider_.vertices[i];
     }
     if (!(total > 0)) {  // beyond the edge of the skin
-        pad_.restore(Eigen::VectorXd::Zero(3 * n), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
+        release();
         return true;
     }
     for (auto& [i, share] : shares) share /= total;
@@ -103,7 +152,7 @@ bool PadStatics::press_mask(const Vec3& at, double radius, const Eigen::VectorXd
 
 bool PadStatics::solve(double friction, const Start& start, const Support& support) {
     const int n = static_cast<int>(contacts_.size());
-    solver_.resize(n, 0);
+    solver_.resize(n, 0, 0);
     double most = 0, scale = 0;
     for (int i = 0; i < n; ++i) {
         const Contact& a = contacts_[i];
@@ -144,7 +193,7 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
         const Vec3 force = contacts_[i].axes * p;
         for (const auto& [point, share] : contacts_[i].shares) {
             loads.forces.segment<3>(3 * point) += share * force;
-            loads.normals.segment<3>(3 * point) = contacts_[i].axes.col(0);
+            if (loads.friction[point] == 0 || contacts_[i].shares.size() == 1) loads.normals.segment<3>(3 * point) = contacts_[i].axes.col(0);
             loads.friction[point] = friction;
         }
     }

@@ -31,10 +31,15 @@ class PadStatics {
 
     // A shape at pose `at` in the pad's frame. Only points within `margin` of it can touch. False: no finite solution.
     bool press(const Collider& shape, const Pose& at, double margin, const Start& start, const Support& support);
-    // A pressure mask about a point: the pressure is proportional to sqrt(1 - r^2 / radius^2) at distance r from it.
-    bool press_mask(const Vec3& at, double radius, const Eigen::VectorXd& areas, double friction, const Start& start, const Support& support);
+    // A ball that came from the side to which the unit vector `up` points, however deep it is: a point below it or in it is pushed along -up
+    // out of the ball. Only points that the ball overlaps by -margin at least can touch; points that face away from `up` do not. A ball
+    // smaller than the triangles between the points touches the triangle below it, too.
+    bool press_ball(const Vec3& at, double radius, const Vec3& up, double margin, double friction, const Start& start, const Support& support);
+    // A pressure mask about a point: the pressure is proportional to sqrt(1 - r^2 / radius^2) at distance r from it, across `up`.
+    bool press_mask(const Vec3& at, double radius, const Vec3& up, const Eigen::VectorXd& areas, double friction, const Start& start, const Support& support);
 
     const Collider& collider() const { return collider_; }
+    double longest_edge() const { return longest_edge_; }  // of the triangles between unpressed points, m
     const Pad& state() const { return pad_; }  // displacements and loads of the last result
     void set_state(const Eigen::VectorXd& displacements, Pad::Loads loads) { pad_.restore(displacements, std::move(loads)); }
     Vec3 force() const;  // sum of the forces on the points, N
@@ -49,12 +54,15 @@ class PadStatics {
         double gap;
     };
     void add(const Vec3& normal, const Vec3& place, double gap);  // a contact without shares
+    void add_triangle_below(const Vec3& at, double radius, const Vec3& up);
+    void release();  // no forces, no displacements
     bool solve(double friction, const Start& start, const Support& support);
     Mat3 compliance(const Contact& a, const Contact& b) const;
     Vec3 mean(const Contact& contact, const Eigen::VectorXd& values) const;
 
     Collider collider_;
     Pad pad_;
+    double longest_edge_ = 0;
     std::vector<Contact> contacts_;
     std::vector<PadContact> found_, fresh_;
     std::vector<bool> known_;

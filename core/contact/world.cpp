@@ -74,7 +74,7 @@ void World::collide_pair(int i, int j, double horizon) {
     const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points) : 0;
     for (int k = 0; k < count; ++k) {
         const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
-        contacts_.push_back({i, j, points[k], Vec3::Zero(), local, {}});
+        contacts_.push_back({i, j, points[k], Vec3::Zero(), Vec3::Zero(), local, {}});
     }
 }
 
@@ -85,7 +85,7 @@ void World::collide_pads(int i, int j, double margin) {
     pad_contacts_.clear();
     collide_pad(colliders[soft].collider, poses_[soft], pads[colliders[soft].pad], colliders[other].collider, poses_[other], margin, pad_contacts_);
     for (PadContact& found : pad_contacts_) {
-        Contact contact{i, j, found.at, Vec3::Zero(), colliders[soft].collider.vertices[found.point], {}};
+        Contact contact{i, j, found.at, Vec3::Zero(), Vec3::Zero(), colliders[soft].collider.vertices[found.point], {}};
         if (swapped) contact.at.normal = -contact.at.normal;
         contact.place[swapped] = {colliders[soft].pad, 1, {found.point, 0, 0}, {1, 0, 0}};
         if (found.other.count) {
@@ -130,7 +130,11 @@ void World::warm_start() {
                 nearest = &previous_[k];
             }
         }
-        if (nearest) Eigen::Map<Vec3>(&solver_.p[3 * c]) = frames_[c].transpose() * nearest->impulse;
+        if (!nearest) continue;
+        Eigen::Map<Vec3>(&solver_.p[3 * c]) = frames_[c].transpose() * nearest->impulse;
+        if (solver_.moment[c] < 0) continue;
+        const Vec3 along = frames_[c].transpose() * nearest->moment, lengths = lengths_[solver_.moment[c]];
+        for (int r = 0; r < 3; ++r) solver_.p[solver_.moment_row(solver_.moment[c]) + r] = lengths[r] > 0 ? along[r] / lengths[r] : 0;
     }
 }
 
@@ -140,31 +144,52 @@ void World::ParticipantRows::gather_impulses(const Numbers& p) {
     for (std::size_t l = 0; l < limits.size(); ++l) impulses[3 * touches.size() + l] = p[first_limit + l];
 }
 
+// Touches of every participant: those of all contacts, then those of moments.
+void World::place_touches() {
+    const int n = static_cast<int>(contacts_.size());
+    for (ParticipantRows& block : rows_) {
+        block.touches.clear();
+        block.contacts.clear();
+    }
+    auto place = [&](int c, int index, const Mat3& axes, bool moment) {
+        for (int side = 0; side < 2; ++side) {
+            const MountedCollider& by = colliders[side ? contacts_[c].second : contacts_[c].first];
+            if (by.participant < 0) continue;
+            rows_[by.participant].touches.push_back({by.frame, contacts_[c].at.point, side ? Mat3(-axes) : axes, moment});
+            rows_[by.participant].contacts.push_back(index);
+        }
+    };
+    for (int c = 0; c < n; ++c) place(c, c, frames_[c], false);
+    for (std::size_t m = 0; m < with_moments_.size(); ++m)
+        place(with_moments_[m], n + static_cast<int>(m), moment_axes(static_cast<int>(m)), true);
+}
+
 void World::assemble() {
     const int n = static_cast<int>(contacts_.size());
+    frames_.resize(n);
+    for (int c = 0; c < n; ++c) frames_[c] = contact_frame(contacts_[c].at.normal);
+    find_moments();
+    const int moments = static_cast<int>(with_moments_.size());
     int limits = 0;
     for (std::size_t k = 0; k < participants.size(); ++k) {
         ParticipantRows& block = rows_[k];
-        block.touches.clear();
-        block.contacts.clear();
         block.limits.clear();
         participants[k]->limits(block.limits);
-        block.first_limit = 3 * n + limits;
+        block.first_limit = 3 * (n + moments) + limits;
         limits += static_cast<int>(block.limits.size());
     }
-    frames_.resize(n);
-    for (int c = 0; c < n; ++c) {
-        const Contact& contact = contacts_[c];
-        frames_[c] = contact_frame(contact.at.normal);
-        for (int side = 0; side < 2; ++side) {
-            const MountedCollider& by = colliders[side ? contact.second : contact.first];
-            if (by.participant < 0) continue;
-            rows_[by.participant].touches.push_back({by.frame, contact.at.point, side ? Mat3(-frames_[c]) : frames_[c]});
-            rows_[by.participant].contacts.push_back(c);
-        }
-    }
-    solver_.resize(n, limits);
+    place_touches();
+    solver_.resize(n, moments, limits);
+    for (int m = 0; m < moments; ++m) solver_.moment[with_moments_[m]] = m;
     warm_start();
+    add_participants();
+    add_gaps();
+    add_pads();
+}
+
+// Adds the free velocities and the responses of all participants.
+void World::add_participants() {
+    const int n = static_cast<int>(contacts_.size());
     symmetric_ = true;
     for (std::size_t k = 0; k < participants.size(); ++k) {
         ParticipantRows& block = rows_[k];
@@ -179,7 +204,8 @@ void World::assemble() {
         symmetric_ = symmetric_ && participants[k]->symmetric();
         double most = 0;
         for (int i = 0; i < rows; ++i) most = std::max(most, block.response[static_cast<std::size_t>(i) * (rows + 1)]);
-        for (int c : block.contacts) solver_.max_response[c] = std::max(solver_.max_response[c], most);
+        for (int c : block.contacts)
+            if (c < n) solver_.max_response[c] = std::max(solver_.max_response[c], most);
         const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
         // contacts of a mechanism with itself appear twice
         const bool contiguous = !own_limits && !self_contact[k] && block.contacts.back() - block.contacts.front() + 1 == touches;
@@ -211,13 +237,18 @@ void World::assemble() {
         for (int l = 0; l < own_limits; ++l)
             solver_.b[block.first_limit + l] += std::max(block.limits[l].gap / h, -10 * correction);
     }
-    for (int c = 0; c < n; ++c) {
+}
+
+void World::add_gaps() {
+    find_bounces();
+    for (std::size_t c = 0; c < contacts_.size(); ++c) {
         const Contact& contact = contacts_[c];
-        solver_.friction[c] = std::max(colliders[contact.first].collider.friction, colliders[contact.second].collider.friction);
+        const Collider &a = colliders[contact.first].collider, &b = colliders[contact.second].collider;
+        solver_.friction[c] = std::max(a.condim, b.condim) > 1 ? std::max(a.friction, b.friction) : 0.0;
         const bool yields = compliance > 0 || contact.soft();
         solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
     }
-    add_pads();
+    for (const Bounce& each : bounces_) solver_.b[3 * each.contact] += each.offset;
 }
 
 // Adds the compliance and the past displacements of pads to the contact problem: see pad.hpp.
@@ -305,12 +336,30 @@ bool World::regularised_too_much() const {
     return false;
 }
 
+void World::solve() {
+    regularisation_ = 0;
+    regularise();
+    solver_.solve(symmetric_);
+    for (int k = 0; k < 3 && regularised_too_much(); ++k) {
+        regularise();
+        solver_.solve(true);
+    }
+}
+
 World::Outcome World::step() {
+    const Outcome outcome = attempt();
+    if (outcome != impact) return outcome;
+    for (Participant* each : participants) each->expect_impact();
+    return attempt();
+}
+
+World::Outcome World::attempt() {
     failed_participant_ = -1;
     auto give_up = [&](std::size_t begun, Outcome outcome) {
+        const bool second = std::any_of(participants.begin(), participants.begin() + begun, [](const Participant* p) { return p->second_order(); });
         for (std::size_t i = 0; i < begun; ++i) participants[i]->abandon();
         contacts_ = previous_;
-        return outcome;
+        return second && outcome == no_solution ? impact : outcome;
     };
     for (std::size_t k = 0; k < participants.size(); ++k)
         if (!participants[k]->begin()) {
@@ -320,17 +369,16 @@ World::Outcome World::step() {
     detect(h);
     if (contacts_.size() > most_contacts) return give_up(participants.size(), too_many);
     assemble();
-    regularisation_ = 0;
-    regularise();
-    solver_.solve(symmetric_);
-    for (int k = 0; k < 3 && regularised_too_much(); ++k) {
-        regularise();
-        solver_.solve(true);
-    }
+    solve();
+    limit_bounces();
+    if (meets_impact()) return give_up(participants.size(), impact);
     for (double value : solver_.p)
         if (!std::isfinite(value)) return give_up(participants.size(), not_finite);
-    for (std::size_t c = 0; c < contacts_.size(); ++c)
+    for (std::size_t c = 0; c < contacts_.size(); ++c) {
         contacts_[c].impulse = frames_[c] * Vec3(&solver_.p[3 * c]);
+        const int m = solver_.moment[c];
+        if (m >= 0) contacts_[c].moment = moment_axes(m) * Vec3(&solver_.p[solver_.moment_row(m)]);
+    }
     for (ParticipantRows& block : rows_) block.gather_impulses(solver_.p);
     for (std::size_t k = 0; k < participants.size(); ++k)
         if (!participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data())) {

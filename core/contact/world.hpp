@@ -23,17 +23,19 @@ class World {
         int first, second;  // colliders; the normal points from the second to the first
         ContactPoint at;
         Vec3 impulse;       // on the first, world axes
+        Vec3 moment;        // moment of impulse on the first at the point, by torsional and rolling friction, world axes
         Vec3 local;         // the point in the first collider's frame (of pads, the unpressed one): identifies the contact in the next step
         PadPlace place[2];  // on the first and the second, if they are pads
         bool soft() const { return place[0].pad >= 0 || place[1].pad >= 0; }
     };
-    enum Outcome { done, no_solution, not_finite, too_many };
+    enum Outcome { done, no_solution, not_finite, too_many, impact };
 
     static constexpr int most_contacts = 1000;
 
     double h = 1e-3, time = 0;
     double compliance = 0;    // of every contact along its normal, m/N
     double correction = 0.1;  // m/s: largest speed at which overlapping shapes are separated
+    double bounce_speed = 0;  // m/s: shapes that approach each other more slowly do not bounce
     std::vector<Participant*> participants;
     std::vector<MountedCollider> colliders;
     std::vector<Pad> pads;
@@ -57,14 +59,34 @@ class World {
     void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
     void collide_pads(int i, int j, double margin);
+    Outcome attempt();  // `impact`: a participant's step must be backward Euler
     void assemble();
+    void place_touches();
+    void add_participants();
+    void add_gaps();
+    void solve();
+    bool meets_impact() const;
+    double normal_velocity_at_start(int contact) const;
     void add_pads();
     void advance_pads();
     void warm_start();
     void regularise();
     bool regularised_too_much() const;
+    // world_friction.cpp
+    void find_moments();
+    Mat3 moment_axes(int moment) const;  // normal and tangents of its contact, times lengths
+    void find_bounces();
+    void limit_bounces();
 
     std::vector<Contact> contacts_, previous_;
+    std::vector<Vec3> lengths_;      // of each contact with moments: ratios of torsional and rolling friction to sliding friction, m
+    std::vector<int> with_moments_;  // these contacts
+    struct Bounce {
+        int contact;
+        double offset;  // that restitution adds to the row of the contact's normal velocity
+    };
+    std::vector<Bounce> bounces_;
+    Numbers free_rows_;              // velocities without contact, if there are bounces
     FrictionSolver solver_;
     int failed_participant_ = -1;
     double regularisation_ = 0;  // added to every contact's W_nn
@@ -78,7 +100,7 @@ class World {
     std::vector<std::pair<int, int>> candidate_pairs_;
     struct ParticipantRows {  // the rows of the contact problem that act on one participant
         std::vector<Touch> touches;
-        std::vector<int> contacts;  // of each touch
+        std::vector<int> contacts;  // of each touch: its contact or, beyond their number, its moments
         std::vector<Limit> limits;
         int first_limit = 0;  // row of the solver
         Numbers free, response, impulses;

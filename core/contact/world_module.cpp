@@ -27,14 +27,20 @@ NumpyArray array_of(const Values& values) {
     return numpy({values.begin(), values.end()}, {values.size()});
 }
 
-Collider make_collider(int kind, const Doubles& size, const Doubles& local, double friction, const Doubles& points, int rows,
-                       const Doubles& faces) {
+// friction: sliding, torsional, rolling
+Collider make_collider(int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim, double restitution,
+                       const Doubles& points, int rows, const Doubles& faces) {
     expect(local, 16);
+    expect(friction, 3);
     Collider result;
     result.kind = static_cast<Collider::Kind>(kind);
     for (std::size_t i = 0; i < std::min<std::size_t>(3, size.size()); ++i) result.size[i] = size.data()[i];
     result.local = pose(local.data());
-    result.friction = friction;
+    result.friction = friction.data()[0];
+    result.torsional = friction.data()[1];
+    result.rolling = friction.data()[2];
+    result.condim = condim;
+    result.restitution = restitution;
     if (result.kind == Collider::height_field) {
         HeightField& field = result.field;
         field.rows = rows;
@@ -76,7 +82,7 @@ struct PointRecord {
 
 struct ContactRecord {
     std::int64_t first, second;
-    double position[3], normal[3], gap, impulse[3], position_first[3];
+    double position[3], normal[3], gap, impulse[3], moment[3], position_first[3];
 };
 
 nb::dict layout(std::initializer_list<std::tuple<const char*, const char*, std::size_t>> fields, std::size_t size) {
@@ -135,6 +141,7 @@ NumpyBytes contact_records(const std::vector<World::Contact>& contacts) {
         copy(contact.at.normal, record.normal);
         record.gap = contact.at.gap;
         copy(contact.impulse, record.impulse);
+        copy(contact.moment, record.moment);
         copy(contact.local, record.position_first);
     }
     return to_bytes(std::move(records));
@@ -144,7 +151,7 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
     std::vector<World::Contact> contacts;
     for (const ContactRecord& r : from_bytes<ContactRecord>(bytes))
         contacts.push_back({static_cast<int>(r.first), static_cast<int>(r.second),
-                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.position_first), {}});
+                            {Vec3(r.position), Vec3(r.normal), r.gap}, Vec3(r.impulse), Vec3(r.moment), Vec3(r.position_first), {}});
     return contacts;
 }
 
@@ -257,11 +264,12 @@ void bind_world(nb::module_& module) {
                      nb::rv_policy::automatic);
     nb::class_<WorldCore>(module, "WorldCore")
         .def("__init__",
-             [](WorldCore* self, double h, double compliance, double correction) {
+             [](WorldCore* self, double h, double compliance, double correction, double bounce_speed) {
                  new (self) WorldCore();
                  self->world.h = h;
                  self->world.compliance = compliance;
                  self->world.correction = correction;
+                 self->world.bounce_speed = bounce_speed;
              })
         .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
         .def("add_collider", &WorldCore::add_collider)
@@ -290,9 +298,9 @@ void bind_world(nb::module_& module) {
         .def_prop_rw("time", [](const WorldCore& c) { return c.world.time; }, [](WorldCore& c, double t) { c.world.time = t; });
 
     nb::class_<Collider>(module, "Collider")
-        .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, double friction,
-                            const Doubles& points, int rows, const Doubles& faces) {
-            new (self) Collider(make_collider(kind, size, local, friction, points, rows, faces));
+        .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim,
+                            double restitution, const Doubles& points, int rows, const Doubles& faces) {
+            new (self) Collider(make_collider(kind, size, local, friction, condim, restitution, points, rows, faces));
         });
     module.def("collide", [](const Collider& a, const Collider& b, double margin) {
         if (!can_touch(a.kind, b.kind)) throw std::invalid_argument("shapes of these kinds cannot touch each other");
@@ -309,6 +317,7 @@ void bind_world(nb::module_& module) {
                                             {"normal", "3f8", offsetof(ContactRecord, normal)},
                                             {"gap", "f8", offsetof(ContactRecord, gap)},
                                             {"impulse", "3f8", offsetof(ContactRecord, impulse)},
+                                            {"moment", "3f8", offsetof(ContactRecord, moment)},
                                             {"position_first", "3f8", offsetof(ContactRecord, position_first)}},
                                            sizeof(ContactRecord));
     // solves a contact problem W (n, n), b (n,), friction (contacts,) from an initial guess; returns impulses (n,) and residual
@@ -318,7 +327,7 @@ void bind_world(nb::module_& module) {
         expect(W, static_cast<std::size_t>(n) * n);
         expect(guess, n);
         if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
-        solver.resize(contacts, n - 3 * contacts);
+        solver.resize(contacts, 0, n - 3 * contacts);
         for (int i = 0; i < n; ++i)
             for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
         solver.b.assign(b.data(), b.data() + n);

@@ -59,12 +59,13 @@ class Articulated {
     bool limit_changed() const { return limit_changed_; }  // in the last step
     int order_used() const { return order_used_; }         // by the last step: BDF2 falls back to Euler where limits change
 
-    // In a World, one step of backward Euler in two parts: `begin` linearises it at the predicted state and solves it without
+    // In a World, one step of order 1 or 2 in two parts: `begin` linearises it at the predicted state and solves it without
     // contact and limits, `respond` computes the response to impulses, `finish` solves the step with the contact forces.
-    // See Participant. False: as for `step`.
-    bool begin(double h);
+    // See Participant. False: as for `step`; a step of second order in which a limit is met or left also fails.
+    bool begin(double h, int order);
     Pose frame(int body) const;            // at the start of the step
     Vec6 free_velocity(int body) const;    // of the step without contact, world axes
+    Vec6 start_velocity(int body) const;   // before the step
     void limits(std::vector<Limit>& out) const;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
     bool finish(const std::vector<Touch>& touches, const double* impulses);
@@ -224,6 +225,10 @@ class Articulated {
     // Newton's method from the present state, with the last factors at first unless `refactor`.
     template <bool second>
     bool iterate(const Step& step, bool refactor);
+    template <bool second>
+    bool begin_in_world();
+    template <bool second>
+    bool finish_in_world();
     void forward();
     // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
     template <bool second, bool tangent, bool statics = false>
@@ -286,6 +291,8 @@ class Articulated {
     static Pose pose_in(const std::vector<Present>& all, int node);
     Pose pose(int node) const { return pose_in(present_, node); }
     Pose body_pose(int body) const;
+    // Velocity of the origin of a body at `at`, and angular velocity, after the last step, world axes.
+    Vec6 velocity_of(int body, const Pose& at) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
 
     const System* system_ = nullptr;  // description only

@@ -7,17 +7,22 @@
 
 namespace supple {
 
-bool Articulated::begin(double h) {
+bool Articulated::begin(double h, int order) {
+    contact_step_ = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
+    return order == 2 ? begin_in_world<true>() : begin_in_world<false>();
+}
+
+template <bool second>
+bool Articulated::begin_in_world() {
     kept_.clear();
     save(kept_);
     keep();
     started_ = present_;
-    contact_step_ = {h, 1.0, -1.0, 0.0};
     fresh_ = true;
     finished_ = false;
     in_step_ = true;
     decay_ = 0;
-    bool solved = predict<false>(contact_step_);
+    bool solved = predict<second>(contact_step_);
     if (solved) {
         released_ = limit_active();  // limits are rows of the contact problem
         if (released_) {
@@ -30,7 +35,7 @@ bool Articulated::begin(double h) {
         predicted_ = present_;
         predicted_balls_.clear();
         for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
-        solved = inward<false, true>(contact_step_) && std::isfinite(outward());
+        solved = inward<second, true>(contact_step_) && std::isfinite(outward());
         ++factorisations;
         ++iterations;
     }
@@ -48,6 +53,16 @@ Vec6 Articulated::free_velocity(int body) const {
     const Pose from = frame(body), to = body_pose(body);
     const double h = contact_step_.h;
     return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
+}
+
+Vec6 Articulated::start_velocity(int body) const { return velocity_of(body, frame(body)); }
+
+Vec6 Articulated::velocity_of(int body, const Pose& at) const {
+    const int node = body_node_[body], l = node % width;
+    const Past& past = past_[node / width];
+    auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
+    const Vec3 spin = at.R * (nodes_[node].body_in_node.R.transpose() * vector(past.spin));
+    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->centre[body]), spin);
 }
 
 double Articulated::row_value(const Combination& of, const std::vector<Present>& at) const {
@@ -99,6 +114,14 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
         const Vec3 point = pose_in(predicted_, node).act(pose_in(started_, node).inverse().act(touch.point)), at = point - origin_;
         const Eight& twist = outward_[node];
         const Vec3 linear(twist[0], twist[1], twist[2]), angular(twist[3], twist[4], twist[5]);
+        if (touch.moment) {
+            const Vec3 turned = free_velocity(touch.frame).tail<3>();
+            for (int c = 0; c < 3; ++c) {
+                free[3 * i + c] = touch.axes.col(c).dot(turned);
+                contact_rows_[3 * i + c] = {node, touch.wrench(c, origin_), nullptr, 1};
+            }
+            continue;
+        }
         const Vec3 moved = (point - touch.point + linear + angular.cross(at)) / h;
         for (int c = 0; c < 3; ++c) {
             const Vec3 f = touch.axes.col(c);
@@ -163,11 +186,16 @@ void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
 bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {
     const double h = contact_step_.h;
     for (std::size_t i = 0; i < touches.size(); ++i) {
-        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h;
-        if (force.isZero(0)) continue;
+        const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h);
+        if (wrench.isZero(0)) continue;
         const int node = body_node_[touches[i].frame];
-        contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), force, Vec3::Zero(), true});
+        contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
     }
+    return contact_step_.c2 != 0 ? finish_in_world<true>() : finish_in_world<false>();
+}
+
+template <bool second>
+bool Articulated::finish_in_world() {
     if (released_ || !contact_loads_.empty()) {
         // Start from the predicted state, at which the factors are exact: bodies in contact move little, so that it is nearer to the
     // solution than the step without contact.
@@ -179,11 +207,11 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
         for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
         lock_coordinates();
     }
-    if (!iterate<false>(contact_step_, released_)) {
+    if (!iterate<second>(contact_step_, released_)) {
         abandon();
         return false;
     }
-    accept<false>(contact_step_);
+    accept<second>(contact_step_);
     fresh_ = true;
     finished_ = true;
     in_step_ = false;

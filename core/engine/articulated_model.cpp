@@ -206,16 +206,12 @@ void Articulated::add_nodes(const System& s) {
                 lead = axes.inverse();
                 continue;
             }
-            const Vec6 twist = (along ? 1.0 : -1.0) * s.twists[first];
-            const Vec3 v = twist.head<3>(), w = twist.tail<3>();
-            Pose on_axis;  // the axis is the frame's z
-            node.turns = w.squaredNorm() > 0 ? 1 : 0;
-            node.slides = node.turns ? w.dot(v) : v.norm();
-            if (node.turns) on_axis.p = w.cross(v);
-            on_axis.R = rotation_from_z(node.turns ? w : Vec3(v.normalized()));
-            lead = lead * on_axis;
+            const ScrewAxis axis = screw_axis((along ? 1.0 : -1.0) * s.twists[first]);
+            node.turns = axis.turns;
+            node.slides = axis.slides;
+            lead = lead * axis.frame;
             add(node);
-            lead = on_axis.inverse();
+            lead = axis.frame.inverse();
         }
         if (branch.outer >= 0 && blocks.empty()) add({});
         if (branch.outer < 0) {
@@ -248,11 +244,7 @@ void Articulated::add_ties(const System& s) {
         loop.first = tie_rows_;
         tie_rows_ += loop.rows;
         Pose in_joint;  // z along a free hinge
-        if (loop.rows == 5) {
-            const Vec6& twist = s.twists[joint.first];
-            in_joint.p = twist.tail<3>().cross(twist.head<3>());
-            in_joint.R = rotation_from_z(twist.tail<3>());
-        }
+        if (loop.rows == 5) in_joint = screw_axis(s.twists[joint.first]).frame;
         if (loop.rows < 6)
             for (int a = joint.first; a < joint.first + joint.count; ++a) loop.axes.push_back(a);
         for (int side = 0; side < 2; ++side) {

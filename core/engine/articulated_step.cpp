@@ -240,7 +240,9 @@ bool Articulated::iterate(const Step& step, bool refactor) {
     return false;
 }
 template bool Articulated::predict<false>(const Step&);
+template bool Articulated::predict<true>(const Step&);
 template bool Articulated::iterate<false>(const Step&, bool);
+template bool Articulated::iterate<true>(const Step&, bool);
 
 double Articulated::free_angle(const Loop& loop) const {
     const Pose a = pose(loop.end[1].node), b = pose(loop.end[0].node);
@@ -390,9 +392,13 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         const Present& now = present_[i / width];
         for (int k = 0; k < 9; ++k) past.R[k][l] = now.R[k][l];
         if (b < 0) continue;
-        const Vec3 turn = nodes_[i].body_in_node.R * history.turn[b];
+        const Mat3& turned = nodes_[i].body_in_node.R;
+        const Vec3 turn = turned * history.turn[b], w = s.velocity[b].tail<3>(), spin = turned * w;
+        const Vec3 centre_velocity = history.H[b].R * (s.velocity[b].head<3>() + w.cross(s.centre[b]));
         for (int k = 0; k < 3; ++k) {
             past.turn[k][l] = turn[k];
+            past.spin[k][l] = spin[k];
+            past.centre_velocity[k][l] = centre_velocity[k];
             past.centre[k][l] = history.centre[b][k];
             past.centre_before[k][l] = history.centre_before[b][k];
         }

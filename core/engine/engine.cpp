@@ -41,6 +41,9 @@ void bind_engine(nb::module_& module) {
         .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
         .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
         .def("tangent", &Linearisation::tangent)
+        .def("multiply", &Linearisation::multiply)
+        .def("moved", &Linearisation::moved)
+        .def("carry", &Linearisation::carry)
         .def("jacobian", &Linearisation::jacobian)
         .def_prop_ro("q", [](const Linearisation& l) { return numpy(l.system().state.q, {l.system().state.q.size()}); },
                      nb::rv_policy::automatic)
@@ -72,6 +75,10 @@ void bind_engine(nb::module_& module) {
         .def("set_rest", &Engine::set_rest)
         .def("set_spring_rest", &Engine::set_spring_rest)
         .def("set_row", &Engine::set_row)
+        .def("set_stiffness", &Engine::set_stiffness)
+        .def("set_spring_stiffness", &Engine::set_spring_stiffness)
+        .def("set_inertia", &Engine::set_inertia)
+        .def("continue_branch", &Engine::continue_branch)
         .def("set_state", &Engine::set_state)
         .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
             return Linearisation(e.synchronised(), e.state(q, lambda, mu));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <tuple>
 
+#include "engine/branch.hpp"
 #include "engine/stepper.hpp"
 #include "spatial/arrays.hpp"
 
@@ -218,6 +219,18 @@ class Engine {
         refresh();
         system.springs.at(spring).rest = rest;
     }
+    // Stiffness of the joints' springs (axes,), and the scale of stiffness that follows from them. Not for time stepping.
+    void set_stiffness(const Doubles& stiffness, double scale) {
+        expect(stiffness, system.axes());
+        system.stiffness = doubles(stiffness);
+        system.stiffness_scale = scale;
+    }
+    void set_spring_stiffness(int spring, double stiffness) { system.springs.at(spring).stiffness = stiffness; }
+    void set_inertia(int body, double mass, const Doubles& centre, const Doubles& inertia) {
+        expect(centre, 3);
+        expect(inertia, 9);
+        system.set_inertia(body, mass, Vec3(centre.data()), Mat3(Eigen::Map<const Mat3>(inertia.data())));
+    }
     void set_row(int row, double lower, double upper) {
         refresh();
         system.rows.at(row).lower = lower;
@@ -272,6 +285,20 @@ class Engine {
         set_state(q, lambda, mu);
         const State base = system.state;
         system.retract(base, x.data(), alpha);
+    }
+
+    // One step along a branch of equilibria, from a state. `limits`: the numbers of BranchLimits but the last one.
+    std::tuple<bool, double, std::vector<int>, std::vector<double>> continue_branch(const Doubles& q, const Doubles& lambda, const Doubles& mu,
+                                                                                    const Doubles& limits, int iterations) {
+        expect(limits, 7);
+        set_state(q, lambda, mu);
+        const double* at = limits.data();
+        BranchStep step;
+        {
+            nb::gil_scoped_release release;
+            step = supple::continue_branch(system, {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations});
+        }
+        return {step.converged, step.rate, step.changed, step.history};
     }
 
     // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).

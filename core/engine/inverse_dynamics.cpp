@@ -51,12 +51,10 @@ InverseDynamics::InverseDynamics(const System& s) {
                 for (int i = 0; i < 3; ++i) on_axis.R.col(i) = s.twists[joint.first + first + i].tail<3>();
                 node.sign = along ? 1 : -1;
             } else {
-                const Vec6 twist = (along ? 1.0 : -1.0) * s.twists[joint.first + first];
-                const Vec3 v = twist.head<3>(), w = twist.tail<3>();
-                node.turns = w.squaredNorm() > 0 ? 1 : 0;
-                node.slides = node.turns ? w.dot(v) : v.norm();
-                if (node.turns) on_axis.p = w.cross(v);
-                on_axis.R = rotation_from_z(node.turns ? w : Vec3(v.normalized()));
+                const ScrewAxis axis = screw_axis((along ? 1.0 : -1.0) * s.twists[joint.first + first]);
+                node.turns = axis.turns;
+                node.slides = axis.slides;
+                on_axis = axis.frame;
             }
             lead = lead * on_axis;
             add(node);

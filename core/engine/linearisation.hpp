@@ -30,6 +30,37 @@ class Linearisation {
         return numpy(std::move(x), {m, n});
     }
 
+    // The tangent at the state moved by alpha x, with the same active limits. It is not factorised.
+    Linearisation moved(const Doubles& x, double alpha) const {
+        expect(x, system_.unknowns());
+        Linearisation result(*this);
+        result.system_.active_fixed = true;
+        result.system_.retract(system_.state, x.data(), alpha);
+        result.system_.evaluate(true);
+        return result;
+    }
+
+    // K x, or K^T x; the regularisation is left out.
+    Array multiply(const Doubles& x, bool transposed) const {
+        const std::size_t n = system_.unknowns();
+        expect(x, n);
+        const auto scale = system_.scales();
+        std::vector<double> scaled(n), product(n);
+        for (std::size_t i = 0; i < n; ++i) scaled[i] = x.data()[i] / scale[i];
+        system_.fronts().multiply(scaled.data(), product.data(), transposed);
+        for (std::size_t i = 0; i < n; ++i) product[i] /= scale[i];
+        return numpy(std::move(product), {n});
+    }
+
+    // x with the twists of the bodies that follow from the increments of the tree's coordinates in it.
+    Array carry(const Doubles& x) const {
+        const std::size_t n = system_.unknowns();
+        expect(x, n);
+        std::vector<double> carried(x.data(), x.data() + n);
+        system_.carry(carried.data());
+        return numpy(std::move(carried), {n});
+    }
+
     // (axes, bodies, 6): the bodies' twists per increment of each coordinate; zero for the coordinates of loop joints.
     Array jacobian() const {
         const std::size_t axes = system_.axes(), numbers = 6 * system_.bodies();

@@ -338,11 +338,12 @@ bool Stepper::begin() {
     kept_.targets.clear();
     for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
-    fresh = true;
+    kept_.fresh = fresh;
+    contact_order_ = fresh || impact_ ? 1 : order_;
     advance_activations();
     begun_by_passes_ = prepare_passes(!driven_.empty());
     if (begun_by_passes_) {
-        if (passes_->begin(h_)) return true;
+        if (passes_->begin(h_, contact_order_)) return true;
         begun_by_passes_ = false;
         passes_refused();
     }
@@ -359,7 +360,7 @@ bool Stepper::begin_sparse() {
     changed();
     refresh();
     keep();
-    const Step step{h_, 1.0, -1.0, 0.0};
+    const Step step = difference(h_, contact_order_);
     x_.assign(system_.unknowns(), 0.0);
     for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * kept_.rate[axis];
     system_.retract(kept_.state, x_.data(), 1.0);
@@ -389,6 +390,12 @@ Vec6 Stepper::free_velocity(int b) const {
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
 
+Vec6 Stepper::start_velocity(int b) const {
+    if (begun_by_passes_) return passes_->start_velocity(b);
+    const Mat3& R = history.H[b].R;
+    return stack(R * kept_.velocity[b].head<3>(), R * kept_.velocity[b].tail<3>());
+}
+
 void Stepper::limits(std::vector<Limit>& out) const {
     if (begun_by_passes_) return passes_->limits(out);
     for (std::size_t r = 0; r < system_.rows.size(); ++r) {
@@ -414,6 +421,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
     auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
     auto moved = [&](const Touch& touch, const std::vector<double>& x) -> Vec3 {
         const Eigen::Map<const Vec6> twist(x.data() + 6 * touch.frame);
+        if (touch.moment) return predicted_.H[touch.frame].R * twist.tail<3>();
         return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
     };
     auto turned = [&](const Limit& limit, const std::vector<double>& x) {
@@ -433,9 +441,11 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Touch& touch = touches[j / 3];
         const Pose& H = predicted_.H[touch.frame];
         const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
-        free[j] = along.dot(H.act(at) - touch.point + moved(touch, free_)) / h_;
+        const Pose& start = history.H[touch.frame];
+        const Vec3 predicted = touch.moment ? Vec3(start.R * so3_log(start.R.transpose() * H.R)) : Vec3(H.act(at) - touch.point);
+        free[j] = along.dot(predicted + moved(touch, free_)) / h_;
         Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
-        load = stack(f, at.cross(f));
+        load = touch.moment ? stack(Vec3::Zero(), f) : stack(f, at.cross(f));
         answer(j);
         load.setZero();
     }
@@ -454,6 +464,8 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         begun_by_passes_ = false;
         if (passes_->finish(touches, impulses)) {
             refusals_ = 0;
+            fresh = impact_ || order_ == 1;
+            impact_ = false;
             kept_.time = time;
             kept_.finished = true;
             finished_by_passes_ = system_outdated_ = true;
@@ -461,6 +473,8 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
             next_ += driven_.size();
             return true;
         }
+        begun_by_passes_ = contact_order_ == 2;
+        if (begun_by_passes_) return false;  // the world repeats the step with backward Euler
         passes_refused();
         if (!begin_sparse()) {
             set_targets(driven_, kept_.targets.data());
@@ -471,14 +485,14 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     finished_by_passes_ = false;
     const std::size_t before = system_.loads.size();
     for (std::size_t i = 0; i < touches.size(); ++i) {
-        const Vec3 force = touches[i].axes * Vec3(impulses + 3 * i) / h_;
-        if (force.isZero(0)) continue;
+        const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h_);
+        if (wrench.isZero(0)) continue;
         const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
-        system_.loads.push_back({touches[i].frame, at, stack(force, Vec3::Zero()), true});
+        system_.loads.push_back({touches[i].frame, at, wrench, true});
     }
     restore_kept_state();
     system_.set_active(kept_.active);
-    const bool solved = solve(h_, 1);
+    const bool solved = solve(h_, contact_order_);
     system_.loads.resize(before);
     if (!solved) {
         set_targets(driven_, kept_.targets.data());
@@ -489,6 +503,8 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     kept_.time = time;
     kept_.finished = true;
     accept(h_);
+    fresh = impact_ || limit_changed_ || order_ == 1;
+    impact_ = false;
     next_ += driven_.size();
     return true;
 }
@@ -510,6 +526,7 @@ void Stepper::abandon() {
         restore_kept_state();
     }
     begun_by_passes_ = kept_.finished = false;
+    fresh = kept_.fresh;
 }
 
 double Stepper::energy() const {

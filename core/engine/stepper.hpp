@@ -54,11 +54,14 @@ class Stepper : public Participant {
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
     long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
-    // in a World: every body is a frame; steps of backward Euler. Limits are rows of the contact problem, because contact
+    // in a World: every body is a frame. A step in which a contact or limit is met is backward Euler. Limits are rows of the contact problem, because contact
     // forces may press a coordinate onto a limit or off it. In the step without contact the system's own rows enforce them.
     int frames() const override { return system_.bodies(); }
     Pose frame(int i) const override;
     Vec6 free_velocity(int i) const override;
+    Vec6 start_velocity(int i) const override;
+    bool second_order() const override { return contact_order_ == 2; }
+    void expect_impact() override { impact_ = true; }
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -101,7 +104,7 @@ class Stepper : public Participant {
         std::vector<int> active;
         History history;
         double time = 0;
-        bool finished = false, system_outdated = false;
+        bool finished = false, system_outdated = false, fresh = true;
     } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;
@@ -114,6 +117,8 @@ class Stepper : public Participant {
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     bool inputs_recorded_ = false;         // the tape has the present inputs
     bool system_outdated_ = false;                   // the system does not have the passes' state yet
+    int contact_order_ = 1;                // of the step in a World
+    bool impact_ = false;                  // it must be backward Euler
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, steps_by_fronts_ = 0;         // consecutive steps that the passes could not solve; next steps to solve with the fronts

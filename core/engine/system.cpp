@@ -126,6 +126,13 @@ void System::prepare() {
     state.H.resize(nb);
 }
 
+void System::set_inertia(int body, double new_mass, const Vec3& new_centre, const Mat3& new_inertia) {
+    mass.at(body) = new_mass;
+    centre[body] = new_centre;
+    inertia[body] = new_inertia;
+    mass_matrix_[body] = spatial_inertia(new_mass, new_centre, new_inertia);
+}
+
 void System::absorb_gaps(double below) {
     move();
     for (std::size_t j = 0; j < joints.size(); ++j) {

@@ -153,6 +153,7 @@ class System {
     State state;
 
     void prepare();  // after the description is complete: analyses the pattern
+    void set_inertia(int body, double mass, const Vec3& centre, const Mat3& inertia);  // after `prepare`
 
     // Moves the frames of loop joints with a gap of less than `below` (lengths over the length scale) at the present
     // coordinates, so that they are closed there. Such gaps come from rounded numbers in files. Redundant loops (for example

@@ -113,6 +113,10 @@ class Blended : public Participant {
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tips[i].pose; }
     Vec6 free_velocity(int i) const override;
+    Vec6 start_velocity(int i) const override {
+        const Vec6& twist = tips[i].velocity;
+        return stack(tips[i].pose.R * twist.head<3>(), tips[i].pose.R * twist.tail<3>());
+    }
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
@@ -170,6 +174,7 @@ class Blended : public Participant {
     double stored_energy(const Vector& spring_force);
     void limit_kinetic_energy(double kinetic, double stored);
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
+    Eigen::Matrix<double, 3, 6> by_scaled_twist(int e, const Eigen::Matrix<double, 3, 6>& rows) const;
     Vec6 evaluation_twist(int use, int e) const;
     void evaluate_bounds() const;
     Vector bound_row(int bound) const;

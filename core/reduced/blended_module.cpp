@@ -2,6 +2,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "module.hpp"
 #include "reduced/blended.hpp"
 #include "reduced/motion_module.hpp"
@@ -17,10 +19,13 @@ class BlendedCore {
     Blended model;
     BlendedLinks links;
     std::vector<double> poses;  // (links, 4, 4)
+    std::vector<double> velocities;  // (links, 6) body twists
+    TipArrays tip_arrays;
 
     BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
         : links(count, threads), poses(16 * count, 0.0) {
         model.tips.resize(tips);
+        tip_arrays.resize(tips);
         model.radius = radius;
         model.power = power;
         model.neighbours = neighbours;
@@ -56,11 +61,36 @@ class BlendedCore {
     }
 
     ExternalLoad& tip(int i) { return model.tips.at(i); }
+    Vec6 tip_velocity(int i) const { return model.tips[i].velocity; }
 
     void update() {
         model.blend();
         model.compute_link_coordinates();
         links.update(model.used, poses.data());
+    }
+
+    // Twists (links, 6) of the links by central differences of their poses along the velocities of the end effectors
+    void update_velocities() {
+        const std::vector<Blended::Tip> before = model.tips;
+        const bool has_budget = model.has_energy_budget();
+        const double budget = model.energy_budget;
+        double speed = 1e-6;
+        for (const Blended::Tip& tip : before)
+            speed = std::max({speed, tip.velocity.head<3>().cwiseAbs().maxCoeff() / model.radius, tip.velocity.tail<3>().cwiseAbs().maxCoeff()});
+        const double small = 1e-6 / speed;
+        std::vector<double> first;
+        for (double sign : {-1.0, 1.0}) {
+            for (std::size_t e = 0; e < before.size(); ++e) model.tips[e].pose = before[e].pose * exp(sign * small * before[e].velocity);
+            model.mark_changed();
+            update();
+            if (sign < 0) first = poses;
+        }
+        velocities.resize(6 * links.count());
+        for (int i = 0; i < links.count(); ++i)
+            Eigen::Map<Vec6>(velocities.data() + 6 * i) = log(pose(&poses[16 * i]).seen_from(pose(&first[16 * i]))) / (2 * small);
+        model.tips = before;
+        model.mark_changed();
+        if (has_budget) model.set_energy_budget(budget);
     }
 
     double relax(int iterations, double tolerance) {
@@ -126,6 +156,10 @@ void bind_blended(nb::module_& module) {
         .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("relax", &BlendedCore::relax)
+        .def("velocities", [](BlendedCore& c) {
+            c.update_velocities();
+            return numpy(std::vector<double>(c.velocities), {c.velocities.size() / 6, 6});
+        })
         .def("blend", [](BlendedCore& c) { c.model.blend(); })
         .def("set_state", &BlendedCore::set_state)
         .def("set_presence",  // of the first models; that of later ones is 1

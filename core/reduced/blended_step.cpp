@@ -62,7 +62,12 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
     Eigen::Matrix<double, 3, 6> point;
     point.leftCols<3>() = pose.R;
     point.rightCols<3>() = -pose.R * skew(local);
-    Eigen::Matrix<double, 3, 6> by = point * jacobians_[e];
+    return by_scaled_twist(e, point);
+}
+
+// (3, 6): rows per unit twist of a tip, as rows per unit of its coordinates.
+Eigen::Matrix<double, 3, 6> Blended::by_scaled_twist(int e, const Eigen::Matrix<double, 3, 6>& rows) const {
+    Eigen::Matrix<double, 3, 6> by = rows * jacobians_[e];
     by.leftCols<3>() *= radius;
     return by;
 }
@@ -356,7 +361,7 @@ void Blended::respond(const std::vector<Touch>& touches, const std::vector<Limit
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const int e = touches[i].frame;
         const Vec3 local = tips[e].pose.R.transpose() * (touches[i].point - tips[e].pose.p);
-        const Eigen::Matrix<double, 3, 6> by = touches[i].axes.transpose() * point_map(e, local);
+        const Eigen::Matrix<double, 3, 6> by = by_scaled_twist(e, touches[i].by_twist(tips[e].pose.R, local));
         rows_.middleCols<3>(3 * i).noalias() = basis.middleRows(6 * e, 6).transpose() * by.transpose();
     }
     for (int i = k; i < n; ++i) rows_.col(i) = limits[i - k].sign * bound_row(limits[i - k].row);

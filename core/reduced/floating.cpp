@@ -39,11 +39,7 @@ void Floating::set_twist(const Vec6& V) {
 
 // (3, 6): velocity of a contact point along the contact's axes per unit twist of the base.
 Floating::Rows Floating::by_base(const Touch& touch) const {
-    const Vec3 at = base.R.transpose() * (touch.point - base.p);
-    const Mat3 axes = base.R.transpose() * touch.axes;
-    Rows rows;
-    for (int r = 0; r < 3; ++r) rows.row(r) << axes.col(r).transpose(), at.cross(axes.col(r)).transpose();
-    return rows;
+    return touch.by_twist(base.R, base.R.transpose() * (touch.point - base.p));
 }
 
 // Adds a force (world axes) at a point of a tip and a torque (base axes) to the right-hand side.
@@ -128,8 +124,17 @@ bool Floating::begin() {
     return base_rate_.allFinite();
 }
 
-Vec6 Floating::free_velocity(int e) const {
-    const Vec6 all = link_twist(tips[e].link);
+Vec6 Floating::start_velocity(int e) const {
+    const int link = tips[e].link;
+    const Place place = link_place_[link].part;
+    const Group& group = groups_[place.group];
+    Vec6 all = twist;
+    for (int i = 0; i < group.size; ++i) all += v[group.columns[i][place.lane]] * screw(link, i);
+    return tip_velocity(e, all);
+}
+
+// Velocity of a tip's origin and its angular velocity, world axes, for the twist of its link in base axes.
+Vec6 Floating::tip_velocity(int e, const Vec6& all) const {
     const Vec3 w = all.tail<3>(), at = links[tips[e].link].pose.act(tips[e].fixed.p);
     return stack(base.R * (all.head<3>() + w.cross(at)), base.R * w);
 }
@@ -265,8 +270,7 @@ bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit
             for (int a = 0; a < group.rounds_used; ++a) group.apply_impulses(group.rounds[a], impulses);
         subtract_base_motion(change);
         for (std::size_t i = 0; i < k; ++i) {
-            const Vec3 world = touches[i].axes * Vec3(impulses + 3 * i);
-            momentum_change_ += stack(world, touches[i].point.cross(world));
+            for (int c = 0; c < 3; ++c) momentum_change_ += impulses[3 * i + c] * touches[i].wrench(c, Vec3::Zero());
         }
     }
     if (!base_rate_.allFinite()) return false;

@@ -65,7 +65,8 @@ class Floating : public Participant {
 
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return base * links[tips[i].link].pose * tips[i].fixed; }
-    Vec6 free_velocity(int i) const override;
+    Vec6 free_velocity(int i) const override { return tip_velocity(i, link_twist(tips[i].link)); }
+    Vec6 start_velocity(int i) const override;
     bool begin() override;
     bool symmetric() const override { return true; }
     void limits(std::vector<Limit>& out) const override;
@@ -97,6 +98,7 @@ class Floating : public Participant {
     Place place_of_limit(const Vector& map) const;
     // floating.cpp
     Rows by_base(const Touch& touch) const;
+    Vec6 tip_velocity(int tip, const Vec6& link_twist) const;
     void add_load(int tip, const Vec3& at, const Vec3& force, const Vec3& torque);
     void add_handle(int tip);
     void add_loads();

@@ -3,7 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cmath>
+
 #include "contact/external_load.hpp"
+#include "reduced/batch.hpp"
 #include "spatial/arrays.hpp"
 
 namespace supple {
@@ -24,7 +27,37 @@ inline void attach_handle(ExternalLoad& load, bool has_handle, const Doubles& po
     load.damping = damping;
 }
 
-// Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4).
+// Poses (4, 4) and body twists (6,) of the end effectors as of the last update. Python keeps views of them.
+struct TipArrays {
+    std::vector<double> poses, twists;
+
+    void resize(std::size_t tips) {
+        poses.assign(16 * tips, 0.0);
+        twists.assign(6 * tips, 0.0);
+        for (std::size_t e = 0; e < tips; ++e) poses[16 * e + 15] = 1;
+    }
+};
+
+// A copy in a batch. Core has `model`, `tip(i)` and `tip_velocity(i)`.
+template <class Core>
+class MemberOf : public BatchMember {
+   public:
+    explicit MemberOf(Core& core) : core_(core) {}
+    bool step() override { return core_.model.step(); }
+    ExternalLoad& tip(int i) override { return core_.tip(i); }
+    void loads_changed() override {
+        if constexpr (requires(Core& c) { c.model.loads_changed(); }) core_.model.loads_changed();
+    }
+    Pose tip_pose(int i) override { return core_.model.frame(i); }
+    Vec6 tip_velocity(int i) override { return core_.tip_velocity(i); }
+    double time() const override { return core_.model.time; }
+
+   private:
+    Core& core_;
+};
+
+// Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4); with `tip_velocity(i)` and `tip_arrays` it
+// also gives the poses and twists of the end effectors.
 template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
@@ -45,6 +78,36 @@ void bind_motion(nanobind::class_<Core>& core) {
         }
         return n;
     });
+    if constexpr (requires(Core& c) { c.tip_velocity(0); }) {
+        core.def("update_tips", [](Core& c) {
+            const int count = c.model.frames();
+            if (c.tip_arrays.twists.size() != 6u * count) c.tip_arrays.resize(count);
+            for (int e = 0; e < count; ++e) {
+                write(c.model.frame(e), &c.tip_arrays.poses[16 * e]);
+                Eigen::Map<Vec6>(&c.tip_arrays.twists[6 * e]) = c.tip_velocity(e);
+            }
+        });
+        // a measure of how far the end effectors are from poses (tips, 4, 4); m and rad
+        core.def("distance_from", [](Core& c, const Doubles& home) {
+            const int count = c.model.frames();
+            expect(home, 16 * count);
+            double sum = 0;
+            for (int e = 0; e < count; ++e) {
+                const Pose from = pose(home.data() + 16 * e), to = c.model.frame(e);
+                sum += (to.p - from.p).squaredNorm() + 0.5 * (to.R - from.R).squaredNorm();
+            }
+            return std::sqrt(sum);
+        });
+        // views of memory that later calls of update_tips overwrite
+        core.def_prop_ro("tip_poses", [](Core& c) {
+            return nb::ndarray<nb::numpy, const double>(c.tip_arrays.poses.data(), {c.tip_arrays.poses.size() / 16, 4, 4}, nb::find(c));
+        }, nb::rv_policy::automatic);
+        core.def_prop_ro("tip_twists", [](Core& c) {
+            return nb::ndarray<nb::numpy, const double>(c.tip_arrays.twists.data(), {c.tip_arrays.twists.size() / 6, 6}, nb::find(c));
+        }, nb::rv_policy::automatic);
+        core.def("batch_member", [](Core& c) -> BatchMember* { return new MemberOf<Core>(c); }, nb::rv_policy::take_ownership,
+                 nb::keep_alive<0, 1>());
+    }
     if constexpr (requires(Core& c) { c.update(); }) {
         core.def("update", &Core::update);
         // the links' poses as of the last update: a view of memory that later updates overwrite

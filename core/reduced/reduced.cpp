@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reduced/link_blocks.hpp"
+#include "spatial/abreast_exp.hpp"
 
 namespace supple {
 
@@ -86,6 +87,20 @@ void Links::run(const Block& block, int index) {
     write_poses(out, poses_ + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
 }
 
+void Links::update_velocities(const double* y, const double* v, double* twists) {
+    static constexpr double none[6][width] = {};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        const double* map = maps_.data() + i * m_ * 6 * width;
+        const Twists xi = twists_of(blocks_[i].offset, map, m_, y), rate = twists_of(none, map, m_, v);
+        const Six at = {{xi.vx, xi.vy, xi.vz}, {xi.wx, xi.wy, xi.wz}};
+        Eight rows[8] = {};
+        set(rows, pushed_forward(at, angles(at.angular), {{rate.vx, rate.vy, rate.vz}, {rate.wx, rate.wy, rate.wz}}));
+        transpose(rows);
+        const int first = static_cast<int>(i) * width;
+        for (int l = 0; l < width && first + l < n_; ++l) std::memcpy(twists + 6 * (first + l), &rows[l], 6 * sizeof(double));
+    }
+}
+
 // --- tree -----------------------------------------------------------------------------------------------------------
 
 typedef long long FourPlaces __attribute__((vector_size(32)));
@@ -100,12 +115,10 @@ Tree::Rows Tree::rows(const Mat3& R, const Vec3& p) {
 Tree::FixedFrame Tree::add(AxisTransform step) {
     Pose on_axis;
     if (step.size == 1) {
-        const Vec3 v = step.twist[0].head<3>(), w = step.twist[0].tail<3>();
-        const bool turns = !w.isZero(0);
-        on_axis.R = rotation_from_z(turns ? w : v);
-        on_axis.p = w.cross(v);
+        const ScrewAxis axis = screw_axis(step.twist[0]);
+        on_axis = axis.frame;
         step.fixed = step.fixed * on_axis;
-        step.twist[0] << 0, 0, (turns ? w.dot(v) : v.norm()), 0, 0, (turns ? 1.0 : 0.0);
+        step.twist[0] << 0, 0, axis.slides, 0, 0, axis.turns;
     }
     steps.push_back(step);
     return {static_cast<int>(steps.size()) - 1, on_axis.inverse()};
@@ -280,6 +293,11 @@ Pose Reduced::tip_pose(int e) const {
     return tips[e].rest * exp(xi);
 }
 
+Vec6 Reduced::tip_velocity(int e) const {
+    const Vec6 xi = tips[e].map * y + tips[e].offset, rate = tips[e].map * v;
+    return right_jacobian(xi) * rate;
+}
+
 // Adds h E^T Jr^T w of every applied wrench: its impulse on the coordinates.
 void Reduced::add_loads() {
     for (const Tip& tip : tips) {
@@ -347,8 +365,8 @@ void Reduced::abandon() {
     time = kept_time_;
 }
 
-Vec6 Reduced::free_velocity(int e) const {
-    const Vec6 xi = tips[e].map * y + tips[e].offset, twist = right_jacobian(xi) * (tips[e].map * fresh_);
+Vec6 Reduced::velocity(int e, const Vector& rates) const {
+    const Vec6 xi = tips[e].map * y + tips[e].offset, twist = right_jacobian(xi) * (tips[e].map * rates);
     const Mat3 R = tips[e].rest.R * so3_exp(xi.tail<3>());
     return stack(R * twist.head<3>(), R * twist.tail<3>());
 }
@@ -373,10 +391,7 @@ void Reduced::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Pose pose = tip.rest * exp(xi);
         const Mat6 jacobian = right_jacobian(xi);
         const Vec3 local = pose.R.transpose() * (touches[i].point - pose.p);
-        Eigen::Matrix<double, 3, 6> point;
-        point.leftCols<3>().noalias() = touches[i].axes.transpose() * pose.R;
-        point.rightCols<3>() = -point.leftCols<3>() * skew(local);
-        const Eigen::Matrix<double, 3, 6> by_twist = point * jacobian;
+        const Eigen::Matrix<double, 3, 6> by_twist = touches[i].by_twist(pose.R, local) * jacobian;
         rows_.middleCols<3>(3 * i).noalias() = tip.map.transpose() * by_twist.transpose();
     }
     for (int i = 3 * k; i < n; ++i) rows_.col(i) = limits[i - 3 * k].sign * bounds[limits[i - 3 * k].row].map;

@@ -33,6 +33,7 @@ class Links {
 
     // poses (n, 4, 4) of all links at coordinates y (m,)
     void update(const double* y, double* poses);
+    void update_velocities(const double* y, const double* v, double* twists);  // (n, 6) body twists, with rates v (m,)
     void set_offsets(const double* twists);  // (n, 6): constant terms of the links' twists
 
     int count() const { return n_; }
@@ -127,11 +128,13 @@ class Reduced : public Participant {
     void prepare();
     bool step();  // returns false, with the state unchanged, if the new state is not finite
     Pose tip_pose(int e) const;
+    Vec6 tip_velocity(int e) const;  // body twist
 
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }
     Pose frame(int i) const override { return tip_pose(i); }
-    Vec6 free_velocity(int i) const override;
+    Vec6 free_velocity(int i) const override { return velocity(i, fresh_); }
+    Vec6 start_velocity(int i) const override { return velocity(i, v); }
     bool begin() override;
     bool symmetric() const override { return symmetric_; }
     void limits(std::vector<Limit>& out) const override;
@@ -145,6 +148,7 @@ class Reduced : public Participant {
     Matrix geometric_stiffness() const;              // K_g of the applied wrenches at the target
 
    private:
+    Vec6 velocity(int tip, const Vector& rates) const;
     void update_system();
     void add_loads();
     void solve_with_handles();

@@ -21,6 +21,8 @@ class ReducedCore {
     Joints joints;
     std::unique_ptr<Links> links;
     std::vector<double> poses;  // (links, 4, 4)
+    std::vector<double> velocities;  // (links, 6) body twists
+    TipArrays tip_arrays;
     bool follow_joints = false;
     int corrections = 0;
 
@@ -36,6 +38,8 @@ class ReducedCore {
     }
 
     ExternalLoad& tip(int i) { return model.tips.at(i); }
+    Vec6 tip_velocity(int i) const { return model.tip_velocity(i); }
+    void update_velocities() { links->update_velocities(model.y.data(), model.v.data(), velocities.data()); }
 
     void add_tip(const Doubles& rest, const Doubles& map) {
         expect(rest, 16);
@@ -52,6 +56,8 @@ class ReducedCore {
         links = std::make_unique<Links>(rest.data(), maps.data(), n, m, threads);
         poses.assign(16 * n, 0.0);
         for (int i = 0; i < n; ++i) poses[16 * i + 15] = 1;
+        velocities.assign(6 * n, 0.0);
+        tip_arrays.resize(model.tips.size());
         model.prepare();
     }
 
@@ -171,6 +177,11 @@ void bind_reduced(nb::module_& module) {
                  c.model.v = vector(v);
                  c.model.time = time;
              })
+        .def("update_velocities", &ReducedCore::update_velocities)
+        // as of the last update: a view of memory that later updates overwrite
+        .def_prop_ro("velocities", [](ReducedCore& c) {
+            return nb::ndarray<nb::numpy, const double>(c.velocities.data(), {c.velocities.size() / 6, 6}, nb::find(c));
+        }, nb::rv_policy::automatic)
         .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
         .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints.q); }, nb::rv_policy::automatic)

@@ -219,6 +219,18 @@ inline Mat3 rotation_from_z(const Vec3& direction) {
     return Eigen::Quaterniond(s * 0.5, axis.x() * inverse, axis.y() * inverse, 0).toRotationMatrix();
 }
 
+// The screw axis of a joint's twist (v, w), |w| = 1 or 0, as the z axis of a frame.
+struct ScrewAxis {
+    Pose frame;
+    double turns, slides;  // motion along z per unit of the coordinate: rad or 0, m
+};
+
+inline ScrewAxis screw_axis(const Vec6& twist) {
+    const Vec3 v = twist.head<3>(), w = twist.tail<3>();
+    const bool turns = w.squaredNorm() > 0;
+    return {{rotation_from_z(turns ? w : v), w.cross(v)}, turns ? 1.0 : 0.0, turns ? w.dot(v) : v.norm()};
+}
+
 // J with exp(w + d) ~ exp(J d) exp(w). Singular at t = 2 pi.
 inline Mat3 so3_left_jacobian(const Vec3& w) {
     const Stumpff g = stumpff(w.squaredNorm());

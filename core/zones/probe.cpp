@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int most_linearisations = 3;  // of the contact's geometry, in a tick
-constexpr double largest_step = 0.5;    // of the probe in a tick near the skin, over its radius
+constexpr double largest_step = 0.5;    // of a probe that comes near the skin, in a tick, over its radius
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -38,10 +38,6 @@ Vec3 shortened(const Vec3& v, double most) {
 
 Probe::Probe(const Settings& settings, std::shared_ptr<Skin> skin, const Vec3& position)
     : settings_(settings), device_(position), position_(position), device_before_(position) {
-    ball_.kind = Collider::sphere;
-    ball_.size[0] = settings.radius;
-    ball_.friction = settings.friction;
-    ball_.compute_bounding_radius();
     take_skin(std::move(skin));
     output_.position = position;
 }
@@ -88,8 +84,35 @@ bool Probe::near_skin(double reach) const {
 }
 
 bool Probe::press(const Vec3& at, const PadStatics::Start& start, const PadStatics::Support& support) {
-    if (settings_.mask) return skin_->statics.press_mask(at, settings_.radius, skin_->areas, settings_.friction, start, support);
-    return skin_->statics.press(ball_, {Mat3::Identity(), at}, 0.05 * settings_.radius + support.approach.norm(), start, support);
+    follow_surface(at);
+    PadStatics& skin = skin_->statics;
+    if (settings_.mask) return skin.press_mask(at, settings_.radius, up_, skin_->areas, settings_.friction, start, support);
+    const double margin = 0.05 * settings_.radius + support.approach.norm();
+    return skin.press_ball(at, settings_.radius, up_, margin, std::max(settings_.friction, skin.collider().friction), start, support);
+}
+
+// Finds the place on the surface below the probe and the normal there: means of the points around it.
+void Probe::follow_surface(const Vec3& at) {
+    const Collider& pad = skin_->statics.collider();
+    const double reach = settings_.mask ? 0 : settings_.radius;
+    const bool touches = placed_ && up_.dot(at - place_) < reach;
+    const Vec3 guess = touches ? Vec3(at - up_.dot(at - place_) * up_) : at;
+    double least = INFINITY;
+    for (const Vec3& x : pad.vertices) least = std::min(least, (x - guess).squaredNorm());
+    const double width = std::max(settings_.radius, skin_->statics.longest_edge());
+    double total = 0;
+    Vec3 normal = Vec3::Zero(), mean = Vec3::Zero();
+    for (std::size_t i = 0; i < pad.vertices.size(); ++i) {
+        if (touches && pad.normals[i].dot(up_) <= 0) continue;  // another side of the skin
+        const double weight = std::exp((least - (pad.vertices[i] - guess).squaredNorm()) / (width * width));
+        total += weight;
+        normal += weight * pad.normals[i];
+        mean += weight * pad.vertices[i];
+    }
+    if (!(total > 0 && normal.norm() > 0)) return;
+    up_ = normal.normalized();
+    place_ = guess - up_.dot(guess - mean / total) * up_;
+    placed_ = true;
 }
 
 void Probe::solve(const Vec3& device) {
@@ -97,7 +120,8 @@ void Probe::solve(const Vec3& device) {
     Vec3 target = device + damping / a * (position_ - device_before_);
     target = position_ + shortened(target - position_, settings_.most_force / a);
     const Vec3 away = target - position_;
-    if (near_skin(settings_.radius + away.norm() + skin_->statics.state().largest_displacement()))
+    // a probe that does not touch yet must not jump through the skin
+    if (!touches_ && near_skin(settings_.radius + away.norm() + skin_->statics.longest_edge() + skin_->statics.state().largest_displacement()))
         target = position_ + shortened(away, largest_step * settings_.radius);
     Vec3 x = position_, force = Vec3::Zero();
     bool solved = true;
@@ -116,6 +140,7 @@ void Probe::solve(const Vec3& device) {
     if (solved) {
         before_ = skin_->statics.state().displacements();
         position_ = x;
+        touches_ = !force.isZero(0);
     } else {  // the next tick starts from an unpressed skin
         before_.setZero();
         forces_.setZero();

@@ -4,6 +4,9 @@
 // x under a contact force F is
 //     x = x_t + F / a,     x_t = x_device + (d / h) / a (x_before - x_device_before),     a = k + d / h.
 // x_t is moved towards x_before so that a |x_t - x_before| stays below the largest force. The pad's contact problem gains the compliance 1 / a.
+//
+// The probe has a place on the unpressed surface and the outward normal there. While it touches, the place follows its motion along the surface
+// only, so that a probe that is deep in the skin, or beyond its middle, is still pressed from the side it came from.
 #pragma once
 
 #include <array>
@@ -58,9 +61,9 @@ class Probe {
     void solve(const Vec3& device);
     bool press(const Vec3& at, const PadStatics::Start& start, const PadStatics::Support& support);
     bool near_skin(double reach) const;
+    void follow_surface(const Vec3& at);
 
     Settings settings_;
-    Collider ball_;
     // shared, under the mutex
     mutable std::mutex mutex_;
     Vec3 device_;
@@ -70,6 +73,8 @@ class Probe {
     // of the thread
     std::shared_ptr<Skin> skin_;
     Vec3 position_, device_before_;
+    Vec3 place_, up_ = Vec3::UnitZ();  // on the surface near the probe: a place and the outward normal
+    bool placed_ = false, touches_ = false;  // there is such a place; the last tick had a contact force
     Eigen::VectorXd before_, forces_;
     std::atomic<bool> running_{false};
     std::thread thread_;

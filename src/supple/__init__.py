@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from supple import elastic as elastic
     from supple import engine as engine
+    from supple import library as library
     from supple import mechanism as mechanism
+    from supple import recording as recording
     from supple import retargeting as retargeting
     from supple import spatial as spatial
     from supple import viewer as viewer
     from supple import zones as zones
     from supple.engine import Simulation as Simulation
     from supple.engine import equilibrium as equilibrium
+    from supple.engine import gradient as gradient
     from supple.engine import gravity_torques as gravity_torques
     from supple.engine import inverse_dynamics as inverse_dynamics
     from supple.engine.modes import modes as modes
+    from supple.engine.sweep import sweep as sweep
     from supple.errors import ConvergenceError as ConvergenceError
     from supple.errors import ExportWarning as ExportWarning
     from supple.errors import ImportWarning as ImportWarning
@@ -30,11 +34,11 @@ if TYPE_CHECKING:
     from supple.mechanism import assemble as assemble
     from supple.mechanism import attach as attach
     from supple.mechanism import jacobian as jacobian
-    from supple.mechanism import library as library
     from supple.mechanism import mass_matrix as mass_matrix
     from supple.mechanism.inverse_kinematics import inverse_kinematics as inverse_kinematics
     from supple.mechanism.io import load as load
     from supple.mechanism.kinematics import kinematics as kinematics
+    from supple.reduced import Batch as Batch
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
     from supple.reduced import blend as blend
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 # The module of each public name. A name is imported at its first use, so that `import supple` is quick.
 _HOME = {
     "AdaptiveLinkage": "supple.linkage",
+    "Batch": "supple.reduced",
     "Builder": "supple.mechanism",
     "ConvergenceError": "supple.errors",
     "ExportWarning": "supple.errors",
@@ -68,21 +73,24 @@ _HOME = {
     "engine": "supple.engine",
     "equilibrium": "supple.engine",
     "explore": "supple.reduced",
+    "gradient": "supple.engine",
     "gravity_torques": "supple.engine",
     "inverse_dynamics": "supple.engine",
     "inverse_kinematics": "supple.mechanism",
     "jacobian": "supple.mechanism",
     "kinematics": "supple.mechanism",
-    "library": "supple.mechanism.library",
+    "library": "supple.library",
     "load": "supple.mechanism.io",
     "mass_matrix": "supple.mechanism",
     "mechanism": "supple.mechanism",
     "modes": "supple.engine",
+    "recording": "supple.recording",
     "reduce": "supple.reduced",
     "retarget": "supple.retargeting",
     "retargeting": "supple.retargeting",
     "scenes": "supple.world.scenes",
     "spatial": "supple.spatial",
+    "sweep": "supple.engine",
     "viewer": "supple.viewer",
     "zones": "supple.zones",
 }
@@ -101,4 +109,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*_HOME, "__version__"])

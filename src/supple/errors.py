@@ -50,6 +50,10 @@ class RangeWarning(UserWarning):
     """A reduced model is used outside the range in which it is accurate."""
 
 
+class RecordingWarning(UserWarning):
+    """A recording lacks its end, because the program that wrote it was killed."""
+
+
 def listed(names: Sequence[str]) -> str:
     """Names for an error text: the first six, quoted."""
     return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")

@@ -7,7 +7,6 @@ import supple
 from browser.browsing import BLIND, Visit, browser, chromium, free_port, until
 from clocks import Clock
 from supple.viewer import server
-from supple.viewer.recording import Recorder
 from supple.viewer.showing import replaying, viewing
 
 pytest.importorskip("viser", reason="the viewer's tests need viser: pip install 'supple[all,test]'")
@@ -100,10 +99,8 @@ def test_a_recording_is_replayed(running):
     mech = supple.library.helix()
     sim = supple.Simulation(mech, 5e-3)
     sim.apply("tip", [30, 0, 0, 0, 0, 0])
-    recorder = Recorder(mech, "engine")
-    for _ in range(60):
-        recorder.take(sim.time, sim.poses.array)
-        sim.step(8)
+    with sim.record(rate=25) as recorder:
+        sim.step(480)
     with replaying(recorder.recording, port=free_port(), clock=Clock(0.01)) as page:  # 10 ms a frame
         visit = Visit(running, page.server)
         visit.until(lambda: visit.painted() > 0.002, "the helix to be drawn")

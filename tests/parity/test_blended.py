@@ -94,7 +94,7 @@ class Twin:
     def held_stiffness(self, model: supple.ReducedModel) -> tuple[np.ndarray, np.ndarray]:
         """Basis (n, r) of admissible twists and the stiffness (r, r) in it for forces of fixed direction in the world:
         the symmetric part of the engine's."""
-        world = model.tangent_stiffness("world")
+        world = model.tangent_stiffness("dead")
         basis = np.linalg.qr(model.basis[: self.n, : model.rank] / self.lengths[:, None])[0]
         return basis, basis.T @ ((world + world.T) / 2 * np.outer(self.lengths, self.lengths)) @ basis
 

@@ -14,6 +14,7 @@ from supple.mechanism import Mesh, Shape
 from supple.world import rigid_object
 
 SEEDS = st.integers(0, 2**32 - 1)
+FRICTION = np.array([0.5, 0.0, 0.0])
 solve_friction, friction_problem = _core.solve_friction, _core.contact_testing.friction_problem
 
 
@@ -166,7 +167,7 @@ def test_a_zero_contact_matrix_gives_finite_impulses():
 
 
 def shape(kind: str, size: tuple[float, ...], pose: np.ndarray) -> Collider:
-    return Collider(kind, np.array(size), np.ascontiguousarray(pose), 0.5, NO_POINTS)
+    return Collider(kind, np.array(size), np.ascontiguousarray(pose), FRICTION, NO_POINTS)
 
 
 def random_pose(rng: np.random.Generator, spread: float) -> np.ndarray:
@@ -274,7 +275,7 @@ def test_a_resting_face_has_several_points():
 def test_a_mesh_on_a_box():
     cube = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float) * 0.1
     points, faces = convex_hull(Mesh("cube", cube, [[0, 1, 2]]))
-    mesh = Collider("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), 0.5, points, faces=faces)
+    mesh = Collider("mesh", np.zeros(0), spatial.translation([0, 0, 0.2]), FRICTION, points, faces=faces)
     box = shape("box", (0.1, 0.1, 0.1), np.eye(4))
     found = contact_points(mesh, box, 1e-3)
     assert len(found) == 4
@@ -300,7 +301,7 @@ def test_convex_shapes_agree_with_coal(first, second):
         corners = rng.normal(size=(30, 3))
         corners *= rng.uniform(0.05, 0.2, 3) / np.linalg.norm(corners, axis=1)[:, None]
         points, faces = convex_hull(Mesh("hull", corners, [[0, 1, 2]]))
-        return Collider("mesh", np.zeros(0), place, 0.5, points, faces=faces)
+        return Collider("mesh", np.zeros(0), place, FRICTION, points, faces=faces)
 
     for _ in range(15):
         a = random_collider(first, random_pose(rng, 0.0))
@@ -314,7 +315,7 @@ def test_convex_shapes_agree_with_coal(first, second):
         smooth = "mesh" not in (first, second) or "ellipsoid" in (first, second) or "cylinder" in (first, second)
         assert found["gap"].min() == pytest.approx(truth, abs=5e-4 if smooth else 1e-9)
         deepest = found[found["gap"].argmin()]
-        moved = Collider(b.kind, b.size, b.pose.copy(), 0.5, b.points, faces=b.faces)
+        moved = Collider(b.kind, b.size, b.pose.copy(), FRICTION, b.points, faces=b.faces)
         moved.pose[:3, 3] += (deepest["gap"] - 1e-3) * deepest["normal"]  # a millimetre apart, along the normal
         assert contact_points(a, moved, 1.0)["gap"].min() == pytest.approx(1e-3, abs=5e-4)
 
@@ -327,7 +328,7 @@ def test_convex_shapes_agree_with_coal(first, second):
 def test_balls_on_a_height_field_agree_with_a_search_over_all_triangles(seed):
     rng = np.random.default_rng(seed)
     heights = rng.uniform(0, 0.05, (7, 9))
-    field = Collider("height_field", np.array([0.4, 0.3]), spatial.exp(rng.normal(size=6) * 0.3), 0.5, heights)
+    field = Collider("height_field", np.array([0.4, 0.3]), spatial.exp(rng.normal(size=6) * 0.3), FRICTION, heights)
     x, y = np.linspace(-0.4, 0.4, 9), np.linspace(-0.3, 0.3, 7)
     at = np.array([rng.uniform(-0.3, 0.3), rng.uniform(-0.2, 0.2), rng.uniform(0.06, 0.12)])
     ball = shape("sphere", (0.06,), field.pose @ spatial.translation(at))

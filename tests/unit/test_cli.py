@@ -148,7 +148,7 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
         (("compare", "ladder", "-e", "tap"), 1, "did you mean 'tip'"),
         (("compare", "ladder", "-e", "tip", "--force", "rung_3", "0", "1", "0"), 1, "--end-effector rung_3"),
         (("explore", "ladder", "--max-error", "0"), 1, "max_error must be a positive number"),
-        (("replay", "model.npz"), 1, "is not a recording but a reduced model; make one with supple run"),
+        (("replay", "model.npz"), 1, "is not a recording but a reduced model; make one with sim.record"),
         (("run", "ladder", "-o", "run.npz"), 1, "'run.npz' holds a motion: give its length, with --time"),
         (("demo", "--picture", "a.docx"), 1, ".png"),
         (("info",), 2, "Missing argument"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from browser.browsing import free_port
-from supple.viewer.recording import Recording
+from supple.recording import Recording
 
 SCENE_OPTIONS = [
     ("--springs", "5"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -88,6 +90,13 @@ def test_damaged_files(mech, tmp_path, change, told):
     path.write_text(json.dumps(data))
     with pytest.raises(supple.MechanismError, match=told):
         supple.load(path)
+
+
+def test_pickled_and_copied(mech):
+    supple.equilibrium(mech)  # makes the compiled evaluators
+    for again in (pickle.loads(pickle.dumps(mech)), copy.deepcopy(mech)):
+        load = {"rod.end": [1.0, 0, 0, 0, 0, 0]}
+        np.testing.assert_array_equal(supple.equilibrium(again, load).q, supple.equilibrium(mech, load).q)
 
 
 def test_mjcf_is_rigid_and_says_so(mech, tmp_path):

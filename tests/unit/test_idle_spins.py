@@ -96,3 +96,31 @@ def test_models_move(spinning: supple.Mechanism) -> None:
     full = supple.Simulation(spinning, dt=1e-3)  # dynamics needs no holding: the rod has mass
     full.step(50)
     assert full.gap < 1e-9
+
+
+def telescope(axis: tuple[float, float, float] = (0, 0, 1), hinge: bool = False) -> supple.Mechanism:
+    """A platform that a hinge guides and a leg with a slide holds, between two ball joints."""
+    b = supple.Builder("telescope")
+    b.link("platform", (0, 0, 1), (0.5, 0, 1), mass=2.0)
+    b.link("lower", (0.5, 0, 0), (0.5, 0, 0.5), mass=0.5)
+    b.link("upper", (0.5, 0, 0.5), (0.5, 0, 1), mass=0.5)
+    b.hinge("guide", "world", "platform", at=(0, 0, 1), axis="y", damping=0.1)
+    b.ball("foot", "world", "lower", at=(0.5, 0, 0))
+    if hinge:
+        b.hinge("leg", "lower", "upper", at=(0.5, 0, 0.5), axis="z")
+    else:
+        b.slide("leg", "lower", "upper", at=(0.5, 0, 0.5), axis=axis, stiffness=1e4, damping=50.0)
+    b.ball("top", "upper", "platform", at=(0.5, 0, 1))
+    return b.build()
+
+
+def test_a_leg_with_a_slide_spins_idly() -> None:
+    mech = telescope()
+    assert mech.idle_spins == ("lower",)
+    assert mech.unheld == ()
+    assert telescope(axis=(0.1, 0, 1)).idle_spins == ()  # the leg is not straight at other lengths
+    assert telescope(hinge=True).idle_spins == ()
+    eq = supple.equilibrium(mech, {"platform": [0, 0, -20, 0, 0, 0]})
+    assert eq.stable
+    assert np.isfinite(supple.reduce(mech, ["platform"]).compliance).all()
+    assert supple.modes(mech).frequencies.min() > 0.1

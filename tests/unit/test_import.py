@@ -191,7 +191,7 @@ REFUSED = {
     "empty": ("", r"not well-formed XML \(no element found\)"),
     "truncated": (world()[:-30], r"line 1: not well-formed XML.*is the file complete"),
     "another language": ("<html/>", r"line 1: the root element is <html>; a model is <mujoco>"),
-    "entities": (BILLION, r"document types and entities are not allowed"),
+    "entities": (BILLION, r"entities are not allowed"),
     "no bodies": ("<mujoco/>", r"has no bodies"),
     "too deep": ("<mujoco><worldbody>" + "<body>" * 1000, r"nested more than \d+ deep"),
     "huge count": (world(f'<replicate count="1000000000">{BODY}</replicate>'), r"expands to more than"),

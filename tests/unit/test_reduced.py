@@ -155,8 +155,8 @@ def test_set_points_of_curves_and_rotation_vectors():
         # the load stays in world axes there; here it turns with the body: add what that changes
         tip, twists, _ = model.target_effect(name)
         world = model.basis @ np.linalg.solve(
-            model.basis.T @ model.tangent_stiffness("world") @ model.basis,
-            model.basis.T @ model.tangent_stiffness("body") @ tip,
+            model.basis.T @ model.tangent_stiffness("dead") @ model.basis,
+            model.basis.T @ model.tangent_stiffness("follower") @ tip,
         )
         found = twists + model.motion_map @ (world - tip)
         np.testing.assert_allclose(found, truth, atol=1e-6 * max(1, np.abs(truth).max()))

@@ -176,7 +176,7 @@ def test_a_simulation_needs_a_reduced_model():
         (lambda sim: sim.set_target("shoulder", 0.1), "several axes"),
         (lambda sim: sim.step(-1), "number of steps"),
         (lambda sim: sim.end_effector_pose("upper"), "not an end effector"),
-        (lambda sim: sim.model.tangent_stiffness("tool"), "frame"),
+        (lambda sim: sim.model.tangent_stiffness("world"), "dead"),
     ],
 )
 def test_bad_loads_and_states_of_a_simulation(act, words):

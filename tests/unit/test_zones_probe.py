@@ -47,7 +47,8 @@ def test_a_resting_probe_is_in_the_balance_of_statics(pad):
     for part in np.linspace(0, 1, 50):  # friction depends on the way
         at = supple.spatial.translation(np.array([0, 0, TOP - part * depth]))
         touch = pad.press(ball, at, start=touch)
-    assert probe.force[2] == pytest.approx(-touch.force[2], rel=2e-3)
+    # the probe's gaps are taken along its own direction, those of a press to the nearest place of the ball
+    assert probe.force[2] == pytest.approx(-touch.force[2], rel=0.02)
     assert np.abs(probe.force[:2]).max() < 1e-6
 
 
@@ -97,6 +98,44 @@ def test_forces_are_bounded_and_finite(pad):
     probe.tick(2000)  # it comes back
     probe.move([0, 0, 0.05])
     assert np.abs(probe.tick(2000)).max() < 1e-9
+
+
+@pytest.mark.parametrize("radius", [2e-3, 5e-4])  # the second slips between the nodes, which are 2 mm apart
+@pytest.mark.parametrize("kind", ["ball", "mask"])
+def test_a_probe_does_not_pop_through_the_skin(pad, radius, kind):
+    size = radius if kind == "ball" else 2e-3
+    probe = zones.Probe(pad, size, [4e-4, 7e-4, size + 1e-4], kind=kind, most_force=20)
+    forces = []
+    for depth in np.linspace(0, 10e-3, 200):  # deeper than the block is thick
+        probe.move([4e-4, 7e-4, size - depth])
+        forces.append(probe.tick()[2])
+    rise = np.diff(forces)
+    assert rise[20:].min() > -0.02 * max(forces)
+    assert forces[-1] == max(forces) > 0.5
+    assert probe.position[2] > size - 10e-3
+    probe.move([4e-4, 7e-4, size + 1e-3])
+    probe.tick(500)
+    assert np.abs(probe.force).max() < 1e-9  # it comes out as it went in
+    assert probe.position[2] == pytest.approx(size + 1e-3, rel=1e-6)
+
+
+def test_a_deep_press_in_steps_keeps_its_side(pad):
+    ball, touch, forces = Shape("sphere", [2e-3], np.eye(4), friction=(0, 0, 0)), None, []
+    for depth in np.linspace(1e-4, 6e-3, 25):
+        touch = pad.press(ball, supple.spatial.translation(np.array([0, 0, 2e-3 - depth])), start=touch)
+        forces.append(-touch.force[2])
+    assert np.diff(forces).min() > -0.05 * max(forces)
+    assert forces[-1] > 3 * forces[7]  # which is as deep as the ball's radius, nearly
+
+
+@pytest.mark.parametrize("of", ["pad", "skin"])
+def test_a_shape_below_the_skin_says_so(pad, skin, of):
+    small, below = Shape("sphere", [5e-4], np.eye(4)), supple.spatial.translation(np.array([0, 0, -3e-3]))
+    with pytest.warns(supple.RangeWarning, match="wholly below the surface"):
+        touch = {"pad": pad, "skin": skin}[of].press(small, below)
+    assert not touch.forces.any()
+    with pytest.raises(MechanismError, match="pressed by a Shape"):
+        {"pad": pad, "skin": skin}[of].press("ball")
 
 
 def test_the_skin_moves_under_the_probe(skin, pad):

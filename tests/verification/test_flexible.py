@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -170,6 +171,31 @@ def test_compliance_is_the_derivative_of_equilibria(name, four_bar):
         moved = [spatial.log(start @ end.poses["tip"]) for end in ends]
         column = (moved[0] - moved[1]) / (2 * h)
         np.testing.assert_allclose(model.compliance[:, axis], column, rtol=0, atol=1e-5 * np.abs(column).max())
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_blend_is_better_than_its_models(share):
+    mech = clamped(rod(), tip_mass=0.1, gravity=(0.0, 0.0, -9.81))
+    force = np.array([1.0, 0.4, -0.5, 0.0, 0.0, 0.0])
+    models = [supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": f * force})) for f in (0.0, 1.0)]
+    true = supple.equilibrium(mech, {"tip": share * force}).poses["tip"][:3, 3]
+    errors = []
+    for model in (supple.blend(models), *models):
+        sim = supple.ReducedSimulation(model, dt=0.05)  # a long step: it comes to rest
+        sim.apply("tip", share * force)
+        sim.step(2000)
+        errors.append(np.linalg.norm(sim.poses["tip"][:3, 3] - true))
+    moved = np.linalg.norm(true - models[0].rest_poses["tip"][:3, 3])
+    assert errors[0] < min(0.02 * moved, 1.2 * min(errors[1:]))
+    assert supple.blend(models).at(models[1].end_effector_poses).separation.total < 1e-9
+
+
+@pytest.mark.long
+def test_explored_models_of_a_rod():
+    mech = clamped(rod(), tip_mass=0.1, gravity=(0.0, 0.0, -9.81))
+    with ThreadPoolExecutor(1) as here:
+        many = supple.explore(mech, ["tip"], max_error=0.1, budget=8, executor=here)
+    assert many.exploration.within >= 0.95
 
 
 def test_loops_through_a_flexible_coupler_stay_closed(four_bar):

@@ -200,3 +200,30 @@ def test_soft_fingertips_lift_and_twist_a_block():
         assert touch.friction_used.max() <= 1 + 1e-6
         forces.append(touch.pose[:3, :3] @ touch.force)
     np.testing.assert_allclose(np.sum(forces, axis=0), [0, 0, -0.2 * 9.81], atol=0.02)
+
+
+def test_two_pads_of_ten_node_tetrahedra_touch_each_other():
+    """One block lies on another; the same of hexahedra beside it."""
+    depths = []
+    for solid in (zones.block((0.01, 0.01, 0.004), (3, 3, 2)), tetrahedra(zones.block((0.01, 0.01, 0.004), (3, 3, 2)))):
+        pad = on_body(solid, 0.4, "top").pad(friction=0.5, relaxation=0.01)
+        corners = pad.points[pad.triangles]
+        outward = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        assert outward[:, 2].min() > 0
+        world = supple.World(dt=1e-3)
+        for name, height, turn in (("below", 0.0, np.eye(3)), ("above", 1e-4, np.diag([1.0, -1, -1]))):
+            builder = supple.Builder(name)
+            builder.body(name, spatial.pose(turn, [0, 0, height]), mass=0.05, inertia=(1e-5,) * 3)
+            if name == "below":
+                builder.fixed("bolt", "world", name)
+            else:
+                builder.slide("down", "world", name, at=(0, 0, 0), axis="z")
+            world.add(supple.Simulation(builder.build(), 1e-3), name)
+            world.cover(f"{name}:{name}", pad)
+        world.step(400)
+        forces = [world.touch(f"{name}:{name}").force for name in ("below", "above")]
+        assert forces[0][2] == pytest.approx(-0.05 * 9.81, rel=1e-3)
+        np.testing.assert_allclose(forces[0], np.diag([1.0, -1, -1]) @ -forces[1], atol=1e-6)
+        depths.append(-world.mechanisms["above"].poses["above"][2, 3])
+    # a surface that ends at the outermost points is smaller than the block
+    assert 0 < depths[1] == pytest.approx(depths[0], rel=0.5)

@@ -41,17 +41,19 @@ from supple.cli.options import (
 )
 from supple.cli.preparing import Preparation, movable, with_targets
 from supple.cli.source import library_names, open_mechanism
-from supple.errors import StartWarning
+from supple.errors import RecordingWarning, StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.io.writing import writing
 from supple.progress import Bar
+from supple.recording import Recorder, Recording
 from supple.viewer import draw
 from supple.viewer.methods import METHODS, likely_end_effectors
-from supple.viewer.recording import Recorder, Recording
+from supple.viewer.rendering import VIEW
 from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.server import HOST, PORT
 
-MOTIONS = (".npz", ".glb")
+MOTIONS = (".npz", ".glb", ".mp4", ".gif", ".csv")
+"""Files that hold a motion: recording, glTF animation, videos, table."""
 FINGER = "finger"
 """The finger of `supple.zones`, which has a skin."""
 
@@ -94,8 +96,8 @@ Files = Annotated[
         "--picture",
         "-o",
         metavar="FILE",
-        help="File to write: picture (.png, .pdf, .svg) or, with --time, recording (.npz) or glTF animation (.glb); "
-        "may be repeated (default supple-run.png)",
+        help="File to write: picture (.png, .pdf, .svg) or, with --time, recording (.npz), glTF animation (.glb), "
+        "video (.mp4, .gif) or table (.csv); may be repeated (default supple-run.png)",
     ),
 ]
 ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the model (.npz)")]
@@ -112,7 +114,7 @@ def _errors_in_one_line() -> Iterator[None]:
     show = warnings.showwarning
 
     def show_in_one_line(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-        if issubclass(category, StartWarning):
+        if issubclass(category, StartWarning | RecordingWarning):
             text = str(message).partition(" To start there")[0]  # the rest is about Python
             typer.echo(f"supple: {tables.printable(text)}", err=True)
         else:
@@ -181,17 +183,14 @@ def run(
             check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
         mech = Preparation(keyframe, base, _values("--q", q), springs, damping).open(source)
         task = solve.Task(mech if time is None else movable(mech), loads, frame, targets)
-        recorder = None
+        motions = [path for path in files if path.suffix.lower() in MOTIONS]
         if time is None:
             result = solve.find_equilibrium(task)
         else:
-            if any(path.suffix.lower() in MOTIONS for path in files):
-                recorder = Recorder(task.mechanism, "engine", tuple(loads))
-            result = solve.simulate(task, time, 2e-3 if dt is None else dt, method or "euler", recorder)
+            step = 2e-3 if dt is None else dt
+            result = _simulated(task, time, step, method or "euler", motions)
         for path in files:
-            if recorder is not None and path.suffix.lower() in MOTIONS:
-                _write_motion(recorder.recording, path)
-            else:
+            if path not in motions:
                 _draw(task, result, path)
         if as_json:
             pictures = [str(path) for path in files if path.suffix.lower() in PICTURES]
@@ -321,7 +320,7 @@ def retarget(
     track: Annotated[
         list[str], typer.Option("--track", metavar="BODY[=WEIGHT]", help="Body that must not shake; may be repeated")
     ],
-    method: Annotated[str, typer.Option("--method", help="gauss-newton, l-bfgs or bfgs")] = "gauss-newton",
+    method: Annotated[str, typer.Option("--method", help="gauss-newton, mixed, l-bfgs or bfgs")] = "gauss-newton",
     dt: Annotated[
         list[float] | None,
         typer.Option("--dt", metavar="SECONDS", help="Time step; several are used in turn (default 0.002, 0.0005)"),
@@ -345,7 +344,9 @@ def retarget(
     ] = None,
     recording: Annotated[
         Path | None,
-        typer.Option("--recording", metavar="FILE", help="Target, input and optimised side by side: .npz or .glb"),
+        typer.Option(
+            "--recording", metavar="FILE", help="Target, input and optimised side by side: .npz, .glb, .mp4 or .gif"
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the curves")] = Path(
         "supple-motion.csv"
@@ -364,7 +365,7 @@ def retarget(
         if report is not None:
             check_file(report, (".html", *PICTURES), "a report")
         if recording is not None:
-            check_file(recording, MOTIONS, "a recording")
+            check_file(recording, MOTIONS[:-1], "a recording")
         given = supple.retargeting.Motion.load(motion)
         mech = open_mechanism(source)
         checkpoint = out.with_name(f"{out.name}.checkpoint.npz")
@@ -514,7 +515,8 @@ def view(
         str,
         typer.Argument(
             metavar="NAME_OR_FILE",
-            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON",
+            help=f"Mechanism of the library; scene ({', '.join(SCENES)}); {FINGER} (with a skin); MJCF, URDF, JSON; "
+            "Python file that leaves a world or simulation",
             autocompletion=lambda incomplete: completions([*library_names(), *SCENES, FINGER], incomplete),
         ),
     ],
@@ -533,10 +535,10 @@ def view(
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Simulate a mechanism or a contact scene in the browser, where you can pull it.
+    """Simulate a mechanism, a contact scene or your own Python file in the browser, where you can pull it.
 
-    For example: supple view ladder, or supple view trampoline. With --motion, a character performs: the target, its
-    motion as given and the optimised one, side by side: supple view dancer --motion dance
+    For example: supple view ladder, supple view trampoline, or supple view scene.py. With --motion, a character
+    performs: the target, its motion as given and the optimised one, side by side: supple view dancer --motion dance
     """
     from supple.viewer import view as show
 
@@ -558,6 +560,13 @@ def view(
             from supple.zones import finger
 
             view_skin(finger(cells=(12, 10, 3)), host=host, port=port, browser=browser, say=typer.echo)
+            return
+        if Path(source).suffix == ".py":
+            if not preparation.is_empty or target or end_effector or method:
+                raise typer.BadParameter(f"--keyframe, --q and the like are for mechanisms; '{source}' is a script")
+            from supple.viewer import view_script
+
+            view_script(source, host=host, port=port, browser=browser, say=typer.echo)
             return
         if source in SCENES:
             if not preparation.is_empty or target:
@@ -657,27 +666,55 @@ def replay(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="Recording of a run, a .npz file")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write a glTF animation (.glb) or a picture of the end (.png) instead"),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write a video (.mp4, .gif), a glTF animation (.glb), a table (.csv), a complete copy (.npz) or a "
+            "picture of the end (.png) instead",
+        ),
+    ] = None,
+    size: Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="WIDTH HEIGHT", help="Pixels of a video (default 1920 1080, 640 360 for .gif)"),
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option(help="Pictures of a video per second (default 30, 20 for .gif)")
+    ] = None,
+    speed: Annotated[float, typer.Option(help="Seconds of the recording per second of the video")] = 1.0,
+    camera: Annotated[
+        tuple[float, float],
+        typer.Option("--view", metavar="ELEVATION AZIMUTH", help="Direction of a video's camera, degrees"),
+    ] = VIEW,
+    follow: Annotated[
+        str | None, typer.Option(metavar="BODY", help="Body or site that a video's camera moves along with")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="NAME", help="Quantity in a table: q, qd, energy, a body or joint; may be repeated"
+        ),
     ] = None,
     host: Host = HOST,
     port: Port = PORT,
     browser: Browser = True,
 ) -> None:
-    """Play a recording in the browser, with a timeline, or convert it to glTF for Blender.
+    """Play a recording in the browser, with a timeline, or convert it to a video, to glTF for Blender, or to a table.
 
-    For example: supple run ladder --force tip 0 50 0 --time 2 -o run.npz, then supple replay run.npz
+    For example: supple run ladder --force tip 0 50 0 --time 2 -o run.npz, then supple replay run.npz -o run.mp4
     """
     from supple.viewer import replay as show
 
     with _errors_in_one_line():
         if out is not None:
-            check_file(out, (*PICTURES, ".glb"), "a picture or motion")
+            check_file(out, (*PICTURES, *MOTIONS), "a picture or motion")
+            if out.resolve() == recording.resolve():
+                raise supple.MechanismError(f"{out} would overwrite the recording; choose another name")
         kept = Recording.load(recording)
         if out is None:
             show(kept, host=host, port=port, browser=browser, say=typer.echo)
             return
         if out.suffix.lower() in MOTIONS:
-            _write_motion(kept, out)
+            _write_motion(kept, out, columns, size=size, fps=fps, speed=speed, view=camera, follow=follow)
             typer.echo(_describe_file(out))
         else:
             last = kept.at(float(kept.times[-1]))
@@ -713,14 +750,39 @@ def _print_json(found: dict[str, Any]) -> None:
     typer.echo()
 
 
-def _write_motion(recording: Recording, path: Path) -> None:
-    if path.suffix.lower() == ".npz":
-        recording.save(path)
-        return
-    from supple.viewer.gltf import glb
+def _simulated(task: solve.Task, time: float, dt: float, method: str, motions: list[Path]) -> solve.RunResult:
+    """The result of a simulation whose motion is written to files. It is recorded into the first `.npz` file while it
+    runs, or into a temporary one."""
+    if not motions:
+        return solve.simulate(task, time, dt, method)
+    own = next((path for path in motions if path.suffix.lower() == ".npz"), None)
+    recorders: list[Recorder] = []
 
-    with writing(path, binary=True) as file:
-        file.write(glb(recording))
+    def record(sim: supple.Simulation) -> Recorder:
+        recorders.append(sim.record(own))
+        return recorders[0]
+
+    result = solve.simulate(task, time, dt, method, record)
+    for path in motions:
+        if path != own:
+            _write_motion(recorders[0].recording, path)
+    return result
+
+
+def _write_motion(recording: Recording, path: Path, columns: list[str] | None = None, **video: Any) -> None:
+    """Writes a recording as another file. `columns` are for tables, other options for videos."""
+    match path.suffix.lower():
+        case ".npz":
+            recording.save(path)
+        case ".csv":
+            recording.log(columns or [name for name in ("q", "qd", "energy") if name in recording]).to_csv(path)
+        case ".glb":
+            from supple.viewer.gltf import glb
+
+            with writing(path, binary=True) as file:
+                file.write(glb(recording))
+        case _:
+            supple.viewer.write_video(recording, path, **video)
 
 
 def _describe_file(path: Path) -> str:
@@ -729,6 +791,10 @@ def _describe_file(path: Path) -> str:
             return f"The recording is in {path}; play it with: supple replay {path}"
         case ".glb":
             return f"The motion is in {path}, for Blender and web pages."
+        case ".mp4" | ".gif":
+            return f"The video is in {path}."
+        case ".csv":
+            return f"The table is in {path}."
         case _:
             return f"The picture is in {path}: the reference pose pale, the shape above solid."
 

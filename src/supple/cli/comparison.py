@@ -18,9 +18,10 @@ from supple.cli.grouped_options import error_in_one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.moving import Moving
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
-from supple.reduced.joints import separation
+from supple.reduced.joints import separation_at
 from supple.viewer.methods import METHODS, Models, loose_bodies
 
 DT = 2e-3
@@ -211,7 +212,7 @@ def _models_under_load(models: Models, loads: dict[str, Array]) -> list[supple.R
 def _row(
     name: str, mech: Mechanism, tips: Sequence[str], exact: Poses, poses: Poses, step: float, gap: float | None
 ) -> Row:
-    joints = separation(mech, poses.array)
+    joints = separation_at(poses)
     loops = [joints.joints[mech.joints[j].name] for j in mech.topology.loops]
     off = [float(np.linalg.norm(poses[tip][:3, 3] - exact[tip][:3, 3])) for tip in tips]
     drift = max(loops, default=0.0) if gap is None else gap
@@ -259,9 +260,8 @@ class MethodUnderLoad(ABC):
 class _SuppleMethod(MethodUnderLoad):
     def __init__(self, models: Models, method: str, loads: dict[str, Array], exact: Equilibrium) -> None:
         # the engine starts in its equilibrium: it is only timed
-        sim = Simulation(models.mechanism, DT, at=exact) if method == "engine" else models.begin(method, DT)
-        assert isinstance(sim, Simulation | supple.ReducedSimulation)
-        self.sim: Simulation | supple.ReducedSimulation = sim
+        self._engine = Simulation(models.mechanism, DT, at=exact) if method == "engine" else None
+        self.sim: Moving = models.begin(method, DT) if self._engine is None else self._engine
         self.loads = loads
         for name, wrench in loads.items():
             self.sim.apply(name, wrench)
@@ -276,14 +276,14 @@ class _SuppleMethod(MethodUnderLoad):
             self.sim.pull(name, np.zeros(3), stiffness=0.0, damping=damper)
         return super().run_to_rest(radius)
 
-    def step(self, n: int) -> object:
-        return self.sim.step(n)
+    def step(self, n: int) -> None:
+        self.sim.step(n)
 
     def poses(self) -> Poses:
         return self.sim.poses
 
     def gap(self) -> float | None:
-        return self.sim.gap if isinstance(self.sim, Simulation) else None
+        return None if self._engine is None else self._engine.gap
 
 
 class _MuJoCoMethod(MethodUnderLoad):

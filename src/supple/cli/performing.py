@@ -6,8 +6,8 @@ import warnings
 
 import supple
 from supple.mechanism.poses import find
+from supple.recording import Recording
 from supple.retargeting import characters
-from supple.viewer.recording import Recording
 from supple.viewer.side_by_side import retargeted_recording
 
 TIME_STEP = 5e-3

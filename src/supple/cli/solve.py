@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -10,11 +12,12 @@ import numpy as np
 
 import supple
 from supple import spatial
+from supple.engine import Simulation
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.record import Array
 from supple.progress import Bar
-from supple.viewer.recording import RATE, Recorder
+from supple.recording import Recorder
 
 Named = list[tuple[str, list[float]]]
 """Names and their numbers, in the order given."""
@@ -79,8 +82,10 @@ def find_equilibrium(task: Task) -> RunResult:
     return RunResult(eq.poses, facts, error)
 
 
-def simulate(task: Task, duration: float, dt: float, method: str, recorder: Recorder | None = None) -> RunResult:
-    """The state after a time, or after the last time step that converged; `recorder` records the motion."""
+def simulate(
+    task: Task, duration: float, dt: float, method: str, record: Callable[[Simulation], Recorder] | None = None
+) -> RunResult:
+    """The state after a time, or after the last time step that converged; `record` starts to record the motion."""
     mech, error = task.mechanism, None
     if not np.isfinite(duration) or duration <= 0:
         raise MechanismError(f"--time must be a positive number of seconds, got {duration:g}")
@@ -95,18 +100,14 @@ def simulate(task: Task, duration: float, dt: float, method: str, recorder: Reco
     for name, value in task.targets.items():
         sim.set_target(name, value)
     steps = max(1, round(duration / dt))
-    chunk = max(1, steps // 200) if recorder is None else max(1, round(1 / (RATE * dt)))
-    with Bar("simulation") as bar:
+    chunk = max(1, steps // 200)
+    with nullcontext() if record is None else record(sim), Bar("simulation") as bar:
         try:
             for first in range(0, steps, chunk):
-                if recorder is not None:
-                    recorder.take(sim.time, sim.poses)
                 sim.step(min(chunk, steps - first))
                 bar.set_fraction((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure
-    if recorder is not None:
-        recorder.take(sim.time, sim.poses, last=True)
     energy = sim.energy
     facts = {
         **_inputs(task),

@@ -24,8 +24,8 @@ POINT: np.dtype[np.void] = np.dtype(_core.point_layout)  # type: ignore[assignme
 where the shapes overlap."""
 CONTACT: np.dtype[np.void] = np.dtype(_core.contact_layout)  # type: ignore[assignment]
 """Record of a contact of a world: indices `first` and `second` of the colliders; `position`, `normal` and `gap` as in
-`POINT`, world axes; `impulse` (3,) on the first, N s, world axes; `position_first` (3,), m, the position in the first
-collider's frame."""
+`POINT`, world axes; `impulse` (3,), N s, and `moment` (3,), N m s, on the first at the position, world axes;
+`position_first` (3,), m, the position in the first collider's frame."""
 
 Records = NDArray[np.void]
 
@@ -39,36 +39,41 @@ class Collider:
     """As in `Shape`; for a height field its half lengths."""
     pose: Array
     """(4, 4) from the shape to the frame."""
-    friction: float
-    """Sliding coefficient."""
+    friction: Array
+    """(3,): sliding (no unit), torsional (m), rolling (m)."""
     points: Array
     """(n, 3) corners of a mesh's convex hull, or (rows, columns) heights."""
     contact_type: int = 1
     contact_affinity: int = 1
     faces: Array = field(default_factory=lambda: NO_FACES)
     """(m, 4) faces of a mesh's convex hull: outward normal n and offset d, n.x + d < 0 inside."""
+    condim: int = 3
+    restitution: float = 0.0
+    """As in `Shape`."""
 
     @cached_property
     def core(self) -> Any:
         """The same in the core."""
         rows = len(self.points) if self.kind == "height_field" else 0
         size, points = np.ascontiguousarray(self.size), np.ascontiguousarray(self.points)
-        return _core.Collider(KINDS.index(self.kind), size, self.pose, self.friction, points, rows, self.faces)
+        law = np.ascontiguousarray(self.friction), self.condim, self.restitution
+        return _core.Collider(KINDS.index(self.kind), size, self.pose, *law, points, rows, self.faces)
 
 
 def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Array) -> Collider:
     """A shape of a body as a collider of another frame; `frame` (4, 4) is the body's pose there. A mesh is replaced by
     its convex hull."""
     pose, masks = np.ascontiguousarray(frame @ shape.pose), (shape.contact_type, shape.contact_affinity)
+    law = shape.condim, shape.restitution
     if isinstance(shape, HeightField):
         heights = np.ascontiguousarray(shape.heights)
-        return Collider("height_field", shape.size, pose, float(shape.friction[0]), heights, *masks)
+        return Collider("height_field", shape.size, pose, shape.friction, heights, *masks, NO_FACES, *law)
     points, faces = NO_POINTS, NO_FACES
     if shape.mesh is not None:
         if shape.mesh not in meshes:
             raise MechanismError(f"a shape names the mesh '{shape.mesh}', which is not here; give it in `meshes`")
         points, faces = convex_hull(meshes[shape.mesh])
-    return Collider(shape.kind, shape.size, pose, float(shape.friction[0]), points, *masks, faces)
+    return Collider(shape.kind, shape.size, pose, shape.friction, points, *masks, faces, *law)
 
 
 def convex_hull(mesh: Mesh) -> tuple[Array, Array]:

@@ -91,7 +91,7 @@ class Pad:
 
     def collider(self, pose: Array) -> Collider:
         """The same for lists of colliders."""
-        return Collider("pad", np.zeros(3), pose, self.friction, self.points)
+        return Collider("pad", np.zeros(3), pose, np.array([self.friction, 0.0, 0.0]), self.points)
 
     def press(
         self,
@@ -109,6 +109,7 @@ class Pad:
                 shape, or slides on it. Without `start`, points stick where they are first touched.
             meshes: those that the shape refers to.
         """
+        check_shape(shape)
         pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
         other = collider(shape, {mesh.name: mesh for mesh in meshes}, np.eye(4))
         if start is None:
@@ -246,9 +247,18 @@ class Touch:
         return np.asarray(near @ (self.pressures * self.pad.areas) / areas)
 
 
+def check_shape(shape: object) -> None:
+    """Raises `MechanismError` unless this is a shape that can press."""
+    if not isinstance(shape, (Shape, HeightField)):
+        raise MechanismError(
+            f"a pad is pressed by a Shape or a HeightField, got {type(shape).__name__}; for a ball of 1 cm give "
+            'Shape("sphere", [0.01], numpy.eye(4))'
+        )
+
+
 def warn_if_behind(points: Array, normals: Array, shape: Collider, pose: Array, stacklevel: int) -> None:
-    """Warns if points (n, 3) lie in a shape at `pose` (4, 4) that would push them outward: only its far side is near
-    them, so that it does not touch them."""
+    """Warns if a shape at `pose` (4, 4) touches nothing because it is below the skin: points (n, 3) lie in it, but
+    nearer to its far side, or it lies between the points and the bone."""
     turned = _core.pad_collider(points, np.ascontiguousarray(-normals), NOTHING, spatial.inverse(pose), 0.0)
     inside = _core.near_points(turned, shape.core, 0.0)[0]
     if len(inside):
@@ -258,6 +268,25 @@ def warn_if_behind(points: Array, normals: Array, shape: Collider, pose: Array, 
             RangeWarning,
             stacklevel=stacklevel,
         )
+    elif _below_skin(points, normals, (pose @ shape.pose)[:3, 3], shape.kind):
+        warnings.warn(
+            "the shape lies wholly below the surface of the skin, so nothing presses on it. Press from outside in "
+            "steps, each with start= the last result: the skin then knows from which side the shape came",
+            RangeWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _below_skin(points: Array, normals: Array, centre: Array, kind: str) -> bool:
+    """Whether a shape's centre (3,) is below the skin: straight behind the point that is nearest to it, and not farther
+    away than half the skin's size."""
+    if kind in ("plane", "height_field"):
+        return False
+    nearest = int(np.linalg.norm(points - centre, axis=1).argmin())
+    behind = points[nearest] - centre
+    distance = float(np.linalg.norm(behind))
+    size = float(np.linalg.norm(np.ptp(points, axis=0)))
+    return 0 < distance < 0.5 * size and float(behind @ normals[nearest]) > 0.7 * distance
 
 
 def _positive(matrix: Array) -> bool:

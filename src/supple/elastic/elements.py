@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from supple.elastic._checks import Array, Indices
+from supple.elastic._compiled import Compiled
 from supple.elastic.material import Material
 from supple.errors import MechanismError
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
+class Elements(Compiled):
     """The elastic energy of a mesh and its derivatives by nodal displacements. Each tetrahedron has 4 quadrature
     points."""
 

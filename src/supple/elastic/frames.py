@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from supple.elastic._checks import Array
+from supple.elastic._compiled import Compiled
 from supple.spatial import skew, unskew
 
 
@@ -31,7 +32,7 @@ class FrameMotion:
 
 
 @dataclass(frozen=True, eq=False)
-class InterfaceFrame:
+class InterfaceFrame(Compiled):
     """An interface frame as a function of coordinates z in which nodal positions are linear: modal amplitudes of a
     basis, or displacements of the interface's nodes.
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from supple.elastic._checks import Array
+from supple.elastic._compiled import Compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class InternalForce:
 
 
 @dataclass(frozen=True, eq=False)
-class QuarticForce:
+class QuarticForce(Compiled):
     """The exact energy of St. Venant-Kirchhoff material, a polynomial of degree four:
 
     U = 1/2 K2_kl e_k e_l + 1/6 K3_klm e_k e_l e_m + 1/24 K4_klmn e_k e_l e_m e_n, all tensors symmetric. Pairs k >=
@@ -61,7 +62,7 @@ class QuarticForce:
 
 
 @dataclass(frozen=True, eq=False)
-class CubatureForce:
+class CubatureForce(Compiled):
     """A weighted sum over quadrature points, for either material law."""
 
     gradients: Array

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from supple.engine import adjoint
-from supple.engine.dynamics import Energy, SavedState, Simulation
+from supple.engine.dynamics import SavedState, Simulation
 from supple.engine.inverse import gravity_torques, inverse_dynamics
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
+from supple.engine.sensitivity import gradient
 from supple.engine.statics import Equilibrium, equilibrium
+from supple.engine.sweep import Sweep, sweep
 from supple.engine.tape import Tape
+from supple.mechanism.moving import Energy
 
 if TYPE_CHECKING:
     from supple.engine.full import FullEquilibrium, FullSimulation, full_equilibrium
@@ -24,13 +27,16 @@ __all__ = [
     "Modes",
     "SavedState",
     "Simulation",
+    "Sweep",
     "Tape",
     "adjoint",
     "equilibrium",
     "full_equilibrium",
+    "gradient",
     "gravity_torques",
     "inverse_dynamics",
     "modes",
+    "sweep",
 ]
 
 

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.engine.actuation import add_actuator, as_in_spring, shift_controls
 from supple.errors import MechanismError
-from supple.mechanism import Actuator, Mechanism
+from supple.mechanism import Actuator, Coupling, Joint, Mechanism
 from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate, named_values
@@ -33,6 +34,8 @@ ROUNDED = 1e-6
 @dataclass(frozen=True)
 class Load:
     """A wrench on a body: force then torque, acting at `point` (body frame), in world or body axes."""
+
+    __repr__ = brief
 
     name: str
     """Name of the body or site that the user gave."""
@@ -149,6 +152,11 @@ class Equations:
             else:
                 self.core.set_spring_rest(self.spring[name], value)
 
+    @property
+    def set_points(self) -> dict[str, float]:
+        """All set-points by name of coordinate, coupling or motor, rad or m: those that `aim` takes."""
+        return {name: float(self.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | self.targets
+
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
         return {j.name: -row for j, row in zip(self.mechanism.joints, multipliers, strict=True)}
@@ -198,6 +206,8 @@ class Equations:
 @dataclass(frozen=True)
 class Acting:
     """Everything that acts on a mechanism: loads, gravity and set-points."""
+
+    __repr__ = brief
 
     loads: tuple[Load, ...]
     gravity: Array
@@ -307,7 +317,7 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     for drive in actuators:
         add_actuator(core, mech, drive, axis, spring)
 
-    core.prepare(list(mech.topology.order), _stiffness_scale(mech), mech.radius or 1.0)
+    core.prepare(list(mech.topology.order), stiffness_scale(mech), mech.radius or 1.0)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
@@ -318,28 +328,36 @@ def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
     """The mechanism with a weak spring, unloaded at the reference pose, on one ball joint of each idle spin."""
     if not held:
         return mech
-    joints, weak = list(mech.joints), WEAK * _stiffness_scale(mech)
+    joints, weak = list(mech.joints), WEAK * stiffness_scale(mech)
     for spin in held:
         joint = joints[spin.joints[0]]
         joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, weak), rest=joint.reference)
     return replace(mech, joints=tuple(joints))
 
 
-def _stiffness_scale(mech: Mechanism) -> float:
+def stiffness_scale(mech: Mechanism) -> float:
     """A typical torque per radian of the mechanism: its stiffest spring, or its weight times the radius."""
-    scales = [0.0]
-    for joint in mech.joints:
-        turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
-        lever = np.where(turning, 1.0, mech.radius**2)
-        slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
-        scales += ((joint.stiffness + slopes) * lever).tolist()
-    scales += [c.stiffness * float(np.abs(c.coefficients).max()) ** 2 for c in mech.couplings if not c.rigid]
+    scales = [0.0, *(joint_stiffness(joint, mech.radius) for joint in mech.joints)]
+    scales += [coupling_stiffness(c) for c in mech.couplings]
     for each in mech.flexible:  # torque per radian of each interface with the reference held
         for name in each.moving:
             jacobian = each.basis.frame(name, np.zeros(each.basis.size)).jacobian[3:]
             scales.append(1 / float(np.trace(jacobian @ np.linalg.solve(each.basis.stiffness, jacobian.T))))
     weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
     return max(*scales, weight) or 1.0
+
+
+def joint_stiffness(joint: Joint, radius: float) -> float:
+    """Largest torque per radian of a joint's springs; slides count with a lever of one radius."""
+    turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
+    slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
+    torques = (joint.stiffness + slopes) * np.where(turning, 1.0, radius**2)
+    return float(torques.max(initial=0.0))
+
+
+def coupling_stiffness(coupling: Coupling) -> float:
+    """Torque per radian of a coupling's spring."""
+    return 0.0 if coupling.rigid else coupling.stiffness * float(np.abs(coupling.coefficients).max()) ** 2
 
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:
@@ -406,15 +424,20 @@ def one_or_more_targets(name: str | Targets, value: ArrayLike | None) -> Targets
     return name
 
 
-def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
-    """Set-points of the motors and springs on coordinates, from values (dof,)."""
-    motors = {motor.coordinate: motor.name for motor in mech.motors}
-    sprung = {
+def sprung_axes(mech: Mechanism) -> list[str]:
+    """Names of the coordinates of all joints that have a spring."""
+    return [
         name
         for joint in mech.joints
         for name, stiffness, curve in zip(joint.axes, joint.stiffness, joint.curves, strict=True)
         if stiffness > 0 or curve is not None
-    }
+    ]
+
+
+def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
+    """Set-points of the motors and springs on coordinates, from values (dof,)."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = set(sprung_axes(mech))
     named = zip(mech.coordinates, values.tolist(), strict=True)
     found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
     if not found:

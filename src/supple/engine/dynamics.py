@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,37 +16,28 @@ from supple import spatial
 from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, Targets, equations, loads, one_or_more_targets, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
-from supple.engine.starting import LARGEST_START_GAP, closed_start
+from supple.engine.starting import LARGEST_START_GAP, closed_start, start_faults
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
-from supple.mechanism import Mechanism, Poses, kinematics, mass_matrix
+from supple.mechanism import Mechanism, Poses, assemble, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
+from supple.mechanism.values import by_coordinate
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 
 METHODS = {"euler": 1, "bdf2": 2}
 JUMP_CHECK = 0.02
 """Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
 STEPS_AT_ONCE = 256
 """Time steps in one call of the core; Ctrl-C takes effect between calls."""
-
-
-@dataclass(frozen=True)
-class Energy:
-    """Mechanical energy of a state, J."""
-
-    kinetic: float
-    strain: float
-    """Of the springs; zero at their rest positions."""
-    gravity: float
-    """Potential energy; zero at the world's origin."""
-
-    @property
-    def total(self) -> float:
-        return self.kinetic + self.strain + self.gravity
 
 
 @dataclass(frozen=True)
@@ -63,6 +56,8 @@ class Handle:
 @dataclass(frozen=True)
 class SavedState:
     """Everything that the next time steps depend on: a restored simulation repeats to the last bit."""
+
+    __repr__ = brief
 
     history: Array
     loads: dict[str, Load]
@@ -99,7 +94,14 @@ class Simulation:
         at: Equilibrium | None = None,
         motors: Mapping[str, Callable[[float], float]] | None = None,
     ) -> None:
-        dt = positive_seconds(dt)
+        self._prepare(mech, positive_seconds(dt), method, motors)
+        self._begin(q, rates, at)
+        self._origin = self.save()
+
+    def _prepare(
+        self, mech: Mechanism, dt: float, method: str, motors: Mapping[str, Callable[[float], float]] | None
+    ) -> None:
+        """Builds the equations; the state follows by `_begin` or `restore`."""
         if method not in tuple(METHODS):
             raise MechanismError(f"method must be 'euler' or 'bdf2', got {method!r}")
         self.mechanism, self.dt, self.method = mech, dt, method
@@ -114,11 +116,11 @@ class Simulation:
         for name in self._motors:
             if name not in names:
                 raise MechanismError(f"there is no motor named '{name}'; '{mech.name}' has {names or 'none'}")
+        self.observers: list[Observer] = []
+        """Recordings and logs of this simulation."""
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
         self._torques: Array = np.zeros(len(self._eqs.reference))
-        self._begin(q, rates, at)
-        self._origin = self.save()
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
         mech, eqs, core = self.mechanism, self._eqs, self._core
@@ -219,6 +221,12 @@ class Simulation:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._eqs.aim(targets)
 
+    @property
+    def targets(self) -> dict[str, float]:
+        """Set-points of springs of joints, of couplings and of motors by name, rad or m; without the motors that follow
+        a function of time."""
+        return {name: value for name, value in self._eqs.set_points.items() if name not in self._motors}
+
     def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
         """Sets the torques of drives on joints, N m or N. They act until changed, and saturate at `Joint.effort`.
 
@@ -246,6 +254,12 @@ class Simulation:
         and the simulation are then those after the last step that converged.
         """
         check_count(n)
+        if self.observers:
+            advance_observed(self.observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         driven, targets = self._targets(n)
         for first in range(0, n, STEPS_AT_ONCE):
             ahead = targets[first : first + STEPS_AT_ONCE]
@@ -316,7 +330,9 @@ class Simulation:
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of every body."""
-        return Poses(self.mechanism, self._core.poses, amplitudes_in(self.mechanism, self._core.q))
+        mech = self.mechanism
+        amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
+        return Poses(mech, self._core.poses, amplitudes, copy=False)
 
     @property
     def velocities(self) -> Twists:
@@ -387,7 +403,80 @@ class Simulation:
         """Kinetic energy, energy of the springs and of gravity, J."""
         return Energy(*self._core.energies)
 
+    def handle_stiffness(self, name: str) -> float:
+        """N/m of a handle where `pull` names none."""
+        return handle_spring(self.mechanism, None, None)[0]
+
+    def set_q(self, q: ArrayLike | Mapping[str, float]) -> None:
+        """Places the joints at coordinates (dof,) or {name: position}, rad or m, at rest. Time, loads, handles and
+        set-points stay; motors are moved to their coordinates. Loops are closed by the least motion."""
+        mech, eqs, core = self.mechanism, self._eqs, self._core
+        values = by_coordinate(mech, q, np.asarray(self.q), "q")
+        moves = dict(zip(mech.coordinates, values != np.asarray(self.q), strict=True))
+        for motor in mech.motors:
+            if motor.name in self._motors and moves.get(motor.coordinate):
+                raise MechanismError(
+                    f"'{motor.coordinate}' follows the function of motor '{motor.name}'; it cannot be placed"
+                )
+        before = core.history()
+        state = eqs.zero_state()
+        try:
+            core.set_state(per_axis(mech.at(values), "reference"), *state[1:])
+            core.evaluate(False)
+            if start_faults(eqs):
+                closed = assemble(mech, values, keep=[name for name in mech.coordinates if moves[name]]).q
+                core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
+                core.evaluate(False)
+            core.start(self.dt, METHODS[self.method], self.time, *initial_rates(eqs, np.zeros(mech.dof)))
+        except (MechanismError, ConvergenceError):
+            core.set_history(before)
+            raise
+        moved = {motor.name: core.q[eqs.axis[motor.coordinate]] for motor in mech.motors}
+        eqs.aim({name: value for name, value in moved.items() if name not in self._motors})
+
+    # what `supple.mechanism.moving.Moving` asks for
+
+    kind = "engine"
+    contacts: tuple[Contact, ...] = ()
+    """None: only a `World` has contact."""
+    touches: Mapping[str, Any] = MappingProxyType({})
+    """None: only a `World` has pads."""
+    moving_joints: None = None
+    """All joints move."""
+    can_set_torque = can_set_q = has_velocities = True
+    has_contacts = joints_separate = limits_forces = False
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """Bodies and sites that `apply` and `pull` act on: all but those of the world."""
+        mech = self.mechanism
+        return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+
+    def limit_forces(self) -> None:
+        """Does nothing: the engine limits the forces of actuators within each time step."""
+
+    def contact_frames(self) -> list[tuple[int, int, Array]]:
+        """Frames that a `World` fixes shapes to: index of the frame, index of its body, pose (4, 4) of the body in the
+        frame. Every body is one."""
+        return [(i, i, np.eye(4)) for i in range(len(self.mechanism.bodies))]
+
     # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, skin).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
+        (its position), a joint or a coordinate."""
+        return start_log(self, quantities, rate, self.observers)
 
     def tape(self) -> Tape:
         """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.
@@ -424,6 +513,36 @@ class Simulation:
         """Returns to the initial state."""
         self.restore(self._origin)
 
+    def __reduce__(self) -> Any:
+        """For pickle and copy: the mechanism, the options, the present and the initial state. Functions of motors are
+        pickled by their names."""
+        return _restored, (self.mechanism, self.dt, self.method, self._motors, self.save(), self._origin)
+
+    def __repr__(self) -> str:
+        return f"Simulation('{self.mechanism.name}': t = {self.time:g} s, dt = {self.dt:g} s, {self.method})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Simulation of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "time": f"{self.time:g} s", "time step": f"{self.dt:g} s ({self.method})",
+            "kinetic energy": f"{self.energy.kinetic:.4g} J", "loads": ", ".join(self._loads) or "none",
+        })  # fmt: skip
+
+
+def _restored(
+    mech: Mechanism, dt: float, method: str, motors: dict[str, Callable[[float], float]], present: SavedState,
+    origin: SavedState,
+) -> Simulation:  # fmt: skip
+    """A simulation in a saved state."""
+    sim = Simulation.__new__(Simulation)
+    sim._prepare(mech, dt, method, motors)
+    core, eqs = sim._core, sim._eqs
+    core.set_state(*eqs.zero_state())
+    core.evaluate(False)
+    core.start(dt, METHODS[method], 0.0, np.zeros((len(mech.bodies), 6)), np.zeros(len(eqs.reference)))
+    sim._origin = origin
+    sim.restore(present)
+    return sim
+
 
 def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
     """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments, from rates (dof,) of q."""
@@ -447,11 +566,11 @@ def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
 
 def tree_rates(mech: Mechanism, q: Array, increments: Array) -> Array:
     """(dof,) rates of q from the rates (axes,) of every joint's increments at coordinates q (axes,)."""
-    slices, rates = axis_slices(mech), np.zeros(mech.dof)
+    slices, rates = axis_slices(mech), of_tree(mech, increments)
     for j in mech.topology.tree:
         joint, part = mech.joints[j], slices[j]
-        own = increments[part]
-        rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), own) if 3 in joint.blocks else own
+        if 3 in joint.blocks:
+            rates[mech.topology.columns[j]] = np.linalg.solve(joint.increments(q[part]), increments[part])
     return rates
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Acting, Load, loads
-from supple.engine.dynamics import METHODS, Energy, check_count, initial_rates, motor_value, positive_seconds
+from supple.engine.dynamics import METHODS, check_count, initial_rates, motor_value, positive_seconds
 from supple.engine.full_part import PartState
 from supple.engine.full_system import Failure, FullState, FullSystem
 from supple.engine.full_terms import Differences
@@ -20,6 +20,7 @@ from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import per_axis
+from supple.mechanism.moving import Energy
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 from supple.progress import progress_callback

@@ -21,7 +21,9 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.mobility import all_coordinates, constraints
 from supple.mechanism.named import Coordinates, coordinate_columns
 from supple.mechanism.record import Array, array
+from supple.mechanism.values import by_coordinate
 
+Given = ArrayLike | Mapping[str, ArrayLike]
 CLOSED = 1e-6
 """Largest gap of a loop, m or rad, and speed of the gap, m/s or rad/s, relative to the motion."""
 NULL = 1e-9
@@ -30,9 +32,9 @@ NULL = 1e-9
 
 def inverse_dynamics(
     mech: Mechanism,
-    q: ArrayLike | None = None,
-    qd: ArrayLike | None = None,
-    qdd: ArrayLike | None = None,
+    q: Given | None = None,
+    qd: Given | None = None,
+    qdd: Given | None = None,
     wrenches: Mapping[str, ArrayLike] | None = None,
     *,
     driven: Iterable[str] | None = None,
@@ -48,9 +50,10 @@ def inverse_dynamics(
 
     Args:
         mech: the mechanism.
-        q: (dof,) coordinates, rad and m; those of the reference pose if not given. Loops must be closed there.
-        qd: (dof,) their time derivative; zero if not given.
-        qdd: (dof,) their second time derivative; zero if not given.
+        q: (dof,) coordinates, rad and m, or {joint or coordinate: value}; those that are not given are those of the
+            reference pose. Loops must be closed there.
+        qd: (dof,) their time derivative, or {joint or coordinate: value}; zero where not given.
+        qdd: the same, their second time derivative.
         wrenches: forces and torques (6,) on bodies or sites by name, as for `Simulation.apply`.
         driven: names of the joints or coordinates that have drives; all of the spanning tree if not given.
         frame: "world" or "body", the axes of the wrenches.
@@ -67,8 +70,8 @@ def inverse_dynamics(
     return found
 
 
-def gravity_torques(mech: Mechanism, q: ArrayLike | None = None, *, driven: Iterable[str] | None = None) -> Coordinates:
-    """Torques that hold the mechanism's weight at coordinates q (dof,), N m or N, without springs.
+def gravity_torques(mech: Mechanism, q: Given | None = None, *, driven: Iterable[str] | None = None) -> Coordinates:
+    """Torques that hold the mechanism's weight at coordinates q, N m or N, without springs. q as in `inverse_dynamics`.
 
     With loops or rigid couplings they are the least ones on the `driven` joints, as in `inverse_dynamics`.
 
@@ -90,12 +93,14 @@ class _MotionState:
     qdd: Array
 
     @staticmethod
-    def of(mech: Mechanism, q: ArrayLike | None, qd: ArrayLike | None, qdd: ArrayLike | None) -> _MotionState:
+    def of(mech: Mechanism, q: Given | None, qd: Given | None, qdd: Given | None) -> _MotionState:
         check_mechanism(mech)
         refuse_flexible(mech.flexible, "inverse dynamics", "hold it in a Simulation with motors instead")
         values = []
         for name, value in (("q", q), ("qd", qd), ("qdd", qdd)):
             default = mech.reference if name == "q" else np.zeros(mech.dof)
+            if isinstance(value, Mapping):
+                value = by_coordinate(mech, value, default, name)
             given = default if value is None else array(value, (mech.dof,), f"{name} of '{mech.name}' ({mech.dof})")
             if (far := np.abs(given).max(initial=0.0)) > FURTHEST:
                 raise MechanismError(f"{name} of '{mech.name}' must be within {FURTHEST:g}, got {far:g}")

@@ -15,6 +15,7 @@ from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.idle import idle_spins, spin_increments
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
@@ -30,6 +31,8 @@ RANK_TOLERANCE = 1e-9
 class Linearisation:
     """The equations of a mechanism at one state, with their factorised tangent. It is independent of the equations that
     it was made from, which may go on to other states."""
+
+    __repr__ = brief
 
     mechanism: Mechanism
     names: Equations

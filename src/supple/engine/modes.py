@@ -10,6 +10,7 @@ import numpy as np
 from supple.engine.linearisation import evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Modes:
     """Natural vibrations of the undamped linear system, slowest first."""
+
+    __repr__ = brief
 
     mechanism: Mechanism
     frequencies: Array

@@ -59,41 +59,18 @@ class Newton:
         chapter 5). The tangent must stay regular: no pivot may become negative. Rates are measured at this share only,
         so this is an estimate; `LARGEST_RATES` leave a margin.
         """
-        core = self.eqs.core
         acting.apply_to(self.eqs)
-        state, self.history = self.state, []
-        core.set_state(*state)
-        touched: list[list[int]] = []
-        rate = 0.0
-        for k in range(BRANCH_LIMIT):
-            rhs = core.evaluate(True)
-            touched.append(core.active)
-            changed = _changes(touched)
-            core.factorise(0.0)
-            step, _ = core.solve(rhs, False)
-            size = core.motion_size(step)
-            self.history.append(size)
-            self.iterations += 1
-            moves = size >= LAST_MOTION or k > 0  # a perfect column stays straight, stable or not
-            if not np.isfinite(size) or (core.negative and moves):
-                return Correction(False, 4.0, changed)
-            if size > LARGEST_BRANCH_TURN:
-                return Correction(False, size / LARGEST_BRANCH_TURN, changed)
-            if k > 0 and size > last_motion:
-                allowed = LARGEST_RATES[min(k, len(LARGEST_RATES)) - 1]
-                if changed and self.history[0] < KINK_TURN:  # a limit bends the path, however short the step is
-                    allowed = 1.0
-                rate = max(rate, size / self.history[-2] / allowed)
-                if rate > 1:
-                    return Correction(False, rate, changed)
-            core.retract(*state, step, 1.0)
-            state = core.q, core.reactions, core.mu
-            if size < last_motion and core.gap_size < max(CLOSED, last_motion):
-                core.evaluate(False)
-                if core.active == touched[-1]:
-                    self.state = state
-                    return Correction(True, rate, changed)
-        return Correction(False, 2.0, _changes(touched))
+        return self.correct(last_motion)
+
+    def correct(self, last_motion: float = LAST_MOTION) -> Correction:
+        """`continue_branch` with the loads and set-points that the equations have."""
+        core = self.eqs.core
+        sizes = [last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES]
+        converged, rate, changed, self.history = core.continue_branch(*self.state, np.array(sizes), BRANCH_LIMIT)
+        self.iterations += len(self.history)
+        if converged:
+            self.state = core.q, core.reactions, core.mu
+        return Correction(converged, rate, tuple(changed))
 
     def solve(self, acting: Acting, downhill: bool = True) -> bool:
         """Converges to an equilibrium from `state`, on whatever branch. Else `state` is unchanged.
@@ -155,8 +132,3 @@ class Newton:
         core.evaluate(True)
         core.factorise(0.0)
         return not core.negative
-
-
-def _changes(touched: list[list[int]]) -> tuple[int, ...]:
-    """Rows whose limit is touched in some evaluations and not in others."""
-    return tuple(row for row, states in enumerate(zip(*touched, strict=True)) if len(set(states)) > 1)

@@ -11,6 +11,7 @@ from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
 from supple.errors import ConvergenceError
+from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, lock
 
 SMALLEST_SHARE = 1e-6
@@ -30,6 +31,8 @@ FALLEN = 0.2
 @dataclass(frozen=True)
 class LoadPath:
     """The equilibria on the way to a load, at n shares of it."""
+
+    __repr__ = brief
 
     shares: Array
     """(n,) shares of the load, rising from 0 to the share reached."""

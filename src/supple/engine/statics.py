@@ -14,11 +14,12 @@ from supple.engine.linearisation import Linearisation, check_held, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
 from supple.errors import MechanismError
-from supple.mechanism import Mechanism, Poses
-from supple.mechanism.axes import by_joint, of_tree
+from supple.mechanism import Curve, Mechanism, Poses
+from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 
@@ -61,10 +62,36 @@ class Equilibrium:
         """The wrenches on bodies."""
         return self.acting.loads
 
+    def __repr__(self) -> str:
+        acting = ", ".join(f"'{load.name}'" for load in self.loads[:4]) + (" ..." if len(self.loads) > 4 else "")
+        snaps = f", {len(self.snaps)} snaps" if self.snaps else ""
+        return f"Equilibrium('{self.mechanism.name}': loads on {acting or 'no body'}{snaps})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Equilibrium of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "loads": ", ".join(load.name for load in self.loads) or "none",
+            "snaps at shares of the load": ", ".join(f"{share:.3g}" for share in self.snaps) or "none",
+            "coordinates": len(self.q), "joints": len(self.coordinates),
+        })  # fmt: skip
+
     @property
     def q(self) -> Array:
         """(dof,) coordinates of the spanning tree, in the order of `mech.coordinates`."""
         return of_tree(self.mechanism, self.state[0])
+
+    @property
+    def torques(self) -> dict[str, float]:
+        """Torque or force that each spring, motor, rigid coupling and touched limit exerts on its coordinate or
+        coupling, N m or N; positive in the direction of the coordinate.
+
+        Springs have the name of their coordinate or coupling, or 'elbow.spring' if a motor or rigid coupling has that
+        name; the others are those of `motor_torques`.
+        """
+        result = spring_torques(self.mechanism, self.state[0], self.acting)
+        names = {motor.name for motor in self.mechanism.motors} | {c.name for c in self.mechanism.couplings if c.rigid}
+        named = {f"{name}.spring" if name in names else name: torque for name, torque in result.items()}
+        limits = {f"{name}.limit" if name in named else name: t for name, t in self.motor_torques.items()}
+        return named | limits
 
     @cached_property
     def stable(self) -> bool:
@@ -122,7 +149,10 @@ def equilibrium(
     follower = PathFollower(newton, begin, goal, progress, exact=path)
     reached = follower.run()
     error = end_of_path(follower) if reached < 1 else None
-    result = _result(follower, path)
+    states = _load_path(follower) if path else None
+    acting_there = follower.acting()
+    acting_there.apply_to(eqs)
+    result = solved_equilibrium(newton, acting_there, follower.shares[-1], tuple(follower.snaps), states)
     check_held(Linearisation.at(eqs, result.state))
     if error is not None:
         error.state = result
@@ -130,6 +160,28 @@ def equilibrium(
     if mech.flexible:
         warn_beyond_range(mech.flexible, result.coordinates, set())
     return result
+
+
+def spring_torques(mech: Mechanism, q: Array, acting: Acting) -> dict[str, float]:
+    """Torque of each spring at coordinates (axes,), by coordinate or coupling, N m or N: -k (q - rest) - curve."""
+    result, values, start = {}, dict(zip(axis_names(mech), q.tolist(), strict=True)), 0
+    for joint in mech.joints:
+        for k, (name, curve) in enumerate(zip(joint.axes, joint.curves, strict=True)):
+            deflection = values[name] - float(acting.rest[start + k])
+            if joint.stiffness[k] > 0 or curve is not None:
+                result[name] = spring_torque(float(joint.stiffness[k]), curve, deflection)
+        start += len(joint.axes)
+    for c in mech.couplings:
+        if not c.rigid:
+            stretch = sum(a * values[n] for a, n in zip(c.coefficients.tolist(), c.coordinates, strict=True))
+            name = f"{c.name}.coupling" if c.name in values else c.name
+            result[name] = spring_torque(c.stiffness, c.curve, stretch - acting.targets[c.name])
+    return result
+
+
+def spring_torque(stiffness: float, curve: Curve | None, deflection: float) -> float:
+    """Torque of a spring at a deflection from its rest."""
+    return -stiffness * deflection - (0.0 if curve is None else float(curve(deflection)))
 
 
 def checked_equilibrium(value: object, mech: Mechanism, argument: str) -> Equilibrium:
@@ -182,13 +234,13 @@ def _minimise_reactions(newton: Newton) -> None:
     core.evaluate(False)
 
 
-def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
-    """The equilibrium at the last share of a path."""
-    newton, acting = follower.newton, follower.acting()
+def solved_equilibrium(
+    newton: Newton, acting: Acting, share: float = 1.0, snaps: tuple[float, ...] = (), path: LoadPath | None = None
+) -> Equilibrium:
+    """The equilibrium at the state that Newton's method has reached, with the loads and set-points `acting`, which the
+    equations have."""
     eqs = newton.eqs
     mech, core = eqs.mechanism, eqs.core
-    path = _load_path(follower) if with_path else None
-    acting.apply_to(eqs)
     core.set_state(*newton.state)
     core.evaluate(False)
     _minimise_reactions(newton)
@@ -200,11 +252,11 @@ def _result(follower: PathFollower, with_path: bool) -> Equilibrium:
         eqs.reactions(reactions),
         eqs.motor_torques(mu),
         max(core.imbalance, core.gap_size),
-        follower.shares[-1],
+        share,
         newton.iterations,
         acting,
         (q, reactions, mu),
-        tuple(follower.snaps),
+        snaps,
         path,
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
+    from supple.mechanism.joint import Joint
     from supple.mechanism.mechanism import Mechanism
 
 
@@ -23,7 +25,12 @@ def axis_names(mech: Mechanism) -> list[str]:
 
 def axis_slices(mech: Mechanism) -> list[slice]:
     """(joints,) slice of each joint's axes in such an array."""
-    ends = np.cumsum([0, *(len(joint.axes) for joint in mech.joints)])
+    return mech.axis_slices
+
+
+def slices_of(joints: Sequence[Joint]) -> list[slice]:
+    """(joints,) slice of each joint's axes in an array of all their axes."""
+    ends = np.cumsum([0, *(len(joint.axes) for joint in joints)])
     return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
 
@@ -39,7 +46,4 @@ def by_joint(mech: Mechanism, values: Array) -> dict[str, Array]:
 
 def of_tree(mech: Mechanism, values: Array) -> Array:
     """(..., dof) the values (..., axes) that belong to the spanning tree, in the order of `mech.coordinates`."""
-    columns = np.arange(values.shape[-1])
-    slices = axis_slices(mech)
-    order = np.concatenate([columns[:0], *(columns[slices[j]] for j in mech.topology.tree)])
-    return np.asarray(values[..., order])
+    return np.asarray(values[..., mech.tree_axes])

@@ -8,7 +8,7 @@ that a joint X(eta) connects to the reference; X(eta) is the frame of the interf
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,20 +129,27 @@ def damping_matrix(flexible: FlexibleBody, eta: Array) -> Array:
     return damping
 
 
+def range_ratios(
+    flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array]
+) -> Iterator[tuple[FlexibleBody, float]]:
+    """Each body with its deformation over that of the shapes that its basis was made of. `coordinates` has the
+    amplitudes (r,) under the name of each body's first joint."""
+    for each in flexible:
+        yield each, each.basis.range_ratio(coordinates[each.frame(each.moving[0])])
+
+
 def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array], warned: set[str]) -> None:
     """Warns once of each body that is deformed more than the shapes that its basis was made of. `coordinates` has the
     amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
-    for each in flexible:
-        basis = each.basis
-        eta = coordinates[each.frame(each.moving[0])]
-        size = float(np.sqrt(eta @ basis.mass_matrix @ eta / basis.mass))
-        if each.name in warned or size <= basis.trained_range:
+    for each, ratio in range_ratios(flexible, coordinates):
+        if each.name in warned or ratio <= 1:
             continue
         warned.add(each.name)
+        trained = each.basis.trained_range
         warnings.warn(
             RangeWarning(
-                f"flexible body '{each.name}' is deformed by {size:.3g} m (root mean square), its basis was made of "
-                f"shapes up to {basis.trained_range:.3g} m; make one of larger shapes: part.with_basis(deflection=...)"
+                f"flexible body '{each.name}' is deformed by {ratio * trained:.3g} m (root mean square), its basis was "
+                f"made of shapes up to {trained:.3g} m; make one of larger shapes: part.with_basis(deflection=...)"
             ),
             stacklevel=3,
         )

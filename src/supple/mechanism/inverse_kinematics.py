@@ -11,16 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.body import WORLD
-from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import Kinematics, kinematics
 from supple.mechanism.mechanism import Mechanism, check_mechanism
 from supple.mechanism.mobility import all_coordinates, constraints
 from supple.mechanism.named import Coordinates, coordinate_columns
 from supple.mechanism.record import Array, array, checked_pose
+from supple.mechanism.values import coordinates_given
 
 ITERATIONS = 100
 STARTS = 8
 """Starts besides q0 that are tried if the poses are not reached from there; their seed is fixed."""
+AGREEING = 2
+"""If so many of them end with the error of the best one, no more are tried."""
 LONGEST_STEP = 0.4
 """Largest change of a coordinate in one iteration, rad or radii."""
 REACHED = 1e-9
@@ -39,7 +41,11 @@ class InverseKinematics:
     """"reached"; "limits": joint limits keep the mechanism from the poses; "out of reach": the joints do. Then q is the
     nearest configuration that was found: move the target, or give a better q0."""
     residual: float
-    """Largest remaining error of poses and loops, m or rad."""
+    """Largest remaining error of poses, loops and limits of couplings, m or rad."""
+    position_error: float
+    """Largest distance of a body or site from its position, m."""
+    rotation_error: float
+    """Largest angle between a body or site and its orientation, rad; zero if only positions were given."""
     iterations: int
     """Of all starts together."""
 
@@ -51,7 +57,7 @@ class InverseKinematics:
 def inverse_kinematics(
     mech: Mechanism,
     poses: Mapping[str, ArrayLike],
-    q0: ArrayLike | None = None,
+    q0: ArrayLike | Mapping[str, ArrayLike] | None = None,
     limits: bool = True,
     *,
     keep: Iterable[str] = (),
@@ -65,25 +71,28 @@ def inverse_kinematics(
     Args:
         mech: the mechanism.
         poses: for each body or site a pose (4, 4), or a position (3,) if any orientation will do, in the world.
-        q0: (dof,) coordinates of the start, rad and m; those of the reference pose if not given.
+        q0: (dof,) coordinates of the start, rad and m, or {joint or coordinate: value}; those that are not given are
+            those of the reference pose.
         limits: whether joint limits and limits of couplings are respected.
-        keep: names of joints or coordinates that must not move. A free base never moves.
+        keep: names of joints or coordinates that must not move. A free base and the amplitudes of flexible bodies
+            never move.
 
     Returns:
         The coordinates with status and residual. Nothing is raised if the poses cannot be reached.
     """
     check_mechanism(mech)
-    refuse_flexible(mech.flexible, "inverse kinematics", "take the mechanism with rigid parts")
-    start = mech.reference if q0 is None else array(q0, (mech.dof,), f"q0 of '{mech.name}' ({mech.dof} coordinates)")
+    start = coordinates_given(mech, q0, "q0")
     problem = _Problem(mech, poses, start, bool(limits), keep)
     best, used = problem.solve(problem.start)
-    rng = np.random.default_rng(0)
-    for _ in range(STARTS):
-        if problem.error(best) <= REACHED or not problem.moving.any():
+    rng, agreeing = np.random.default_rng(0), 0
+    for _ in range(STARTS if problem.within_reach() else 0):
+        least = problem.error(best)
+        if least <= REACHED or not problem.moving.any() or agreeing == AGREEING:
             break
         found, more = problem.solve(problem.random_start(rng))
         used += more
-        best = found if problem.error(found) < problem.error(best) else best
+        agreeing += abs(problem.error(found) - least) < 1e-3 * least
+        best = found if problem.error(found) < least else best
     return problem.result(best, used)
 
 
@@ -103,6 +112,9 @@ class _Problem:
         for j in mech.topology.tree:
             if mech.joints[j].kind == "free" and WORLD in (mech.joints[j].parent, mech.joints[j].child):
                 self.moving[mech.topology.columns[j]] = False
+        for joint in mech.joints:
+            if joint.interface is not None:  # amplitudes of a flexible body
+                self.moving[[names.index(name) for name in joint.axes]] = False
         for name in [keep] if isinstance(keep, str) else keep:
             self.moving[coordinate_columns(mech, name)] = False
         self.lower, self.upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
@@ -115,6 +127,34 @@ class _Problem:
                     self.lower[at], self.upper[at] = min(lower, self.start[at]), max(upper, self.start[at])
                     if self.moving[at]:  # a start outside the limits may only move inwards
                         self.lower[at], self.upper[at] = lower, upper
+
+    def within_reach(self) -> bool:
+        """False if a target is further from its first moving joint than the links between them are long."""
+        return all(
+            np.linalg.norm((target[:3, 3] if pinned else target) - anchor) <= reach * (1 + 1e-9)
+            for name, target, pinned in self.targets
+            for anchor, reach in [self._reach_of(name)]
+        )
+
+    def _reach_of(self, name: str) -> tuple[Array, float]:
+        """Position (3,) in the world of the first joint that moves a body or site, and the length of the links from it
+        to the body or site, m, with the travel of slides. Loops are cut, which may only lengthen the reach."""
+        mech, topology = self.mech, self.mech.topology
+        poses = kinematics(mech, self.start[: mech.dof]).poses
+        body, reach, anchor = mech.frame(name)[0], 0.0, poses[name][:3, 3]
+        while body >= 0:
+            j = int(topology.joint[body])
+            joint, columns = mech.joints[j], topology.columns[j]
+            if self.moving[columns].any():
+                on_parent = (poses.of(joint.parent) @ joint.pose_parent)[:3, 3]
+                on_child = (poses.of(joint.child) @ joint.pose_child)[:3, 3]
+                inner, outer = (on_child, on_parent) if topology.reversed[body] else (on_parent, on_child)
+                slides = np.flatnonzero(joint.twists[:, :3].any(axis=1)) + columns.start
+                travel = np.maximum(np.abs(self.lower[slides]), np.abs(self.upper[slides])).sum()
+                reach += float(np.linalg.norm(anchor - outer) + travel)
+                anchor = inner
+            body = int(topology.parent[body])
+        return anchor, reach
 
     def random_start(self, rng: np.random.Generator) -> Array:
         """The start with random coordinates within the limits; those that do not move a target stay."""
@@ -264,7 +304,15 @@ class _Problem:
             touched = (x <= self.lower + 1e-9) | (x >= self.upper - 1e-9)
             status = "limits" if (touched & self.moving).any() else "out of reach"
         residual = float(np.abs(error * self._lengths(len(error))).max(initial=0.0))
-        return InverseKinematics(Coordinates(self.mech, x[: self.mech.dof]), status, residual, used)
+        state = kinematics(self.mech, x[: self.mech.dof])
+        distances, angles = [0.0], [0.0]
+        for name, target, pinned in self.targets:
+            here = state.poses[name]
+            distances.append(float(np.linalg.norm(here[:3, 3] - (target[:3, 3] if pinned else target))))
+            if pinned:
+                angles.append(float(np.linalg.norm(spatial.so3_log(here[:3, :3].T @ target[:3, :3]))))
+        q = Coordinates(self.mech, x[: self.mech.dof])
+        return InverseKinematics(q, status, residual, max(distances), max(angles), used)
 
 
 def _read_targets(mech: Mechanism, poses: Mapping[str, ArrayLike]) -> list[tuple[str, Array, bool]]:

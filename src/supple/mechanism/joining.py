@@ -43,7 +43,7 @@ def attach(mech: Mechanism, at: str, other: Mechanism, prefix: str = "", pose: A
     offset = np.eye(4) if pose is None else checked_pose(pose, f"the pose to attach '{other.name}' at")
     index, frame = (-1, np.eye(4)) if at == WORLD else mech.frame(at)
     mount = WORLD if index < 0 else mech.bodies[index].name
-    part = _renamed(_with_held_base(other), prefix)
+    part = with_prefix(_with_held_base(other), prefix)
     _check_names(mech, part, prefix)
     on_mount = frame @ offset
     in_world = (np.eye(4) if index < 0 else mech.bodies[index].pose) @ on_mount
@@ -109,7 +109,7 @@ def _joined_keyframes(joined: Mechanism, mech: Mechanism, part: Mechanism) -> tu
 # names
 
 
-def _renamed(mech: Mechanism, prefix: str) -> Mechanism:
+def with_prefix(mech: Mechanism, prefix: str) -> Mechanism:
     """The mechanism with a prefix before all names but that of the world."""
     if not prefix:
         return mech
@@ -229,18 +229,23 @@ class Split(NamedTuple):
     """The loose objects, in their reference poses: `world.add(body, meshes=scene.meshes)`."""
 
 
-def split(mech: Mechanism) -> Split:
-    """Separates the robot from loose objects: bodies that only a free joint connects to the world and that carry
-    nothing."""
+def loose_objects(mech: Mechanism) -> list[str]:
+    """Names of the bodies that only a free joint connects to the world and that carry nothing."""
     joints_of: dict[str, list[Joint]] = {}
     for joint in mech.joints:
         for name in (joint.parent, joint.child):
             joints_of.setdefault(name, []).append(joint)
-    loose = [
+    return [
         body.name
         for body in mech.bodies
         if len(own := joints_of[body.name]) == 1 and own[0].kind == "free" and WORLD in (own[0].parent, own[0].child)
     ]
+
+
+def split(mech: Mechanism) -> Split:
+    """Separates the robot from loose objects: bodies that only a free joint connects to the world and that carry
+    nothing."""
+    loose = loose_objects(mech)
     if len(loose) == len(mech.bodies):
         raise MechanismError(f"'{mech.name}' has only loose objects ({listed(loose)}) and no robot to separate")
     objects = tuple(body for body in mech.bodies if body.name in set(loose))

@@ -127,6 +127,9 @@ class Joint(Record):
     effort: Array = None  # type: ignore[assignment]
     """(k,) N m or N: largest torque of the drive in either direction (URDF's effort, MJCF's actuatorfrcrange); infinite
     where there is no limit. Torques of actuators and of `Simulation.set_torque` saturate there."""
+    speed: Array = None  # type: ignore[assignment]
+    """(k,) rad/s or m/s: largest speed of the drive (URDF's velocity); infinite where there is no limit. Nothing in a
+    simulation enforces it; `mech.speed_limits` gives it to `supple.retarget`."""
     interface: InterfaceFrame | None = None
     """If given, the joint belongs to a flexible body: X(q) is the frame of an interface and q are the modal amplitudes,
     m. `twists` is then its Jacobian at q = 0."""
@@ -152,6 +155,7 @@ class Joint(Record):
             reference=reference,
             curves=tuple(self.curves) or (None,) * k,
             effort=self._per_axis("effort", np.inf, k, infinite=True),
+            speed=self._per_axis("speed", np.inf, k, infinite=True),
         )
         self._check(what, k)
 
@@ -173,7 +177,7 @@ class Joint(Record):
             raise MechanismError(f"{what} has {k} axes; its names, curves and blocks must add up to as many")
         if any(not isinstance(n, int) or n not in (1, 3) for n in self.blocks):
             raise MechanismError(f"blocks of {what} must be 1 (one axis) or 3 (a rotation vector), got {self.blocks}")
-        for field in ("stiffness", "damping", "armature", "effort"):
+        for field in ("stiffness", "damping", "armature", "effort", "speed"):
             if (getattr(self, field) < 0).any():
                 raise MechanismError(f"{field} of {what} must not be negative, got {getattr(self, field).tolist()}")
         for name in self.axes:

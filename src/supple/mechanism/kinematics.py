@@ -13,8 +13,10 @@ from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.mechanism import Mechanism, check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.poses import Poses, amplitudes_in
-from supple.mechanism.record import Array, array
+from supple.mechanism.record import Array
+from supple.mechanism.values import coordinates_given
 
 FURTHEST = 1e9
 """Largest magnitude of a coordinate, rad or m."""
@@ -24,6 +26,8 @@ FURTHEST = 1e9
 class Kinematics:
     """The configuration of a mechanism at coordinates q of its spanning tree. Loops need not be closed there; `gaps`
     measures them."""
+
+    __repr__ = brief
 
     mechanism: Mechanism
     q: Array
@@ -56,11 +60,12 @@ class Kinematics:
         }
 
 
-def kinematics(mech: Mechanism, q: ArrayLike | None = None) -> Kinematics:
-    """Forward kinematics at q (dof,), in the order of `mech.coordinates`; by default the reference pose."""
+def kinematics(mech: Mechanism, q: ArrayLike | Mapping[str, ArrayLike] | None = None) -> Kinematics:
+    """Forward kinematics at q: (dof,) in the order of `mech.coordinates`, or {joint or coordinate: value} with the
+    reference pose for the others; by default the reference pose."""
     check_mechanism(mech)
     topology = mech.topology
-    q = mech.reference if q is None else array(q, (topology.dof,), f"q of '{mech.name}' ({topology.dof} coordinates)")
+    q = coordinates_given(mech, q, "q")
     if (far := np.abs(q).max(initial=0)) > FURTHEST:
         raise MechanismError(f"coordinates of '{mech.name}' must be within {FURTHEST:g} rad or m, got {far:g}")
     transforms = _joint_transforms(mech, [q[topology.columns[j]] for j in topology.tree])
@@ -128,7 +133,7 @@ def displacement_across(poses: Poses, joint_name: str) -> Array:
     return across
 
 
-def jacobian(mech: Mechanism, body: str, q: ArrayLike | None = None) -> Array:
+def jacobian(mech: Mechanism, body: str, q: ArrayLike | Mapping[str, ArrayLike] | None = None) -> Array:
     """(6, dof): twist of a body or site, in its own frame (linear then angular), per unit rate of q."""
     return kinematics(mech, q).jacobian(body)
 
@@ -143,7 +148,7 @@ def inertias(mech: Mechanism) -> Array:
     return inertia
 
 
-def mass_matrix(mech: Mechanism, q: ArrayLike | None = None) -> Array:
+def mass_matrix(mech: Mechanism, q: ArrayLike | Mapping[str, ArrayLike] | None = None) -> Array:
     """(dof, dof) joint-space mass matrix with armature; kg m^2, kg m and kg.
 
     M_ij = s_i^T I_c s_j, where s_i is the screw of coordinate i and I_c the composite inertia of the bodies that the

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.actuator import Actuator
-from supple.mechanism.axes import per_axis
+from supple.mechanism.axes import per_axis, slices_of
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Joint
+from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import Poses, amplitudes_in, find
 from supple.mechanism.record import Array, Record, array, checked_name
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
@@ -72,6 +73,10 @@ class Mechanism(Record):
         )
         check(self)
 
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and copy: without what is computed from the description when needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     # the graph
 
     @cached_property
@@ -83,6 +88,12 @@ class Mechanism(Record):
     def coordinates(self) -> tuple[str, ...]:
         """Names of the coordinates q of the spanning tree, in order."""
         return tuple(name for j in self.topology.tree for name in self.joints[j].axes)
+
+    @property
+    def speed_limits(self) -> dict[str, float]:
+        """Largest speed of the drive, rad/s or m/s, by coordinate, where `Joint.speed` gives one (URDF's velocity)."""
+        pairs = (pair for joint in self.joints for pair in zip(joint.axes, joint.speed.tolist(), strict=True))
+        return {name: speed for name, speed in pairs if np.isfinite(speed)}
 
     @cached_property
     def loop_coordinates(self) -> tuple[str, ...]:
@@ -133,7 +144,19 @@ class Mechanism(Record):
     # names
 
     @cached_property
-    def _body_index(self) -> dict[str, int]:
+    def axis_slices(self) -> list[slice]:
+        """(joints,) slice of each joint's coordinates in an array (axes,) of those of all joints."""
+        return slices_of(self.joints)
+
+    @cached_property
+    def tree_axes(self) -> NDArray[np.int64]:
+        """(dof,) places of the spanning tree's coordinates in an array (axes,) of those of all joints."""
+        parts = [np.arange(part.start, part.stop) for part in (self.axis_slices[j] for j in self.topology.tree)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    @cached_property
+    def body_indices(self) -> dict[str, int]:
+        """Index of each body by name."""
         return {body.name: i for i, body in enumerate(self.bodies)}
 
     @cached_property
@@ -144,9 +167,9 @@ class Mechanism(Record):
         """Index of a body, -1 for the world."""
         if name == WORLD:
             return -1
-        if name in self._body_index:
-            return self._body_index[name]
-        return find(list(self._body_index), name, f"body of '{self.name}'")
+        if name in self.body_indices:
+            return self.body_indices[name]
+        return find(list(self.body_indices), name, f"body of '{self.name}'")
 
     def joint_index(self, name: str) -> int:
         """Index of a joint, by its name or by that of one of its coordinates."""
@@ -165,12 +188,12 @@ class Mechanism(Record):
 
     def frame(self, name: str) -> tuple[int, Array]:
         """A body or site by name: the body's index (-1 for the world) and the frame's (4, 4) pose in it."""
-        if name in self._body_index:
-            return self._body_index[name], np.eye(4)
+        if name in self.body_indices:
+            return self.body_indices[name], np.eye(4)
         if name in self._site_index:
             site = self.sites[self._site_index[name]]
             return self.body_index(site.body), site.pose
-        return find([*self._body_index, *self._site_index], name, f"body or site of '{self.name}'"), np.eye(4)
+        return find([*self.body_indices, *self._site_index], name, f"body or site of '{self.name}'"), np.eye(4)
 
     # mass and size
 
@@ -299,6 +322,24 @@ class Mechanism(Record):
 
         return with_payload(self, frame, mass, centre, inertia)
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values by name: "elbow.stiffness", "elbow.damping", "elbow.rest" (or "elbow.target", the same number),
+        "elbow.armature", "upper.mass", "drive.target" for a motor; SI units and radians. `with_parameters`,
+        `supple.gradient` and `supple.sweep` use these names, and "tip.payload" for a point mass at a body or site."""
+        from supple.mechanism.parameters import Parameters
+
+        return {name: each.value(self) for name, each in Parameters(self).all.items()}
+
+    def with_parameters(self, values: Mapping[str, ArrayLike]) -> Mechanism:
+        """A copy with other values of parameters, by the names of `parameters`.
+
+        A payload is added to the mass that is there: {"tip.payload": 2.0} adds 2 kg at the origin of 'tip'.
+        """
+        from supple.mechanism.parameters import with_parameters
+
+        return with_parameters(self, values)
+
     def without(self, bodies: Iterable[str] | str) -> Mechanism:
         """A copy without bodies and all that they carry: their joints, sites, couplings, motors, actuators and
         meshes go too."""
@@ -325,6 +366,13 @@ class Mechanism(Record):
     def __repr__(self) -> str:
         loops = len(self.topology.loops)
         return f"Mechanism('{self.name}': {len(self.bodies)} bodies, {len(self.joints)} joints, {loops} loops)"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Mechanism {self.name}", {
+            "bodies": len(self.bodies), "joints": len(self.joints), "loops": len(self.topology.loops),
+            "coordinates": self.dof, "mass": f"{self.mass:.4g} kg", "motors": len(self.motors),
+            "sites": ", ".join(site.name for site in self.sites[:6]) or "none",
+        })  # fmt: skip
 
 
 def check_mechanism(mech: object) -> None:

@@ -25,7 +25,7 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
     def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
         result = np.array(values, dtype=np.float64).view(cls)
         result.mechanism = mechanism
-        result.flags.writeable = False
+        result.setflags(write=False)
         return result
 
     def __array_finalize__(self, source: Any) -> None:
@@ -67,6 +67,8 @@ class Twists(_Named):
     `velocities["tip"]` (6,). Names of sites (in the site's frame) and "world" are accepted too."""
 
     def _named(self, name: str) -> Any:
+        if (index := self.mechanism.body_indices.get(name)) is not None:
+            return np.asarray(self)[index].copy()
         if name == WORLD:
             return np.zeros(6)
         body, pose_body_frame = self.mechanism.frame(name)

@@ -23,17 +23,18 @@ class Poses(Sequence[Array]):
     Names of sites and "world" are accepted too.
     """
 
-    def __init__(self, mechanism: Mechanism, poses: Array, amplitudes: Mapping[str, ArrayLike] | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        poses: Array,
+        amplitudes: Mapping[str, ArrayLike] | None = None,
+        *,
+        copy: bool = True,
+    ) -> None:
         self.mechanism = mechanism
-        self.array = np.array(poses)
-        self.array.flags.writeable = False
-        given = amplitudes or {}
-        self.amplitudes = {
-            flexible.name: array(given[flexible.name], (flexible.basis.size,), f"the amplitudes of '{flexible.name}'")
-            if flexible.name in given
-            else np.zeros(flexible.basis.size)
-            for flexible in mechanism.flexible
-        }
+        self.array = kept = np.array(poses) if copy else poses
+        kept.setflags(write=False)
+        self.amplitudes = _amplitudes(mechanism, amplitudes or {}) if mechanism.flexible else {}
         """(r,) modal amplitudes of each flexible body, by its name, m: its shape in the frame of its reference
         interface. Zero (undeformed) where the poses came without amplitudes."""
 
@@ -42,6 +43,8 @@ class Poses(Sequence[Array]):
             return self.array[key]
         if key == WORLD:
             return np.eye(4)
+        if (index := self.mechanism.body_indices.get(key)) is not None:
+            return self.array[index].copy()
         body, pose_body_frame = self.mechanism.frame(key)
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame
@@ -63,6 +66,15 @@ class Poses(Sequence[Array]):
 
     def __repr__(self) -> str:
         return f"Poses of {len(self)} bodies of '{self.mechanism.name}'"
+
+
+def _amplitudes(mech: Mechanism, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    return {
+        flexible.name: array(given[flexible.name], (flexible.basis.size,), f"the amplitudes of '{flexible.name}'")
+        if flexible.name in given
+        else np.zeros(flexible.basis.size)
+        for flexible in mech.flexible
+    }
 
 
 def amplitudes_in(mech: Mechanism, q: Array) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from supple.mechanism.record import Array, Record, array, checked_name, checked_
 Kind: TypeAlias = Literal["plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SIZES = {"plane": 3, "sphere": 1, "capsule": 2, "box": 3, "cylinder": 2, "ellipsoid": 3, "mesh": 0}
+CONDIMS = (1, 3, 4, 6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,11 @@ class Shape(Record):
     contact_type: int = 1
     contact_affinity: int = 1
     """Bit masks as in MuJoCo: two shapes can touch if one's type shares a bit with the other's affinity."""
+    condim: int = 3
+    """Which friction acts, as in MuJoCo: 1 none, 3 sliding, 4 also torsional, 6 also rolling. A pair of shapes has the
+    larger one."""
+    restitution: float = 0.0
+    """Normal velocity after an impact over that before it, from 0 to 1. A pair of shapes has the larger one."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -75,7 +81,7 @@ class Shape(Record):
         if (self.mesh is None) == (self.kind == "mesh"):
             raise MechanismError(f"{what}: give `mesh` (the name of a mesh) with kind 'mesh' and with no other kind")
         friction = checked_friction(self.friction, what)
-        _check_masks(self, what)
+        _check_contact(self, what)
         self._freeze(
             size=size,
             pose=checked_pose(self.pose, f"pose of {what}"),
@@ -105,6 +111,8 @@ class HeightField(Record):
     """(3,): sliding (no unit), torsional (m), rolling (m)."""
     contact_type: int = 1
     contact_affinity: int = 1
+    condim: int = 3
+    restitution: float = 0.0
     """As in `Shape`."""
 
     def __post_init__(self) -> None:
@@ -116,7 +124,7 @@ class HeightField(Record):
         if (size <= 0).any():
             raise MechanismError(f"size of {what} must be positive, got {size.tolist()}")
         friction = checked_friction(self.friction, what)
-        _check_masks(self, what)
+        _check_contact(self, what)
         self._freeze(heights=heights, size=size, pose=checked_pose(self.pose, f"pose of {what}"), friction=friction)
 
     @property
@@ -149,10 +157,17 @@ class HeightField(Record):
         return float(low[i] + s * (high[i + 1] - high[i]) + t * (high[i] - low[i]))
 
 
-def _check_masks(shape: Shape | HeightField, what: str) -> None:
+def _check_contact(shape: Shape | HeightField, what: str) -> None:
     for mask in (shape.contact_type, shape.contact_affinity):
         if not isinstance(mask, int) or not 0 <= mask < 2**32:
             raise MechanismError(f"contact masks of {what} must be integers from 0 to 2^32 - 1, got {mask!r}")
+    if shape.condim not in CONDIMS:
+        raise MechanismError(
+            f"condim of {what} must be 1 (no friction), 3 (sliding), 4 (also torsional) or 6 (also rolling), "
+            f"got {shape.condim!r}"
+        )
+    if not 0 <= float(array(shape.restitution, (), f"restitution of {what}")) <= 1:
+        raise MechanismError(f"restitution of {what} must be from 0 to 1, got {shape.restitution!r}")
 
 
 def checked_friction(value: ArrayLike, what: str) -> Array:

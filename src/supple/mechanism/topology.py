@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from supple.errors import MechanismError, listed
 from supple.mechanism.body import WORLD, Body
 from supple.mechanism.joint import Joint
+from supple.mechanism.notebook import brief
 
 Indices = NDArray[np.intp]
 
@@ -18,6 +19,8 @@ Indices = NDArray[np.intp]
 @dataclass(frozen=True)
 class Topology:
     """A spanning tree rooted at the world. Bodies and joints are indices; the world is -1."""
+
+    __repr__ = brief
 
     tree: tuple[int, ...]
     """Joints of the tree, in the order of the description."""

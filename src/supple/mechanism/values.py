@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.errors import MechanismError
 from supple.mechanism.axes import axis_names
 from supple.mechanism.record import Array, array
 
@@ -31,11 +32,26 @@ def named_values(mech: Mechanism, given: Mapping[str, ArrayLike], what: str) -> 
 def by_coordinate(mech: Mechanism, given: ArrayLike | Mapping[str, ArrayLike], start: Array, what: str) -> Array:
     """(dof,) values: one number for all, an array for all, or `start` with the named ones replaced."""
     if isinstance(given, Mapping):
-        values = dict(zip(mech.coordinates, start, strict=True)) | named_values(mech, given, what)
+        named = named_values(mech, given, what)
+        if within := [name for name in named if name not in mech.coordinates]:
+            raise MechanismError(
+                f"{what} of '{mech.name}' names '{within[0]}', which closes a loop and has no place among its "
+                "coordinates: it follows from the others"
+            )
+        values = dict(zip(mech.coordinates, start, strict=True)) | named
         return np.array([values[name] for name in mech.coordinates])
     if np.ndim(given) == 0 and not isinstance(given, str):
         given = np.full(mech.dof, array(given, (), f"{what} of '{mech.name}'"))
     return array(given, (mech.dof,), f"{what} of '{mech.name}' ({mech.dof} coordinates)")
+
+
+def coordinates_given(mech: Mechanism, q: ArrayLike | Mapping[str, ArrayLike] | None, what: str) -> Array:
+    """(dof,) coordinates: an array, or {joint or coordinate: value} with the reference pose for the others."""
+    if q is None:
+        return mech.reference
+    if isinstance(q, Mapping):
+        return by_coordinate(mech, q, mech.reference, what)
+    return array(q, (mech.dof,), f"{what} of '{mech.name}' ({mech.dof} coordinates)")
 
 
 def relaxed(mech: Mechanism) -> Mechanism:

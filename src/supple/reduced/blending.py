@@ -16,9 +16,11 @@ from supple.engine.assembly import equations
 from supple.errors import MechanismError
 from supple.mechanism import Poses
 from supple.mechanism.idle import idle_spins
+from supple.mechanism.notebook import brief
+from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
 from supple.reduced.eigenframes import Eigenframe, eigenframe
-from supple.reduced.joints import Separation, separation
+from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import NOT_FINITE, bounds, limited
 
@@ -95,6 +97,8 @@ def _blended(
 class Blend:
     """A blended model evaluated at poses of its end effectors. Twists and wrenches are in body axes."""
 
+    __repr__ = brief
+
     weights: Array
     """(k,) weights of the models; their sum is 1."""
     compliance: Array
@@ -115,7 +119,7 @@ class Blend:
     @property
     def separation(self) -> Separation:
         """Separation of the joints."""
-        return separation(self.poses.mechanism, self.poses.array)
+        return separation_at(self.poses)
 
 
 class BlendedModel(Model):
@@ -369,6 +373,7 @@ class BlendedMotion:
         sizes = len(model.end_effectors), self.bodies, float(self._lengths[0])
         published = model.scheme == "published"
         self.core = _core.BlendedCore(*sizes, model.power, model.neighbours, published, dt, threads)
+        self.link_poses, self.fade = self.core.poses, 0.0
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
         self._increments: list[Array] = []
@@ -392,6 +397,7 @@ class BlendedMotion:
 
     def add_sample(self, sample: Sample, fade: float) -> None:
         """Passes one more model to the core; it fades in over `fade` seconds."""
+        self.fade = fade or self.fade
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
         links = model.motion_map[..., :n] @ basis
@@ -451,10 +457,14 @@ class BlendedMotion:
             damping=drag - UNDAMPED * stiffness,
             wrenches=core.holding_wrench,
             reference_poses=core.means,
-            poses=Poses(self.model.mechanism, core.poses),
+            poses=Poses(self.model.mechanism, core.poses, self._amplitudes()),
             energy=sum(weights[i] * self._energy(i) for i in map(int, np.flatnonzero(weights)))
             - self.model._samples[0].energy,
         )
+
+    def _amplitudes(self) -> dict[str, Array]:
+        mech = self.model.mechanism
+        return amplitudes_in(mech, self.coordinates) if mech.flexible else {}
 
     def _mean_forces(self, weights: Array) -> Array:
         """(6e,) the mean of the models' equilibrium forces (torques zero), in the axes of the mean poses."""
@@ -482,6 +492,10 @@ class BlendedMotion:
     def tips(self) -> tuple[Array, Array]:
         rows = self.core.state
         return rows[:, :16].reshape(-1, 4, 4), rows[:, 16:]
+
+    def tip_pose(self, tip: int) -> Array:
+        pose: Array = self.core.state[tip, :16].reshape(4, 4)
+        return pose
 
     def set_targets(self, targets: dict[str, float]) -> None:
         self._targets = dict(targets)
@@ -511,20 +525,13 @@ class BlendedMotion:
 
     @property
     def reach(self) -> float:
-        return float(np.linalg.norm(self.displacement / self._lengths))
+        distance: float = self.core.distance_from(self.model.models[0].end_effector_poses)
+        return distance
 
     @property
     def velocities(self) -> Array:
         """(bodies, 6) by central differences of the link poses along the end effectors' velocities."""
-        before, time, (tips, speeds) = self.state, self.core.time, self.tips
-        small = 1e-6 / max(float(np.abs(speeds / self._lengths.reshape(-1, 6)).max()), 1e-6)
-        shown = []
-        for sign in (-1, 1):
-            self.place(tips @ spatial.exp(sign * small * speeds), speeds, time)
-            self.core.update()
-            shown.append(np.array(self.core.poses))
-        self.set_state(before, time)
-        velocities: Array = spatial.log(spatial.inverse(shown[0]) @ shown[1]) / (2 * small)
+        velocities: Array = self.core.velocities()
         return velocities
 
     @property

@@ -22,6 +22,7 @@ from supple.mechanism.axes import by_joint
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
 from supple.reduced.model import Model, ReducedModel, held_base
@@ -204,6 +205,8 @@ class CondensedModel(Model):
 class CondensedPose:
     """A condensed mechanism in static equilibrium."""
 
+    __repr__ = brief
+
     model: CondensedModel = field(repr=False)
     poses: Poses
     """World poses (4, 4) of every body."""
@@ -313,6 +316,7 @@ class CondensedMotion:
         self.model = model
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
+        self.link_poses = self.core.poses
         if self._solver.eqs.limit_names:
             self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
@@ -342,6 +346,10 @@ class CondensedMotion:
         twists = [spatial.adjoint(spatial.inverse(on_body)) @ moving[body] for body, on_body in self._solver.frames]
         return poses, np.array(twists)
 
+    def tip_pose(self, tip: int) -> Array:
+        pose: Array = self.core.tip_pose(tip)
+        return pose
+
     @property
     def displacement(self) -> Array:
         twists: Array = spatial.log(spatial.inverse(self.model.end_effector_poses) @ self.tips[0]).ravel()
@@ -349,7 +357,8 @@ class CondensedMotion:
 
     @property
     def reach(self) -> float:
-        return float(np.linalg.norm(self.displacement))
+        distance: float = self.core.distance_from(self.model.end_effector_poses)
+        return distance
 
     @property
     def velocities(self) -> Array:

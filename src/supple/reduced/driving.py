@@ -21,22 +21,26 @@ class Drives:
 
     A reduced model has no joint coordinates, but a linear spring of stiffness k whose rest moves by tau / k exerts the
     additional torque tau. So every torque and control becomes a set-point. An actuator at the limit of its force keeps
-    it: before each time step its set-point is placed so that the spring has this force at the present coordinate.
+    it: before each time step its set-point is placed so that spring and damper have this force at the end of the step,
+    if the speed does not change.
     """
 
-    def __init__(self, mech: Mechanism) -> None:
-        self.mechanism = mech
+    def __init__(self, mech: Mechanism, dt: float) -> None:
+        self.mechanism, self.dt = mech, dt
         self.torques: dict[str, float] = {}
         """By coordinate, N m or N."""
         self.controls: dict[str, float | None] = {}
         """By actuator; None if it is switched off. Others have their control at the start."""
         self._index = {name: i for i, name in enumerate(axis_names(mech))}
         self._actuators = {a.name: as_in_spring(mech, a) for a in mech.actuators}
+        self._lengths: dict[str, tuple[float, float, float]] = {}
+        """By actuator: the time, s, its length then, and its speed in the step before."""
 
     def copy(self) -> Drives:
         """A copy that can be changed."""
-        other = Drives(self.mechanism)
+        other = Drives(self.mechanism, self.dt)
         other.torques, other.controls = dict(self.torques), dict(self.controls)
+        other._lengths = dict(self._lengths)
         return other
 
     @property
@@ -103,9 +107,11 @@ class Drives:
             result[each] = None if number is None else float(np.clip(number, *actuator.control_range))
         self.controls = result
 
-    def targets(self, given: dict[str, float], rest: Callable[[str], float], q: Array | None) -> dict[str, float]:
+    def targets(
+        self, given: dict[str, float], rest: Callable[[str], float], q: Array | None, time: float
+    ) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `q` (axes,) are the present coordinates, for the limits of forces."""
+        `q` (axes,) are the coordinates at the present `time`, for the limits of forces."""
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():
@@ -115,21 +121,43 @@ class Drives:
             actuator = self._actuators[name]
             if stiffness := spring_of(mech, actuator)[0]:
                 result[actuator.drives] = spring_of(mech, actuator)[2]  # controls are absolute
-                more = actuator.gear * self._excess(actuator, control, q) / stiffness
+                more = actuator.gear * self._excess(actuator, control, q, time) / stiffness
                 moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
         for name, by in moved.items():
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
 
-    def _excess(self, actuator: Actuator, control: float | None, q: Array | None) -> float:
-        """Force of an actuator beyond that of its spring at the start's control."""
+    def _excess(self, actuator: Actuator, control: float | None, q: Array | None, time: float) -> float:
+        """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step."""
         more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
         if q is None:
             return more
-        law = actuator.spring_force
-        own = float(law[0] + law[1] * actuator.gear * self._length(actuator, q))
+        own = self._own_force(actuator, self._length(actuator, q), time)
         lower, upper = self._force_range(actuator) if control is not None else np.zeros(2)
         return float(np.clip(own + more, lower, upper)) - own
+
+    def _own_force(self, actuator: Actuator, length: float, time: float) -> float:
+        """Force of an actuator's spring and damper at the end of the step at the present speed."""
+        before, past, speed = self._lengths.get(actuator.name, (time, length, 0.0))
+        if time != before:
+            speed = (length - past) / (time - before)
+        self._lengths[actuator.name] = time, length, speed
+        return float(actuator.spring_force @ [1.0, actuator.gear * (length + self.dt * speed), actuator.gear * speed])
+
+    def forces(self, q: Array, rates: Array) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N, at coordinates q (axes,) and their rates. Without
+        a control of its own it is a spring, whose force is not limited."""
+        result = {}
+        for name, actuator in self._actuators.items():
+            lengths = [actuator.gear * self._length(actuator, each) for each in (q, rates)]
+            force = float(actuator.spring_force @ [1.0, *lengths]) if actuator.in_spring else 0.0
+            if name in self.controls:
+                control = self.controls[name]
+                more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
+                lower, upper = self._force_range(actuator) if control is not None else np.zeros(2)
+                force = float(np.clip(force + more, lower, upper))
+            result[name] = force
+        return result
 
     def _length(self, actuator: Actuator, q: Array) -> float:
         if actuator.drives in self._index:

@@ -24,6 +24,7 @@ from supple import spatial
 from supple.engine import Equilibrium, equilibrium
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.flexible import range_ratios
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.record import Array
 from supple.progress import progress_callback
@@ -110,7 +111,8 @@ def explore(
         mech: the mechanism. Joint limits are ignored: reduced models have none, a `World` enforces them.
         end_effectors: names of bodies or sites.
         max_error: bound on the position error of the end effectors over the radius, and on the separation.
-        reach: largest relative displacement of an end effector.
+        reach: largest relative displacement of an end effector. Flexible bodies are deformed at most as far as the
+            shapes that their bases were made of.
         budget: largest number of models. If the bound needs more, a `RangeWarning` states the error reached.
         executor: any executor of `concurrent.futures`; by default one process per core. It does not change the result.
         seed: of the random directions.
@@ -249,7 +251,8 @@ class _Search:
         motion.relax()
         off = np.linalg.norm(motion.tips[0][:, :3, 3] - point.tips[:, :3, 3], axis=1).max() / self.radius
         motion.core.update()
-        apart = separation(self.mech, motion.core.poses).total
+        near = motion.coordinates if self.mech.flexible else None
+        apart = separation(self.mech, motion.core.poses, near).total
         error = max(float(off), apart)
         return error if np.isfinite(error) else np.inf
 
@@ -305,7 +308,8 @@ class _Ray:
 
 
 def _equilibria_along(ray: _Ray) -> list[Point]:
-    """Equilibria along a direction of the load, up to the reach. Runs in a worker."""
+    """Equilibria along a direction of the load, up to the reach or to the shapes that the bases of flexible bodies were
+    made of. Runs in a worker."""
     model, mech = ray.rest, ray.rest.mechanism
     radius = mech.radius or 1.0
     lengths = np.array([radius] * 3 + [1.0] * 3)
@@ -321,7 +325,9 @@ def _equilibria_along(ray: _Ray) -> list[Point]:
     for _ in range(TRIES):
         loads = {name: scale * wrench for name, wrench in zip(model.end_effectors, ray.direction, strict=True)}
         try:
-            found = equilibrium(mech, loads, start=start)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RangeWarning)
+                found = equilibrium(mech, loads, start=start)
         except ConvergenceError:
             high = scale
             scale = (low + high) / 2
@@ -329,7 +335,8 @@ def _equilibria_along(ray: _Ray) -> list[Point]:
         tips = np.array([found.poses[name] for name in model.end_effectors])
         twists = spatial.log(spatial.inverse(model.end_effector_poses) @ tips) / lengths
         displacement = float(np.linalg.norm(twists, axis=1).max())
-        if displacement > ray.reach:
+        trained = all(ratio <= 1 for _, ratio in range_ratios(mech.flexible, found.coordinates))
+        if displacement > ray.reach or not trained:
             high = scale
         else:
             low, start = scale, found

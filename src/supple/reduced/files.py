@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from os import PathLike, fspath
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,15 +18,13 @@ from supple.engine.assembly import Acting, Load, equations
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
-from supple.mechanism.io import json as mechanism_json
+from supple.mechanism.io.packed import packed_mechanism, unpacked_mechanism
 from supple.mechanism.io.writing import writing
 from supple.mechanism.poses import amplitudes_in
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.model import ReducedModel
 
 FORMAT, COLLECTION, VERSION = "supple-reduced-model", "supple-blended-model", 1
-PART = ".npz"
-"""How the names of arrays end that hold the file of a flexible body's part."""
 LARGEST = 2**31
 """Largest size of a file's unpacked arrays, bytes."""
 ARRAYS = (
@@ -80,12 +76,8 @@ def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
-    with TemporaryDirectory() as folder:
-        mechanism_json.save(mech, Path(folder, "mechanism.json"))
-        contents = {path.name: path.read_bytes() for path in Path(folder).iterdir()}  # with the flexible bodies' parts
-    contents["mechanism"] = contents.pop("mechanism.json")
-    contents["header"] = json.dumps(header).encode()
-    packed: dict[str, Any] = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
+    packed: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    packed |= packed_mechanism(mech)
     with writing(path, binary=True) as file:
         np.savez_compressed(file, **packed, **arrays)
 
@@ -127,12 +119,7 @@ def opened(
     if version > VERSION:
         raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
     try:
-        with TemporaryDirectory() as folder:
-            for name in arrays:
-                if name.endswith(PART) and name == Path(name).name:
-                    Path(folder, name).write_bytes(arrays[name].tobytes())
-            mech = mechanism_json.loads(arrays["mechanism"].tobytes().decode(), where, Path(folder))
-        yield mech, header, arrays
+        yield unpacked_mechanism(arrays, where), header, arrays
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise MechanismError(f"{where} is damaged ({error}); make it again with {maker}") from None
 

@@ -105,6 +105,10 @@ class FloatingMotion:
         seen = spatial.adjoint(spatial.inverse(spatial.inverse(self._home) @ poses)) @ self.core.twist
         return self._base_motion @ poses, own + seen
 
+    def tip_pose(self, tip: int) -> Array:
+        pose: Array = self.tips[0][tip]
+        return pose
+
     @property
     def _relative_displacement(self) -> Array:
         """(n,) displacement relative to the base."""
@@ -172,7 +176,7 @@ class FloatingMotion:
         self._fixed.core.update()
 
     @property
-    def poses(self) -> Array:
+    def link_poses(self) -> Array:
         """(bodies, 4, 4) world poses of the links as of the last update, moved with the base."""
         poses: Array = self._base_motion @ self._fixed.core.poses
         return poses
@@ -193,7 +197,7 @@ class _CoreWithLinks:
 
     @property
     def poses(self) -> Array:
-        return self._motion.poses
+        return self._motion.link_poses
 
 
 def _basis_by_end_effector(model: ReducedModel) -> Array:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from supple import spatial
-from supple.mechanism import Joint, Mechanism
+from supple.mechanism import Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
+from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel, held_base
 
@@ -17,6 +18,8 @@ from supple.reduced.model import ReducedModel, held_base
 @dataclass(frozen=True)
 class Separation:
     """Distances between the attachment points of joints."""
+
+    __repr__ = brief
 
     joints: dict[str, float]
     """Distance for each joint, m, without the part that the joint's own axes (slides) allow."""
@@ -62,6 +65,17 @@ def separation(mech: Mechanism, poses: Array, near: Array | None = None) -> Sepa
     sizes = np.linalg.norm(apart, axis=1)
     names = [j.name for j in mech.joints]
     return Separation(dict(zip(names, sizes.tolist(), strict=True)), float(sizes.sum() / (mech.radius or 1.0)))
+
+
+def separation_at(poses: Poses) -> Separation:
+    """Separation of every joint at poses that come with the amplitudes of flexible bodies."""
+    mech = poses.mechanism
+    near = np.array(per_axis(mech, "reference"))
+    slices = dict(zip((joint.name for joint in mech.joints), axis_slices(mech), strict=True))
+    for flexible in mech.flexible:
+        for interface in flexible.moving:
+            near[slices[flexible.frame(interface)]] = poses.amplitudes[flexible.name]
+    return separation(mech, poses.array, near)
 
 
 def _remaining_twists(twists: Array, q: Array, displacements: Array) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine import Equilibrium
@@ -17,10 +19,14 @@ from supple.engine.linearisation import Linearisation, linearised
 from supple.errors import MechanismError, listed
 from supple.mechanism import WORLD, Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_names
+from supple.mechanism.notebook import html_table
 from supple.mechanism.record import Array, lock
 
 if TYPE_CHECKING:
+    from supple.reduced.matrices import Ellipsoid, Sensitivity, StateSpace
     from supple.reduced.motion import Motion
+
+LOADS = ("dead", "follower")
 
 
 class Model(ABC):
@@ -120,37 +126,118 @@ class ReducedModel(Model):
         frames = {load.name: self.mechanism.frame(load.name)[1][:3, :3].T for load in loads if not load.world}
         return {load.name: (turned(frames.get(load.name, np.eye(3)), load.wrench), load.world) for load in loads}
 
-    def tangent_stiffness(self, frame: str) -> Array:
-        """(6e, 6e): change of the wrench that holds the end effectors, in their own axes, per unit twist from the
-        model's pose.
+    def tangent_stiffness(self, loads: str) -> Array:
+        """(6e, 6e): change of the wrench that holds the end effectors per unit twist from the model's pose, both in the
+        end effectors' own axes.
 
-        The present loads either turn with the end effectors (`frame="body"`) or keep their direction in the world
-        (`"world"`). Without load both equal `stiffness`.
+        `loads` says what the present loads do: "dead" loads keep their direction in the world, "follower" loads turn
+        with the end effectors. Without load both equal `stiffness`. `compliance_at` gives world axes.
         """
+        if loads not in LOADS:
+            raise MechanismError(
+                f"loads must be 'dead' (fixed in the world) or 'follower' (turning with the end effector), got "
+                f"{loads!r}; the axes are always the end effector's own: compliance_at(..., axes='world') gives others"
+            )
+        return self.stiffness_with_loads([loads == "dead"] * len(self.end_effectors))
+
+    def stiffness_with_loads(self, dead: Sequence[bool]) -> Array:
+        """(6e, 6e) as `tangent_stiffness`; for each end effector, whether its loads are dead."""
         e = len(self.end_effectors)
         result = np.array(self.stiffness[: 6 * e, : 6 * e])
-        for i in range(e):
+        for i, fixed in enumerate(dead):
             part = slice(6 * i, 6 * i + 6)
             force, torque = spatial.skew(self.wrenches[part][:3]), spatial.skew(self.wrenches[part][3:])
             zero = np.zeros((3, 3))
-            # K_body = K - N(b)/2 with x^T N y = b^T [x, y], from Jr^-T; K_world = K_body - [[0, [f]], [0, [tau]]]
+            # K_follower = K - N(b)/2 with x^T N y = b^T [x, y], from Jr^-T; K_dead = that - [[0, [f]], [0, [tau]]]
             result[part, part] += 0.5 * np.block([[zero, force], [force, torque]])
-            if frame == "world":
+            if fixed:
                 result[part, part] -= np.block([[zero, force], [zero, torque]])
-            elif frame != "body":
-                raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
         return result
 
-    def tangent_compliance(self, frame: str) -> Array:
-        """(6e, 6e): twist of the end effectors per unit of an additional wrench in their own axes, while the present
-        loads turn with them (`frame="body"`) or keep their direction in the world (`"world"`).
+    def tangent_compliance(self, loads: str) -> Array:
+        """(6e, 6e): twist of the end effectors per unit of an additional wrench, both in their own axes, while the
+        present loads keep their direction in the world ("dead") or turn with the end effectors ("follower").
 
         It is the inverse of `tangent_stiffness` in the admissible space, and unsymmetric under most loads. `motion_map`
         gives the twists of the links. Without load both equal `compliance`.
         """
         basis = self.basis[: 6 * len(self.end_effectors), : self.basis.shape[1] - self.modes]
-        compliance: Array = basis @ np.linalg.solve(basis.T @ self.tangent_stiffness(frame) @ basis, basis.T)
+        compliance: Array = basis @ np.linalg.solve(basis.T @ self.tangent_stiffness(loads) @ basis, basis.T)
         return compliance
+
+    def compliance_at(self, name: str, axes: str = "world", point: ArrayLike | None = None) -> Array:
+        """(6, 6): displacement (m, then rad) per unit of an additional force and torque (N, then N m) at any body or
+        site, which need not be an end effector.
+
+        Args:
+            name: the body or site.
+            axes: "world" or "body", those of the displacement and of the wrench.
+            point: (3,) where both are taken, in the frame of the body or site; by default its origin.
+
+        The present loads stay as they were applied: in world axes they are dead loads, in body axes they turn. All of
+        the mechanism counts, not only the end effectors; with a free base, the base counts as held.
+        """
+        from supple.reduced.matrices import compliance_at
+
+        return compliance_at(self, name, axes, point)
+
+    def ellipsoid_at(
+        self, name: str, kind: str = "compliance", part: str = "linear", point: ArrayLike | None = None
+    ) -> Ellipsoid:
+        """Displacements of a body or site under forces of 1 N in all directions ("linear"), or its rotations under
+        torques of 1 N m ("angular"): they form an ellipsoid, in world axes.
+
+        `kind="stiffness"` is the inverse: forces (or torques) for displacements of 1 m (rotations of 1 rad) in all
+        directions, with the other part of the motion free.
+        """
+        from supple.reduced.matrices import ellipsoid_at
+
+        return ellipsoid_at(self, name, kind, part, point)
+
+    def state_space(
+        self,
+        dt: float | None = None,
+        *,
+        axes: str = "world",
+        targets: Sequence[str] | str = (),
+        velocities: bool = False,
+    ) -> StateSpace:
+        """The model as x' = A x + B u, y = C x + D u, for control design.
+
+        Args:
+            dt: None for continuous time. With a time step, s, the matrices are those of the steps of
+                `ReducedSimulation(model, dt)`: x[k+1] = A x[k] + B u[k], where u[k] acts during the step.
+            axes: "world" or "body", the axes of wrenches, displacements and velocities at the linearised pose.
+            targets: set-points that are inputs too, by name; their input is the change from the linearised state.
+            velocities: whether the end effectors' velocities are outputs too.
+
+        Inputs are the additional wrenches "tip.fx" ... "tip.tz", then targets. Outputs are the displacements "tip.x",
+        "tip.y", "tip.z", "tip.rx", "tip.ry", "tip.rz" (rotation vector), then velocities "tip.vx" ... "tip.wz".
+        """
+        from supple.reduced.matrices import state_space
+
+        return state_space(self, dt, axes, [targets] if isinstance(targets, str) else list(targets), velocities)
+
+    def sensitivity(self, parameter: str, frequencies: int = 0) -> Sensitivity:
+        """Derivatives of the model with respect to one parameter of the mechanism, such as "elbow.stiffness"; the names
+        are those of `mech.parameters`, and "tip.payload".
+
+        A model at an equilibrium (`at=...`) includes the motion of that equilibrium. `supple.gradient` computes the
+        derivatives of one scalar with respect to many parameters.
+
+        Args:
+            parameter: its name.
+            frequencies: number of natural frequencies of the mechanism whose derivatives are computed, lowest first.
+        """
+        from supple.reduced.matrices import sensitivity
+
+        return sensitivity(self, parameter, frequencies)
+
+    @cached_property
+    def loads_are_dead(self) -> list[bool]:
+        """For each end effector, whether the loads on it keep their direction in the world."""
+        fixed = {load.name for load in (self.at.loads if self.at is not None else ()) if load.world}
+        return [name in fixed for name in self.end_effectors]
 
     @cached_property
     def linearisation(self) -> Linearisation:
@@ -202,14 +289,20 @@ class ReducedModel(Model):
 
     def moved(self, increments: Array) -> Array:
         """(axes,) coordinates of every joint after increments from the linearised state."""
-        q, start = self.q + increments, 0
-        for joint in self.mechanism.joints:
-            for size in joint.blocks:
-                if size == 3:
-                    part = slice(start, start + 3)
-                    q[part] = spatial.so3_log(spatial.so3_exp(self.q[part]) @ spatial.so3_exp(increments[part]))
-                start += size
+        q = self.q + increments
+        for part in self._rotation_vectors:
+            q[part] = spatial.so3_log(spatial.so3_exp(self.q[part]) @ spatial.so3_exp(increments[part]))
         return q
+
+    @cached_property
+    def _rotation_vectors(self) -> list[slice]:
+        """Places of the rotation vectors among all coordinates."""
+        found, start = [], 0
+        for size in (size for joint in self.mechanism.joints for size in joint.blocks):
+            if size == 3:
+                found.append(slice(start, start + 3))
+            start += size
+        return found
 
     def _tip_twist(self, name: str, twists: Array) -> Array:
         body, pose = self.mechanism.frame(name)
@@ -245,6 +338,13 @@ class ReducedModel(Model):
     def __repr__(self) -> str:
         extra = f" and {self.modes} modes" if self.modes else ""
         return f"ReducedModel('{self.mechanism.name}': {', '.join(self.end_effectors)}; rank {self.rank}{extra})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"ReducedModel of {self.mechanism.name}", {
+            "mechanism": self.mechanism, "end effectors": ", ".join(self.end_effectors), "rank": self.rank,
+            "modes": self.modes, "linearised at": "the reference pose" if self.at is None else self.at,
+            "free base": self.free_base or "none",
+        })  # fmt: skip
 
 
 def held_base(mech: Mechanism) -> tuple[Mechanism, str | None]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from supple import _core, spatial
+from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_names
 from supple.mechanism.record import Array
@@ -41,6 +41,9 @@ class Motion(Protocol):
         """(e, 4, 4) world poses and (e, 6) body twists of the end effectors, from the model's state (not from the
         reconstructed links)."""
 
+    def tip_pose(self, tip: int) -> Array:
+        """(4, 4) world pose of one end effector, a new array."""
+
     @property
     def displacement(self) -> Array:
         """(n,): twists (6e,) of the end effectors, then modes."""
@@ -51,11 +54,15 @@ class Motion(Protocol):
 
     @property
     def velocities(self) -> Array:
-        """(bodies, 6) twists of every link in its own frame."""
+        """(bodies, 6) twists of every link in its own frame; it may be overwritten by later calls."""
 
     @property
     def coordinates(self) -> Array:
         """(axes,) joint coordinates."""
+
+    @property
+    def link_poses(self) -> Array:
+        """(bodies, 4, 4) world poses of the links as of the last update of the core; later updates overwrite them."""
 
     @property
     def gaps(self) -> Array:
@@ -85,6 +92,9 @@ class LinearMotion:
         if self.joints:
             add_joints(self.core, model)
             self.core.follow_joints(True, corrections)
+        core = self.core
+        self._tip_poses, self._tip_twists, self._velocities = core.tip_poses, core.tip_twists, core.velocities
+        self.link_poses = core.poses
         self._bounds = bounds(model)
         for row, at, lower, upper in self._bounds:
             self.core.add_bound(np.ascontiguousarray(row @ basis), at, lower, upper)
@@ -158,10 +168,13 @@ class LinearMotion:
 
     @property
     def tips(self) -> tuple[Array, Array]:
-        n = 6 * len(self.model.end_effectors)
-        xi, rates = self.displacement[:n].reshape(-1, 6), (self.model.basis @ self.core.v)[:n].reshape(-1, 6)
-        twists = (spatial.right_jacobian(xi) @ rates[..., None])[..., 0]
-        return self.model.end_effector_poses @ spatial.exp(xi), twists
+        self.core.update_tips()
+        return self._tip_poses.copy(), self._tip_twists.copy()
+
+    def tip_pose(self, tip: int) -> Array:
+        self.core.update_tips()
+        pose: Array = self._tip_poses[tip].copy()
+        return pose
 
     @property
     def displacement(self) -> Array:
@@ -170,12 +183,13 @@ class LinearMotion:
 
     @property
     def reach(self) -> float:
-        return float(np.linalg.norm(self.core.y))
+        distance: float = self.core.distance_from(self.model.end_effector_poses)
+        return distance
 
     @property
     def velocities(self) -> Array:
-        twists = self._links @ self.core.y + self.offsets
-        velocities: Array = (spatial.right_jacobian(twists) @ (self._links @ self.core.v)[..., None])[..., 0]
+        self.core.update_velocities()
+        velocities: Array = self._velocities
         return velocities
 
     @property

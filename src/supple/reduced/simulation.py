@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,15 +15,29 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine import equilibrium
-from supple.engine.assembly import Targets, loads, one_or_more_targets, read_targets
+from supple.engine.assembly import (
+    Equations,
+    Targets,
+    equations,
+    loads,
+    one_or_more_targets,
+    read_targets,
+    sprung_axes,
+)
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.kinematics import inertias
+from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
+from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
 from supple.reduced.condensation import CondensedModel, CondensedMotion
@@ -40,6 +57,8 @@ STEPS_AT_ONCE = 4096
 @dataclass(frozen=True)
 class ReducedState:
     """State of a reduced simulation; `restore` continues from it to the last bit."""
+
+    __repr__ = brief
 
     of: tuple[str, ...]
     """Names of the mechanism and its end effectors."""
@@ -94,12 +113,15 @@ class ReducedSimulation:
         self._motion = model.motion(*self._options)
         if base not in BASES:
             raise MechanismError(f"base is one of {BASES}, got {base!r}")
+        self._base = base
         if base == "decoupled":
             self._floating.decouple()
+        self.observers: list[Observer] = []
+        """Recordings and logs of this simulation."""
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
         self._targets: dict[str, float] = {}
-        self._drives = Drives(self.mechanism)
+        self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
         for name, (wrench, world) in model.acting.items():
@@ -185,10 +207,20 @@ class ReducedSimulation:
         """Control of each actuator by name; None if it is switched off."""
         return self._drives.all_controls
 
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
+        act like springs have no place in a reduced model; their force is zero."""
+        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
+        rates, slices = np.zeros(len(q)), axis_slices(mech)
+        for j in mech.topology.tree:
+            rates[slices[j]] = qd[mech.topology.columns[j]]
+        return self._drives.forces(q, rates)
+
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
         coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -246,6 +278,12 @@ class ReducedSimulation:
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
+        if self.observers:
+            advance_observed(self.observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         at_once = 1 if self.limits_forces else STEPS_AT_ONCE
         for first in range(0, n, at_once):
             count = min(at_once, n - first)
@@ -307,11 +345,19 @@ class ReducedSimulation:
     def poses(self) -> Poses:
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
-        self._motion.core.update()
-        amplitudes = amplitudes_in(self.mechanism, self._motion.coordinates) if self.mechanism.flexible else None
-        poses = Poses(self.mechanism, self._motion.core.poses, amplitudes)
-        self._warn_out_of_range(poses)
+        motion, mech = self._motion, self.mechanism
+        motion.core.update()
+        amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
+        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+            self._watched = far  # next check when it has moved a tenth further
+            self._warn_out_of_range(poses)
         return poses
+
+    @property
+    def _watches(self) -> bool:
+        """Whether reading poses may still warn that the model is out of its range."""
+        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:
@@ -320,8 +366,7 @@ class ReducedSimulation:
 
     def end_effector_pose(self, name: str) -> Array:
         """(4, 4) world pose of an end effector, from the model's state (not from the reconstructed links)."""
-        pose: Array = self._motion.tips[0][self.model.index(name)]
-        return pose
+        return self._motion.tip_pose(self.model.index(name))
 
     @property
     def velocities(self) -> Twists:
@@ -342,7 +387,7 @@ class ReducedSimulation:
         mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
         refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
         self._motion.core.update()
-        poses, rates = Poses(mech, self._motion.core.poses), np.zeros(mech.dof)
+        poses, rates = Poses(mech, self._motion.link_poses), np.zeros(mech.dof)
         for j in mech.topology.tree:
             joint, part = mech.joints[j], mech.topology.columns[j]
             frame = poses.of(joint.child) @ joint.pose_child
@@ -365,7 +410,7 @@ class ReducedSimulation:
         """Distances (m) by which the two bodies of each joint are separated in the reconstructed poses, and their sum
         over the radius. Each access computes them, which takes much longer than a time step."""
         self._motion.core.update()
-        return separation(self.mechanism, np.array(self._motion.core.poses), self._motion.coordinates)
+        return separation(self.mechanism, np.array(self._motion.link_poses), self._motion.coordinates)
 
     @property
     def gaps(self) -> Array:
@@ -374,10 +419,6 @@ class ReducedSimulation:
         return self._motion.gaps
 
     def _warn_out_of_range(self, poses: Poses) -> None:
-        far = self._motion.reach
-        if self._warned or self.reconstruction != "twist" or far <= 1.1 * self._watched:
-            return
-        self._watched = far  # next check when it has moved a tenth further
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total
         if apart > RANGE:
             self._warned = True
@@ -388,7 +429,97 @@ class ReducedSimulation:
                 stacklevel=3,
             )
 
-    # saving and restoring
+    @property
+    def energy(self) -> Energy:
+        """Energy of the full mechanism at the joint coordinates and the velocities of the links, J. With flexible
+        bodies the kinetic energy is the model's own. Each access computes it, which takes longer than a time step."""
+        eqs, v = self._equations, np.asarray(self._motion.velocities)
+        eqs.core.set_state(np.ascontiguousarray(self._motion.coordinates), *eqs.zero_state()[1:])
+        eqs.core.evaluate(False)
+        kinetic = 0.5 * np.einsum("bi,bij,bj->", v, inertias(self.mechanism), v)
+        if self.mechanism.flexible and isinstance(self.model, ReducedModel):
+            rates = self.model.basis @ self._motion.state[1]
+            kinetic = 0.5 * rates @ self.model.mass @ rates
+        return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+
+    @cached_property
+    def _equations(self) -> Equations:
+        return equations(self.mechanism)
+
+    # what `supple.mechanism.moving.Moving` asks for
+
+    contacts: tuple[Contact, ...] = ()
+    """None: only a `World` has contact."""
+    touches: Mapping[str, Any] = MappingProxyType({})
+    """None: only a `World` has pads."""
+    moving_joints: None = None
+    """All joints move."""
+    can_set_torque = has_velocities = True
+    can_set_q = has_contacts = False
+
+    @property
+    def kind(self) -> str:
+        """"linear", "blended" or "condensed"."""
+        return {ReducedModel: "linear", BlendedModel: "blended"}.get(type(self.model), "condensed")
+
+    @property
+    def joints_separate(self) -> bool:
+        """Whether the poses of the links separate joints: with `reconstruction="twist"`, but not those of a condensed
+        model."""
+        return self.reconstruction == "twist" and self.kind != "condensed"
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """Bodies and sites that `apply` and `pull` act on."""
+        return self.model.end_effectors
+
+    def handle_stiffness(self, name: str) -> float:
+        """N/m of a handle where `pull` names none."""
+        return handle_spring(self.mechanism, None, None)[0]
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Set-points of springs of joints, of couplings and of motors by name, rad or m."""
+        mech = self.mechanism
+        names = [*sprung_axes(mech), *(c.name for c in mech.couplings), *(m.name for m in mech.motors)]
+        return {name: self._targets[name] if name in self._targets else self._rest_target(name) for name in names}
+
+    def set_q(self, q: ArrayLike | Mapping[str, float]) -> None:
+        """Raises: the coordinates of a reduced model follow from its end effectors."""
+        raise MechanismError("a reduced model cannot be placed at joint coordinates; use supple.Simulation")
+
+    def contact_frames(self) -> list[tuple[int, int, Array]]:
+        """Frames that a `World` fixes shapes to: index of the end effector, index of its body, pose (4, 4) of the body
+        in the frame. The first end effector of each body is one."""
+        frames: dict[int, tuple[int, int, Array]] = {}
+        for i, name in enumerate(self.model.end_effectors):
+            body, pose_body_frame = self.mechanism.frame(name)
+            frames.setdefault(body, (i, body, spatial.inverse(pose_body_frame)))
+        return list(frames.values())
+
+    def plan(self, n: int) -> None:
+        """Does nothing: a reduced model has no motors that follow functions of time."""
+
+    def reached(self, plan: None, done: int) -> None:
+        """Does nothing, as `plan`."""
+
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate, skin).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
+        (its position), a joint or a coordinate."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
@@ -418,7 +549,7 @@ class ReducedSimulation:
             self.pull(name, point, k, d, at)
         self._wrenches = dict(saved.wrenches)
         self._targets = dict(saved.targets)
-        self._drives = Drives(self.mechanism) if saved.drives is None else saved.drives.copy()
+        self._drives = Drives(self.mechanism, self.dt) if saved.drives is None else saved.drives.copy()
         self._send_targets(self._targets, self._drives)
         if isinstance(self._motion, FloatingMotion):
             self._mount = saved.mount
@@ -427,3 +558,32 @@ class ReducedSimulation:
     def reset(self) -> None:
         """Returns to the initial state."""
         self.restore(self._origin)
+
+    def __reduce__(self) -> Any:
+        """For pickle and copy: the model, the options, the present and the initial state."""
+        _, _, corrections, threads = self._options
+        options = {"reconstruction": self.reconstruction, "corrections": corrections, "threads": threads}
+        fade = self._motion.fade if isinstance(self._motion, BlendedMotion) else 0.0
+        return _restored, (self.model, self.dt, options | {"base": self._base}, fade, self.save(), self._origin)
+
+    def __repr__(self) -> str:
+        tips = ", ".join(self.model.end_effectors)
+        return f"ReducedSimulation('{self.mechanism.name}': {tips}; t = {self.time:g} s, dt = {self.dt:g} s)"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"ReducedSimulation of {self.mechanism.name}", {
+            "model": self.model, "end effectors": ", ".join(self.model.end_effectors), "time": f"{self.time:g} s",
+            "time step": f"{self.dt:g} s", "reconstruction": self.reconstruction,
+        })  # fmt: skip
+
+
+def _restored(
+    model: Model, dt: float, options: dict[str, Any], fade: float, present: ReducedState, origin: ReducedState
+) -> ReducedSimulation:
+    """A simulation in a saved state. The last of blended models fades in over `fade` seconds."""
+    sim = ReducedSimulation(model, dt, **options)
+    if fade and isinstance(model, BlendedModel):
+        sim._motion = BlendedMotion(model, dt, options["threads"], fade)
+    sim.restore(present)
+    sim._origin = origin
+    return sim

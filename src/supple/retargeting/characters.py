@@ -42,6 +42,9 @@ class Character:
     orientation: Mapping[str, Weight] = field(default_factory=dict)
     dt: tuple[float, ...] = (8e-3, 2e-3, 5e-4)
     """Time steps, coarse to fine, s."""
+    method: str = "mixed"
+    iterations: int = 20
+    """At each time step, at most."""
 
     @property
     def motion(self) -> Motion:
@@ -59,8 +62,8 @@ CHARACTERS = {
     "dancer": Character(characters.dancer, motions.dance, {"clavicle": 1.0, "left_hand": 1.0, "right_hand": 1.0}),
     "bartender": Character(characters.bartender, motions.serving, {"elbow": 1.0, "glass": 1.0}, {"glass": 1.0}),
     "rapper": Character(characters.rapper, motions.rap, {"elbow": 1.0, "hand": 1.0}),
-    "drummer": Character(characters.drummer, motions.drumming, FIGURE),
-    "boxer": Character(characters.boxer, motions.boxing, FIGURE),
+    "drummer": Character(characters.drummer, motions.drumming, FIGURE, method="l-bfgs", iterations=100),
+    "boxer": Character(characters.boxer, motions.boxing, FIGURE, method="l-bfgs", iterations=100),
 }
 """By name."""
 
@@ -96,8 +99,8 @@ def retargeted(
         motion: default: its own.
         track: weights of tracked bodies; default: those of the paper.
         seconds: takes the beginning of the motion only.
-        options: of `supple.retarget`; by default the method is "l-bfgs", with the time steps of the character and the
-            limits of the servos.
+        options: of `supple.retarget`; by default method, time steps and number of iterations are those of the
+            character. The limits are those of the servos.
 
     Raises:
         MechanismError: there is no such character, a motor or body is missing, or the motion is faster than the motors.
@@ -109,7 +112,8 @@ def retargeted(
     robot, weights = own.robot(), own.weights(track)
     check_inputs(robot, given, weights)
     check_speed(name, given)
-    settings = {"method": "l-bfgs", "dt": own.dt, "orientation": own.orientation} | options
+    settings: dict[str, Any] = {"method": own.method, "dt": own.dt, "max_iterations": own.iterations}
+    settings |= {"orientation": own.orientation} | options
     return retarget(robot, given, weights.track, speed_limit=SPEED_LIMIT, torque_limit=TORQUE_LIMIT, **settings)
 
 

@@ -22,9 +22,11 @@ from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
 
 T = TypeVar("T")
-METHODS = ("gauss-newton", "l-bfgs", "bfgs")
+METHODS = ("gauss-newton", "mixed", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
+COARSE_TOLERANCE = 0.1
+"""The same with all time steps of "mixed" but the last."""
 PAIRS = 30
 """Steps and changes of the gradient that L-BFGS remembers."""
 LENGTHS = (1.0, 1 / 3, 1 / 9)
@@ -111,8 +113,10 @@ def retarget(
             frequency omega_1. One for all motors, or a mapping by motor.
         speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
             m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
-        method: "gauss-newton", "l-bfgs" or "bfgs". "l-bfgs" makes one Gauss-Newton model, with the first time step, and
-            begins L-BFGS with its Hessian at each time step: for many control points, where such a model takes minutes.
+        method: "gauss-newton", "mixed", "l-bfgs" or "bfgs". "mixed" does a few Gauss-Newton steps with all time steps
+            but the last, and L-BFGS with the last one, which begins with the last Hessian: for hundreds of control
+            points and short time steps. "l-bfgs" makes one Gauss-Newton model, with the first time step, and begins
+            L-BFGS with its Hessian at each time step: for thousands of control points, where a model takes minutes.
         dt: time step of the simulation, s; several are used one after the other, coarse to fine.
         max_iterations: at each time step.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
@@ -157,12 +161,14 @@ def retarget(
                 warnings.simplefilter("ignore", RangeWarning)
                 if method == "bfgs":
                     control, history, status = _bfgs(problems, control, max_iterations, told)
-                elif method == "l-bfgs":
+                elif method == "l-bfgs" or (method == "mixed" and model is not None and i == len(steps) - 1):
                     if model is None:
                         model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
                     control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
                 else:
-                    control, history, status = _gauss_newton(problems, control, max_iterations, told)
+                    coarse = method == "mixed" and i < len(steps) - 1
+                    tolerance = COARSE_TOLERANCE if coarse else TOLERANCE
+                    control, history, status, model = _gauss_newton(problems, control, max_iterations, tolerance, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
     runs = _start(problems, motion.control)
@@ -237,9 +243,10 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 
 
 def _gauss_newton(
-    problems: list[Problem], control: Array, limit: int, progress: Callable[[float, Array], None]
-) -> tuple[Array, list[float], str]:
-    """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt."""
+    problems: list[Problem], control: Array, limit: int, tolerance: float, progress: Callable[[float, Array], None]
+) -> tuple[Array, list[float], str, Model]:
+    """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt. The
+    last result is the model of the last step."""
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
     progress(history[0], control)
@@ -259,15 +266,15 @@ def _gauss_newton(
                     break
             damping = damping if found else max(10 * damping, LEAST_DAMPING)
         if found is None:
-            return control, history, "converged"
+            return control, history, "converged", model
         control, runs, restrained = found
         history.append(_mean_cost(runs))
         progress(history[-1], control)
-        small = small + 1 if history[-2] - history[-1] < TOLERANCE * history[-2] else 0
-        if small >= (SMALL_DECREASES if restrained else 1):
-            return control, history, "converged"
+        small = small + 1 if history[-2] - history[-1] < tolerance * history[-2] else 0
+        if small >= (SMALL_DECREASES if restrained and tolerance < COARSE_TOLERANCE else 1):
+            return control, history, "converged", model
         damping = damping / 10 if damping > LEAST_DAMPING else 0.0
-    return control, history, "iteration limit"
+    return control, history, "iteration limit", model
 
 
 def _l_bfgs(

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from supple.viewer.picture import draw
 
 if TYPE_CHECKING:
-    from supple.viewer.recording import Recording as Recording
     from supple.viewer.session import Session as Session
     from supple.viewer.showing import replay as replay
     from supple.viewer.showing import view as view
+    from supple.viewer.showing import view_script as view_script
     from supple.viewer.showing import view_skin as view_skin
+    from supple.viewer.video import write_video as write_video
 
-__all__ = ["Recording", "Session", "draw", "replay", "view", "view_skin"]
-_HOME = {"Recording": "recording", "Session": "session", "replay": "showing", "view": "showing", "view_skin": "showing"}
+__all__ = ["Session", "draw", "replay", "view", "view_script", "view_skin", "write_video"]
+_HOME = {"Session": "session", "write_video": "video"}
+_HOME |= dict.fromkeys(("replay", "view", "view_script", "view_skin"), "showing")
 
 
 def __getattr__(name: str) -> Any:

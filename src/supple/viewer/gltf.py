@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import spatial
-from supple.viewer.recording import Recording
-from supple.viewer.skins import COLOUR, Skin, mechanism_skins
+from supple.mechanism.record import Array
+from supple.recording import Recording
+from supple.viewer.scenery import coloured
+from supple.viewer.skins import COLOUR, Skin, mechanism_skins, recorded_skin
 from supple.viewer.visuals import Surface, mechanism_surfaces
 
 FLOAT, UINT = 5126, 5125
@@ -25,8 +27,9 @@ UPRIGHT = [-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]
 def glb(recording: Recording) -> bytes:
     """The content of a `.glb` file. Each body is a node of its name, with its surfaces and joints as children. Nodes
     have the poses of the first frame. The skin of a flexible body is a node of the body's name, a child of the body of
-    its reference interface; its modes are morph targets, its modal amplitudes their weights. Lengths are in metres;
-    time starts at zero."""
+    its reference interface; its modes are morph targets, its modal amplitudes their weights. A soft surface such as
+    that of a pad is a node as well; its morph targets are the main shapes of its recorded motion. Lengths are in
+    metres; time starts at zero."""
     return _Writer(recording).content()
 
 
@@ -38,8 +41,8 @@ class _Writer:
         self.accessors: list[dict[str, Any]] = []
         self.meshes: list[dict[str, Any]] = []
         self.materials: dict[tuple[int, ...], int] = {}
-        self.skin_nodes: dict[str, int] = {}
-        """Index of the node of each flexible body's skin, by the body's name."""
+        self.weights: dict[int, Array] = {}
+        """(n, r) weights of the morph targets over time, by index of their node."""
         bodies = recording.mechanism.bodies
         self.nodes: list[dict[str, Any]] = [{"name": recording.mechanism.name, "rotation": UPRIGHT, "children": []}]
         for i, body in enumerate(bodies):
@@ -54,10 +57,12 @@ class _Writer:
             self.nodes[0]["children"].append(i + 1)
 
     def content(self) -> bytes:
-        for surface in mechanism_surfaces(self.recording.mechanism):
+        for surface in mechanism_surfaces(coloured(self.recording.mechanism)):
             self._add_surface(surface)
         for skin in mechanism_skins(self.recording.mechanism):
-            self._add_skin(skin)
+            self._add_skin(skin, self.recording.amplitudes_of(skin.name))
+        for i in range(len(self.recording.surfaces)):
+            self._add_skin(*recorded_skin(self.recording, i))
         for node in self.nodes:
             if not node.get("children", True):
                 del node["children"]
@@ -103,25 +108,26 @@ class _Writer:
             self.nodes[int(body) + 1].setdefault("children", []).append(len(self.nodes))
             self.nodes.append(node)
 
-    def _add_skin(self, skin: Skin) -> None:
-        """Adds a mesh with a morph target for each mode, and its node."""
+    def _add_skin(self, skin: Skin, amplitudes: Array) -> None:
+        """Adds a mesh with a morph target for each mode, and its node, which moves by the amplitudes (n, r)."""
         modes = np.moveaxis(skin.modes, 2, 0).astype(np.float32)
         positions, *targets = (
             {"POSITION": self._accessor(np.ascontiguousarray(values), "VEC3", VERTICES, bounds=True)}
             for values in (skin.undeformed.astype(np.float32), *modes)
         )
-        primitive = {
+        primitive: dict[str, Any] = {
             "attributes": positions,
             "indices": self._accessor(skin.faces.reshape(-1), "SCALAR", INDICES),
             "material": self.materials.setdefault(COLOUR, len(self.materials)),
-            "targets": targets,
         }
-        weights = self.recording.amplitudes_of(skin.name)[0].tolist()
+        if targets:
+            primitive["targets"] = targets
         names = {"targetNames": list(skin.coordinates)}  # not in the standard, but Blender and three.js read it
-        self.nodes[skin.body + 1].setdefault("children", []).append(len(self.nodes))
-        self.skin_nodes[skin.name] = len(self.nodes)
+        self.nodes[skin.body + 1].setdefault("children", []).append(len(self.nodes))  # 0 is the world
+        self.weights[len(self.nodes)] = amplitudes
         self.nodes.append({"name": skin.name, "mesh": len(self.meshes)})
-        self.meshes.append({"primitives": [primitive], "weights": weights, "extras": names})
+        mesh: dict[str, Any] = {"primitives": [primitive]}
+        self.meshes.append(mesh | ({"weights": amplitudes[0].tolist(), "extras": names} if targets else {}))
 
     def _animation(self) -> dict[str, Any]:
         recording = self.recording
@@ -137,8 +143,9 @@ class _Writer:
         for i in range(len(recording.mechanism.bodies)):
             add_channel(i + 1, "translation", recording.positions[:, i], "VEC3")
             add_channel(i + 1, "rotation", _xyzw(recording.quats_wxyz[:, i]), "VEC4")
-        for name, node in self.skin_nodes.items():
-            add_channel(node, "weights", recording.amplitudes_of(name).reshape(-1), "SCALAR")
+        for node, amplitudes in self.weights.items():
+            if amplitudes.shape[1]:
+                add_channel(node, "weights", amplitudes.reshape(-1), "SCALAR")
         return {"name": recording.method, "samplers": samplers, "channels": channels}
 
     def _accessor(self, values: NDArray[Any], kind: str, target: int | None = None, bounds: bool = False) -> int:

@@ -13,13 +13,15 @@ import numpy as np
 
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.record import Array
+from supple.recording import Recording
 from supple.viewer.gltf import glb
+from supple.viewer.history import INTERVAL, LENGTH
 from supple.viewer.measures import Frame
 from supple.viewer.methods import METHODS
 from supple.viewer.picture import draw
 from supple.viewer.plots import Plots
-from supple.viewer.recording import Recording
 from supple.viewer.session import Session
+from supple.viewer.sliders import Sliders
 from supple.viewer.stage import Handle, Stage, moving_colours, separation_colours
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ TEXT_RATE = 5
 """Updates of numbers and plots per second."""
 STEPS = 5
 """Steps that the button Step makes: 10 ms."""
+NOTHING = "nothing"
+"""What the camera follows at first."""
 MAX_MESSAGES = 4
 """Messages on the page."""
 
@@ -40,7 +44,9 @@ class LivePage:
     def __init__(self, server: viser.ViserServer, session: Session) -> None:
         self.server, self.session = server, session
         frame = session.frame
-        self._stage = Stage(server, session.mechanism, frame.poses)
+        self._stage = Stage(server, frame.mechanism, frame.poses)
+        self._frame_rate = 0.0
+        """Frames per second, averaged over about a second."""
         self._handles: dict[str, Handle] = {}
         self._last_recording: Recording | None = None
         self._pending: set[str] = set()
@@ -68,14 +74,21 @@ class LivePage:
         gui.set_panel_label(f"supple: {session.mechanism.name}")
         self._status = gui.add_markdown("")
         names = tuple(session.methods)
-        self._method = gui.add_dropdown("Method", names, initial_value=session.method, hint=_hint(session))
+        self._method = gui.add_dropdown(
+            "Method", names, initial_value=session.method, hint=_hint(session), visible=len(names) > 1
+        )
         self._bind(self._method, "method")
         with gui.add_folder("Time"):
             buttons = gui.add_button_group("", tuple(self._time_buttons))
             buttons.on_click(lambda event: self._attempt(self._time_buttons[buttons.value]))
+            self._back: Any = gui.add_slider(
+                "Go back, s", 0.0, LENGTH, INTERVAL, 0.0, hint="pauses and shows the past; Pause goes on from there"
+            )
+            self._back.on_update(self._on_back)
             self._speed = gui.add_dropdown("Speed", SPEEDS, initial_value="1", hint="times real time")
             self._bind(self._speed, "speed", float)
-        with gui.add_folder("Better models", visible="blended" in session.methods):
+        self._sliders = Sliders(gui, session, self._attempt)
+        with gui.add_folder("Better models", visible=session.changeable and "blended" in session.methods):
             gui.add_button("Linearise here", hint="add a linear model made where the end effectors are now").on_click(
                 lambda event: self._attempt(session.linearise_here)
             )
@@ -84,20 +97,31 @@ class LivePage:
             self._progress = gui.add_progress_bar(0.0, visible=False)
         with gui.add_folder("Messages"):
             self._messages = gui.add_markdown("")
-        self._plots = Plots(gui, energy=not session.is_scene)
+        self._plots = Plots(gui, separation=session.changeable or session.joints_separate)
         with gui.add_folder("Show"):
             self._ghost = gui.add_checkbox(
-                "Engine's shape", False, hint="the exact shape, translucent", visible=not session.is_scene
+                "Engine's shape", False, hint="the exact shape, translucent", visible=session.changeable
             )
             self._bind(self._ghost, "ghost")
-            self._colour = gui.add_checkbox("Separation of joints", True, hint="grey: closed; red: 1 % of the radius")
+            self._colour = gui.add_checkbox(
+                "Separation of joints",
+                session.changeable or session.joints_separate,
+                hint="grey: closed; red: 1 % of the radius",
+            )
+            self._contacts = gui.add_checkbox(
+                "Contact forces", True, hint="arrows to one scale", visible=session.has_contacts
+            )
+            self._followed = gui.add_dropdown(
+                "Camera follows", (NOTHING, *followed_bodies(session)), hint="the view moves with this body"
+            )
             self._hold = gui.add_checkbox("Hold after dragging", True, hint="the spring stays when the mouse lets go")
             gui.add_button("Let go").on_click(lambda event: session.let_go())
-        with gui.add_folder("End effectors", expand_by_default=False, visible=not session.is_scene):
+        with gui.add_folder("End effectors", expand_by_default=False, visible=session.changeable):
             self._chosen = gui.add_markdown("")
             mech = session.mechanism
             names = tuple(b.name for b in mech.bodies) + tuple(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0)
-            self._name = gui.add_dropdown("Body or site", names, initial_value=session.end_effectors[0])
+            first = next((name for name in session.end_effectors if name in names), names[0])
+            self._name = gui.add_dropdown("Body or site", names, initial_value=first)
             gui.add_button("Add or remove").on_click(lambda event: self._attempt(self._toggle_end_effector))
         with gui.add_folder("Keep", expand_by_default=False):
             self._record = gui.add_button("Record")
@@ -126,6 +150,10 @@ class LivePage:
     def _set(self, name: str, value: object) -> None:
         self._attempt(lambda: setattr(self.session, name, value))
         self._pending.discard(name)
+
+    def _on_back(self, event: Any) -> None:
+        if event.client is not None:  # None if the page itself moved it
+            self._attempt(lambda: self.session.rewind(float(self._back.value)))
 
     def _toggle_exploring(self) -> None:
         if self.session.progress is None:
@@ -187,6 +215,7 @@ class LivePage:
     def _run(self) -> None:
         last: Frame | None = None
         last_text = 0.0
+        last_drawn = self.session.clock()
         while not self._stop.is_set():
             self.session.new_frame.wait(1 / TEXT_RATE)
             self.session.new_frame.clear()
@@ -194,24 +223,41 @@ class LivePage:
             with self.server.atomic():
                 if frame is not last:
                     self._draw_frame(frame)
+                    elapsed, last_drawn = now - last_drawn, now
+                    if elapsed > 0:
+                        self._frame_rate += min(elapsed, 1.0) * (1 / elapsed - self._frame_rate)
                 if now > last_text + 1 / TEXT_RATE:
                     self._write_text(frame)
                     last_text = now
             last = frame
 
     def _draw_frame(self, frame: Frame) -> None:
-        radius = self.session.mechanism.radius or 1.0
+        mech = frame.mechanism
+        radius = mech.radius or 1.0
+        if mech is not self._stage.mechanism:  # another level of detail of a scene
+            self.server.scene.reset()
+            self._stage, self._handles = Stage(self.server, mech, frame.poses), {}
         joints = bodies = None
         if frame.moving_joints is not None:  # a body has the colour of the joint that connects it to its parent
             joints = moving_colours(frame.moving_joints)
-            bodies = joints[self.session.mechanism.topology.joint]
+            bodies = joints[mech.topology.joint]
         elif self._colour.value:
             joints = separation_colours(frame.joint_separations / radius)
+        self._stage.follow(self._followed_motion(frame))
         self._stage.show(frame.poses, frame.ghost, joints, bodies)
+        shown = self._contacts.value
+        self._stage.show_forces(frame.contacts if shown else (), frame.touches)
         if self._handles.keys() != frame.pulls.keys():
             self._add_handles()
         for name, pull in frame.pulls.items():
             self._handles[name].show(pull)
+
+    def _followed_motion(self, frame: Frame) -> Array:
+        """(3,) m, how far the followed body is from where it was at the start."""
+        name = self._followed.value
+        known = name != NOTHING and name in {body.name for body in frame.mechanism.bodies}
+        moved: Array = frame.poses[name][:3, 3] - frame.mechanism.poses[name][:3, 3] if known else np.zeros(3)
+        return moved
 
     def _add_handles(self) -> None:
         for handle in self._handles.values():
@@ -225,9 +271,14 @@ class LivePage:
         state = "paused" if session.paused else f"{frame.real_time_factor:.2f}× real time{attainable}"
         self._status.content = (
             f"**{frame.time:.2f} s**, {state}  \n"
+            f"{self._frame_rate:.0f} frames/s, "
             f"separation {frame.separation:.4f}, displacement {frame.displacement:.3f}  \n"
-            f"force {frame.force:.3g} N"
+            f"force of handles {frame.force:.3g} N{_contact_text(frame)}{self._reason_of_pause()}"
         )
+        if not session.paused:
+            _assign(self._back, "value", 0.0)
+            _assign(self._back, "max", max(INTERVAL, round(session.rewindable, 1)))
+        self._sliders.show()
         for name, handle in (("method", self._method), ("ghost", self._ghost)):
             if name not in self._pending:
                 _assign(handle, "value", getattr(session, name))
@@ -243,6 +294,26 @@ class LivePage:
         self._plots.show(session.series)
 
 
+    def _reason_of_pause(self) -> str:
+        """The last message if it is a warning and nothing moves."""
+        last = self.session.messages[-1] if self.session.messages else None
+        return f"  \n⚠ {_escaped(last.text)}" if self.session.paused and last is not None and last.warning else ""
+
+
+def _contact_text(frame: Frame) -> str:
+    sizes = [float(np.linalg.norm(contact.force)) for contact in frame.contacts]
+    pressing = sum(size > 0 for size in sizes)
+    return f"  \n{pressing} contacts, largest force {max(sizes):.3g} N" if pressing else ""
+
+
+def followed_bodies(session: Session) -> tuple[str, ...]:
+    """Bodies that the camera can follow: those on free joints, then end effectors."""
+    mech = session.mechanism
+    free = [joint.child for joint in mech.joints if joint.kind == "free"]
+    bodies = [mech.bodies[mech.frame(name)[0]].name for name in session.end_effectors]
+    return tuple(dict.fromkeys([*free, *bodies]))
+
+
 def _assign(handle: Any, name: str, value: object) -> None:
     """Sets an attribute of a control if it differs, so that only changes are sent."""
     if getattr(handle, name) != value:
@@ -251,7 +322,7 @@ def _assign(handle: Any, name: str, value: object) -> None:
 
 def _hint(session: Session) -> str:
     lines = [f"{name}: {text}" for name, text in session.methods.items()]
-    if session.mechanism.flexible and not session.is_scene:
+    if session.mechanism.flexible and session.changeable:
         others = [name for name in METHODS if name not in session.methods]
         lines.append(f"not offered: {', '.join(others)}, which cannot simulate flexible bodies")
     return "; ".join(lines)

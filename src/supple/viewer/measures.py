@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import spatial
-from supple.engine import Simulation
-from supple.engine.assembly import Equations, equations
+from supple.contact.pads import Touch
 from supple.mechanism import Mechanism, Poses
-from supple.mechanism.kinematics import inertias
+from supple.mechanism.moving import Contact, Moving
 from supple.mechanism.record import Array
-from supple.reduced import ReducedModel
 from supple.reduced.joints import separation
-from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.clock import WALL_CLOCK, Clock
-from supple.viewer.methods import AnySimulation
-from supple.viewer.scenery import SceneMotion
 
 MAX_SECONDS = 0.005
 """s of computing. Separations that take longer are measured in a thread of their own."""
@@ -45,6 +40,8 @@ class Frame:
     time: float
     """s."""
     method: str
+    mechanism: Mechanism
+    """What is drawn."""
     poses: Poses
     """World poses (4, 4) of every body."""
     ghost: Poses | None
@@ -63,6 +60,10 @@ class Frame:
     """Kinetic energy, J."""
     stored: float
     """Energy of springs and gravity, J, zero at the start."""
+    contacts: tuple[Contact, ...]
+    """Of the last step."""
+    touches: dict[str, Touch]
+    """Forces on soft pads and displacements of their points, by the covered body."""
     real_time_factor: float
     """Simulated seconds per second."""
     attainable_factor: float
@@ -89,27 +90,16 @@ class Meter:
         """s that the last measurement of the separations took."""
         self._measurement: Future[None] | None = None
 
-    @cached_property
-    def _inertia(self) -> Array:
-        return inertias(self.mechanism)
-
-    @cached_property
-    def _equations(self) -> Equations:
-        return equations(self.mechanism)
-
     def displacement(self, poses: Poses) -> float:
         """Norm of an end effector's twist from its start, linear part over the radius; the largest one."""
         twists = [spatial.log(inverse @ poses[name]) / self._lengths for name, inverse in self._start.items()]
-        return float(max(np.linalg.norm(twist) for twist in twists))
+        return float(max((np.linalg.norm(twist) for twist in twists), default=0.0))
 
-    def separations(self, sim: AnySimulation, at_once: bool = True) -> tuple[Array, float]:
+    def separations(self, sim: Moving, at_once: bool = True) -> tuple[Array, float]:
         """(joints,) separation of each joint, m, and their sum over the radius. Without `at_once`, a measurement that
         takes long runs in a thread of its own, and this returns the last finished one."""
-        if isinstance(sim, AdaptiveMotion):
-            return np.zeros(len(self.mechanism.joints)), 0.0  # poses computed from joint coordinates: no separation
-        if isinstance(sim, SceneMotion):
-            separations = sim.joint_separations()
-            return separations, float(separations.sum() / (sim.robot.mechanism.radius or 1.0))
+        if not sim.joints_separate:
+            return np.zeros(len(self.mechanism.joints)), 0.0
         state = sim.poses.array, np.concatenate([*sim.coordinates.values()]) if self.mechanism.flexible else None
         if at_once or self._seconds < MAX_SECONDS:
             self._measure(*state)
@@ -126,23 +116,3 @@ class Meter:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "supple meter")
-
-    def energy(self, sim: AnySimulation) -> tuple[float, float]:
-        """Kinetic energy, and energy of springs and gravity, J. For a reduced model these are the full mechanism's at
-        the joint coordinates and link velocities of the model; with flexible bodies, the kinetic energy is the model's
-        own. Zero for adaptive linkages and scenes."""
-        if isinstance(sim, AdaptiveMotion | SceneMotion):
-            return 0.0, 0.0
-        if isinstance(sim, Simulation):
-            energy = sim.energy
-            return energy.kinetic, energy.strain + energy.gravity
-        v = sim.velocities
-        core = self._equations.core
-        q = np.concatenate([np.zeros(0), *sim.coordinates.values()])
-        core.set_state(q, *self._equations.zero_state()[1:])
-        core.evaluate(False)
-        kinetic = 0.5 * np.einsum("bi,bij,bj->", v, self._inertia, v)
-        if self.mechanism.flexible and isinstance(sim.model, ReducedModel):
-            rates = sim.model.basis @ sim._motion.state[1]
-            kinetic = 0.5 * rates @ sim.model.mass @ rates
-        return float(kinetic), float(sum(core.energies[1:]))

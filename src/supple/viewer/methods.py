@@ -12,12 +12,12 @@ import numpy as np
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.moving import Moving
 from supple.mechanism.poses import find
 from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, condense, reduce
 from supple.viewer.adaptive import AdaptiveMotion
-from supple.viewer.scenery import SceneMotion
+from supple.viewer.control import Control, Controller
 
-AnySimulation = Simulation | ReducedSimulation | AdaptiveMotion | SceneMotion
 MAX_TIPS = 6
 """Largest number of end effectors where the user names none."""
 
@@ -25,14 +25,19 @@ MAX_TIPS = 6
 class Models:
     """The models of a mechanism that were made so far; the methods share them."""
 
-    def __init__(self, mech: Mechanism, end_effectors: Sequence[str]) -> None:
+    changeable = True
+    """Whether end effectors and linear models can be added."""
+
+    def __init__(self, mech: Mechanism, end_effectors: Sequence[str], controller: Controller | None = None) -> None:
         self.mechanism, self.end_effectors = mech, checked_end_effectors(mech, end_effectors)
+        self.controller = controller
+        self.name, self.method = mech.name, likely_method(mech)
         self.blended: BlendedModel | None = None
         """The blended model that the user or an exploration has added linear models to."""
         self.descriptions = {n: method.text for n, method in METHODS.items() if method.flexible or not mech.flexible}
         """A line for each method that can simulate the mechanism, by name."""
 
-    def begin(self, method: str, dt: float) -> AnySimulation:
+    def begin(self, method: str, dt: float) -> Moving:
         """A simulation at its start by the method of that name, with time step `dt`, s, or one that the method
         chooses."""
         find(list(METHODS), method, "method")
@@ -42,6 +47,10 @@ class Models:
                 f"{' or '.join(self.descriptions)}"
             )
         return METHODS[method].begin(self, dt)
+
+    def control(self) -> Control | None:
+        """The user's controller."""
+        return None if self.controller is None else Control(self.controller)
 
     @cached_property
     def start(self) -> Equilibrium | None:
@@ -66,7 +75,7 @@ class Method:
 
     text: str
     """A line for the user."""
-    begin: Callable[[Models, float], AnySimulation]
+    begin: Callable[[Models, float], Moving]
     """Makes a simulation at its start, given the time step, s."""
     in_time: bool = True
     """Whether it simulates dynamics; False for quasi-statics."""
@@ -74,25 +83,25 @@ class Method:
     """Whether it simulates flexible bodies."""
 
 
-def _engine(models: Models, dt: float) -> AnySimulation:
+def _engine(models: Models, dt: float) -> Moving:
     return Simulation(models.mechanism, dt, at=models.start)
 
 
-def _linear(models: Models, dt: float) -> AnySimulation:
+def _linear(models: Models, dt: float) -> Moving:
     return ReducedSimulation(models.linear_model, dt)
 
 
-def _blended(models: Models, dt: float) -> AnySimulation:
+def _blended(models: Models, dt: float) -> Moving:
     if models.blended is None:
         models.blended = blend([models.linear_model])
     return ReducedSimulation(models.blended, dt)
 
 
-def _condensed(models: Models, dt: float) -> AnySimulation:
+def _condensed(models: Models, dt: float) -> Moving:
     return ReducedSimulation(condense(models.mechanism, models.end_effectors), dt)
 
 
-def _adaptive(models: Models, dt: float) -> AnySimulation:
+def _adaptive(models: Models, dt: float) -> Moving:
     return AdaptiveMotion(models.mechanism)
 
 
@@ -133,7 +142,7 @@ def checked_end_effectors(mech: Mechanism, names: Sequence[str]) -> tuple[str, .
     return chosen
 
 
-def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
+def likely_end_effectors(mech: Mechanism, most: int = MAX_TIPS) -> tuple[str, ...]:
     """Bodies and sites that move: those whose names end in "tip"; otherwise bodies with a single moving joint;
     otherwise the leaves of the spanning tree. Bodies fixed to one another count as one, named by the last of them."""
     moves = np.asarray(mech.topology.moves.any(axis=1))
@@ -153,7 +162,7 @@ def likely_end_effectors(mech: Mechanism) -> tuple[str, ...]:
             if b >= 0 and joint.axes
         )
         tips = [name for name in leaves if joints[cluster[mech.body_index(name)]] == 1] or leaves
-    return tuple(tips[:MAX_TIPS])
+    return tuple(tips[:most])
 
 
 def _rigid_clusters(mech: Mechanism) -> list[int]:

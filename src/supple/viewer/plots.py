@@ -21,7 +21,7 @@ RED, BLUE, GREEN = "#d1495b", "#2e86ab", "#3a9e4f"
 class Plots:
     """Separation against displacement, energy and force against time."""
 
-    def __init__(self, gui: viser.GuiApi, energy: bool = True) -> None:
+    def __init__(self, gui: viser.GuiApi, separation: bool = True) -> None:
         from viser import uplot
 
         def plot(title: str, x: str, lines: dict[str, str], dots: bool = False) -> Any:
@@ -44,7 +44,7 @@ class Plots:
         with gui.add_folder("Plots"):
             self._separation = plot("separation against displacement", "displacement", {"separation": RED}, dots=True)
             self._energy = plot("energy, J, against time, s", "time", {"kinetic": BLUE, "stored": GREEN})
-            self._energy.visible = energy
+            self._separation.visible = separation
             self._force = plot("force, N, against time, s", "time", {"force": RED})
 
     def show(self, series: dict[str, Array]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event, RLock, Thread
 
-from supple.errors import ConvergenceError
+from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism.moving import Moving
 from supple.viewer.clock import WALL_CLOCK, Clock
-from supple.viewer.methods import AnySimulation
+from supple.viewer.control import Control
 
 PERIOD = 1 / 250
 """s between two readings of the clock."""
@@ -30,13 +31,14 @@ class Runner:
 
     def __init__(
         self,
-        sim: AnySimulation,
+        sim: Moving,
         before_steps: Callable[[Runner], None] = lambda runner: None,
         after_steps: Callable[[], None] = lambda: None,
-        on_failure: Callable[[ConvergenceError], None] = lambda error: None,
+        on_failure: Callable[[Exception], None] = lambda error: None,
         clock: Clock = WALL_CLOCK,
+        control: Control | None = None,
     ) -> None:
-        self.sim, self.lock, self.clock = sim, RLock(), clock
+        self.sim, self.lock, self.clock, self.control = sim, RLock(), clock, control
         self.speed, self.paused = 1.0, False
         self.applied_targets: object = None
         """The handle targets that `sim` has; `before_steps` keeps this up to date."""
@@ -82,6 +84,13 @@ class Runner:
                 weight = min(elapsed / SMOOTHING, 1.0)
                 self.real_time_factor += weight * (steps * self.sim.dt / elapsed - self.real_time_factor)
 
+    def make_steps(self, n: int) -> None:
+        """Makes n time steps at once, with the controller."""
+        if self.control is None:
+            self.sim.step(n)
+        else:
+            self.control.step(self.sim, n)
+
     def _step(self, wanted: int) -> int:
         """Makes up to `wanted` steps within one slice; returns their number."""
         start, made = self.clock(), 0
@@ -90,8 +99,8 @@ class Runner:
             n = min(wanted - made, max(1, affordable))
             before = self.clock()
             try:
-                self.sim.step(n)
-            except ConvergenceError as error:
+                self.make_steps(n)
+            except (ConvergenceError, MechanismError) as error:
                 self.paused = True
                 self._on_failure(error)
                 break

@@ -1,25 +1,25 @@
-"""Contact scenes in the viewer: robot, rigid objects and ground as one mechanism to draw."""
+"""Simulations and worlds that are given to the viewer, and the scenes of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from supple.mechanism import WORLD, Body, Joint, Mechanism, Poses, Shape
+from supple.mechanism import Mechanism, Shape
+from supple.mechanism.joining import loose_objects
+from supple.mechanism.moving import Moving, check_moving
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array
-from supple.mechanism.shapes import HeightField
-from supple.reduced import ReducedSimulation
-from supple.reduced.joints import separation
+from supple.viewer.control import Control, Controller
+from supple.viewer.methods import MAX_TIPS, likely_end_effectors
 from supple.world import scenes
 from supple.world.scenes import Scene
 from supple.zones import soft_hand
 
 SCENES: dict[str, Callable[[str], Scene]] = {
-    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("SceneHistory", "Scene", "shadow_hand")
+    name: getattr(scenes, name) for name in scenes.__all__ if name not in ("Scene", "shadow_hand")
 } | {"soft_hand": soft_hand}
 """The scenes that need no file."""
 LEVELS = {
@@ -27,110 +27,98 @@ LEVELS = {
     "full": "every body of the robot, exact, each with contact",
 }
 GROUND, OBJECT = np.array([0.82, 0.84, 0.86, 1.0]), np.array([0.88, 0.56, 0.17, 1.0])
+UNCOLOURED = Shape("plane", (0, 0, 1), np.eye(4)).rgba  # type: ignore[arg-type]
 
 
-class SceneMotion:
-    """A scene with its controller. Objects can be pulled like end effectors."""
+class GivenModel:
+    """A simulation or a world that the viewer was given. It is the only model of its mechanism."""
 
-    def __init__(self, name: str, level: str) -> None:
-        self.scene = SCENES[name](level)
-        self.world, self.robot = self.scene.world, self.scene.robot
-        self.dt = self.world.dt
-        self.mechanism = _mechanism_to_draw(self.scene)
-        """The robot, the objects as free bodies, and the ground; only for drawing."""
-        self._steps_to_control = 0
-        """Steps until the controller is called again."""
+    changeable = False
+    blended = None
 
-    @property
-    def end_effectors(self) -> tuple[str, ...]:
-        """Bodies and sites that can be pulled."""
-        tips = self.robot.model.end_effectors if isinstance(self.robot, ReducedSimulation) else ()
-        return (*tips, *self.world.objects)
+    def __init__(self, sim: Moving, end_effectors: Sequence[str] | None = None, controller: Controller | None = None):
+        check_moving(sim, "the viewer shows a Mechanism or something that moves")
+        self._sim, self._controller = sim, controller
+        self.mechanism = coloured(sim.mechanism)
+        self.name = self.mechanism.name
+        self.end_effectors = _handles(sim) if end_effectors is None else tuple(dict.fromkeys(end_effectors))
+        for name in self.end_effectors:
+            find(sim.end_effectors, name, "end effector")
+        self.method, self.descriptions = sim.kind, {sim.kind: "as given"}
 
-    @property
-    def time(self) -> float:
-        """s."""
-        return self.world.time
+    def begin(self, method: str, dt: float) -> Moving:
+        """The given one, in its present state and with its own time step."""
+        find(list(self.descriptions), method, "method")
+        return self._sim
 
-    @property
-    def poses(self) -> Poses:
-        objects = [self.world.pose(name) for name in self.world.objects]
-        robot = self.robot.poses
-        poses = np.concatenate([robot.array, np.reshape(objects, (-1, 4, 4))])
-        return Poses(self.mechanism, poses, robot.amplitudes)
-
-    def stiffness(self, name: str) -> float:
-        """N/m of a handle: gives the mass of the object, or of the robot, a frequency of two hertz."""
-        mass = self.world.bodies[name].mass if name in self.world.bodies else self.robot.mechanism.mass
-        return float(mass * (4 * np.pi) ** 2)
-
-    def pull(self, name: str, point: ArrayLike | None) -> None:
-        k = self.stiffness(name)
-        damping = k / (2 * np.pi)  # critical
-        if name in self.world.bodies:
-            self.world.pull(name, point, k, damping)
-        else:
-            self.robot.pull(name, point, k, damping)
-
-    def step(self, n: int = 1) -> None:
-        while n > 0:
-            if self._steps_to_control == 0:
-                self.robot.set_targets(self.scene.steer(self.world.time))
-                self._steps_to_control = self.scene.every
-            now = min(n, self._steps_to_control)
-            self.world.step(now)
-            self._steps_to_control -= now
-            n -= now
-
-    def reset(self) -> None:
-        self.world.reset()
-        self._steps_to_control = 0
-
-    def joint_separations(self) -> Array:
-        """(joints,) separation of each joint, m; zero for the free joints of the objects."""
-        result = separation(self.robot.mechanism, self.robot.poses.array)
-        return np.array([*result.joints.values(), *(0.0 for _ in self.world.objects)])
-
-
-def _mechanism_to_draw(scene: Scene) -> Mechanism:
-    mech, world = scene.mechanism, scene.world
-    meshes = {mesh.name: mesh for mesh in mech.meshes} | world.meshes
-    ground = []
-    for shape in world.still:
-        if isinstance(shape, HeightField):
-            mesh = shape.mesh(f"height field {len(meshes)}")
-            meshes[mesh.name] = mesh
-            shape = Shape("mesh", (), shape.pose, mesh.name)  # type: ignore[arg-type]
-        ground.append(replace(shape, rgba=GROUND))
-    objects = [
-        replace(body, name=name, shapes=tuple(replace(shape, rgba=OBJECT) for shape in body.shapes))
-        for name, body in world.bodies.items()
-    ]
-    return replace(
-        mech,
-        bodies=(*mech.bodies, *objects),
-        joints=(*mech.joints, *(_free_joint(body) for body in objects)),
-        shapes=tuple(ground),
-        height_fields=(),
-        meshes=tuple(meshes.values()),
-    )
-
-
-def _free_joint(body: Body) -> Joint:
-    """A free joint to the world: three translations, then a rotation vector."""
-    return Joint(f"{body.name} is free", WORLD, body.name, body.pose, np.eye(4), np.eye(6), (1, 1, 1, 3))
+    def control(self) -> Control | None:
+        """The user's controller."""
+        return None if self._controller is None else Control(self._controller)
 
 
 class SceneModels:
-    """A scene at its two levels of detail; takes the place of a mechanism's `Models`."""
+    """A scene of the library at its two levels of detail."""
+
+    changeable = False
+    blended = None
 
     def __init__(self, name: str) -> None:
         find(list(SCENES), name, "scene")
-        self.name, self.descriptions = name, LEVELS
-        first = SceneMotion(name, "reduced")
-        self.mechanism, self.end_effectors = first.mechanism, first.end_effectors
+        self.name, self.method, self.descriptions = name, "reduced", LEVELS
+        self._scene = SCENES[name]("reduced")
+        self._fresh = True
+        """Whether `_scene` is reduced and was not moved yet."""
+        self.mechanism, self.end_effectors = coloured(self._scene.world.mechanism), _handles(self._scene.world)
 
-    def begin(self, method: str, dt: float) -> SceneMotion:
+    def begin(self, method: str, dt: float) -> Moving:
         """The scene at its start, at one of its levels; the scene has its own time step."""
         find(list(LEVELS), method, "method")
-        return SceneMotion(self.name, method)
+        if not (self._fresh and method == "reduced"):
+            self._scene = SCENES[self.name](method)
+        self._fresh = False
+        world = self._scene.world
+        self.mechanism, self.end_effectors = coloured(world.mechanism), _handles(world)
+        return world
+
+    def control(self) -> Control:
+        """The controller of the scene that `begin` made last."""
+        scene = self._scene
+        return Control(lambda world: scene.robot.set_targets(scene.steer(world.time)), scene.every)
+
+
+def _handles(sim: Moving) -> tuple[str, ...]:
+    """The end effectors that can be pulled where the user names none: those of reduced models; of a mechanism whose
+    bodies can all be pulled, those that look like tips, or its last body; and loose objects."""
+    mech, allowed = sim.mechanism, set(sim.end_effectors)
+    loose = [name for name in loose_objects(mech) if name in allowed]
+    groups: dict[str, list[str]] = {}  # of a world, by mechanism
+    for body in mech.bodies:
+        if body.name not in loose:
+            groups.setdefault(_group(body.name), []).append(body.name)
+    tips, names = likely_end_effectors(mech, len(mech.bodies) + len(mech.sites)), []
+    for group, bodies in groups.items():
+        own = [name for name in sim.end_effectors if name in bodies or _group(name) == group]
+        if allowed.issuperset(bodies):
+            own = [name for name in tips if name in own][:MAX_TIPS] or own[len(bodies) - 1 : len(bodies)]
+        names += own
+    return (*names, *loose)
+
+
+def _group(name: str) -> str:
+    """The mechanism of a world that a part belongs to; empty outside of worlds."""
+    return name.partition(":")[0] if ":" in name else ""
+
+
+def coloured(mech: Mechanism) -> Mechanism:
+    """The mechanism with colours for the ground and for loose objects, where the user has chosen none."""
+    loose = set(loose_objects(mech))
+
+    def painted(shapes: tuple[Shape, ...], colour: Any) -> tuple[Shape, ...]:
+        return tuple(replace(s, rgba=colour) if np.array_equal(s.rgba, UNCOLOURED) else s for s in shapes)
+
+    return replace(
+        mech,
+        bodies=tuple(replace(b, shapes=painted(b.shapes, OBJECT)) if b.name in loose else b for b in mech.bodies),
+        shapes=painted(mech.shapes, GROUND),
+    )
+

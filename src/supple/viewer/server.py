@@ -80,6 +80,17 @@ def _check_free(host: str, port: int) -> None:
         raise MechanismError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
 
 
+def free_port(host: str = HOST) -> int:
+    """The first port from `PORT` on that can be used."""
+    for port in range(PORT, PORT + 100):
+        try:
+            _check_free(host, port)
+        except MechanismError:
+            continue
+        return port
+    raise MechanismError(f"none of the ports {PORT} to {PORT + 99} is free; end other viewers, or name a port")
+
+
 def address(server: viser.ViserServer) -> str:
     """URL of the page."""
     host = server.get_host()

@@ -15,9 +15,11 @@ from supple.mechanism.body import WORLD
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array
+from supple.recording import FrameWriter, Recording
 from supple.retargeting import Retargeted
-from supple.viewer.recording import Recorder, Recording
 
+RATE = 30.0
+"""Frames per second of a recording of a retargeted motion."""
 GAP = 0.3
 """Distance between neighbours, over the radius of the mechanism."""
 ALONE: dict[str, Any] = {"contact_excludes": (), "keyframes": (), "actuators": ()}
@@ -31,9 +33,12 @@ def retargeted_recording(result: Retargeted) -> Recording:
 
 
 def _recording(result: Retargeted, name: str) -> Recording:
-    mech, recorder = result.mechanism, Recorder(result.mechanism, "engine")
+    mech, recorder = result.mechanism, FrameWriter(result.mechanism, "engine", rate=RATE)
+    last = -np.inf
     for time, poses, axes in zip(result.times, result.poses[name], result.axes[name], strict=True):
-        recorder.take(float(time), Poses(mech, poses, amplitudes_in(mech, axes)))
+        if time >= last + (1 - 1e-6) / RATE:
+            recorder.take(float(time), Poses(mech, poses, amplitudes_in(mech, axes)))
+            last = time
     return recorder.recording
 
 
@@ -62,16 +67,15 @@ def side_by_side(recordings: Mapping[str, Recording]) -> Recording:
     mech = replace(
         world, name=f"{world.name}: {', '.join(recordings)}", meshes=tuple(meshes.values()), **ALONE, **joined
     )
-    positions = [part.positions + offset.astype(np.float32) for part, offset in zip(parts, offsets, strict=True)]
-    quats, amplitudes = [part.quats_wxyz for part in parts], [part.amplitudes for part in parts]
-    return Recording(
-        mech,
-        parts[0].times,
-        np.concatenate(positions, axis=1),
-        np.concatenate(quats, axis=1),
-        parts[0].method,
-        amplitudes=np.concatenate(amplitudes, axis=1),
-    )
+    writer = FrameWriter(mech, parts[0].method, rate=parts[0].rate)
+    for time in parts[0].times.tolist():
+        own = [part.at(time) for part in parts]
+        poses = [spatial.translation(offset) @ each.array for each, offset in zip(own, offsets, strict=True)]
+        amplitudes = [each.amplitudes.values() for each in own]
+        names = [each.name for each in mech.flexible]
+        shapes = dict(zip(names, (values for each in amplitudes for values in each), strict=True))
+        writer.take(time, Poses(mech, np.concatenate(poses), shapes))
+    return writer.recording
 
 
 def _displaced(mech: Mechanism, prefix: str, offset: Array) -> Mechanism:

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.record import Array
+from supple.recording import Recording
 
+MAX_SHAPES = 16
+"""Shapes, at most, that the motion of a recorded soft surface is composed of."""
+SHAPE_TOLERANCE = 1e-4
+"""Shapes whose part of the motion is smaller than this, over the largest, are left out."""
 MAX_FACETS = 5000
 """A skin with more facets is drawn by their corners only, otherwise by corners and edge middles."""
 COLOUR = (143, 163, 181)
@@ -43,6 +48,24 @@ class Skin:
 def mechanism_skins(mech: Mechanism) -> list[Skin]:
     """The skins of all flexible bodies of a mechanism."""
     return [_skin(mech, flexible) for flexible in mech.flexible]
+
+
+def recorded_skin(recording: Recording, index: int) -> tuple[Skin, Array]:
+    """A soft surface of a recording as a skin, and the amplitudes (n, r) of its shapes over time, m. The shapes are the
+    main components of its motion, at most `MAX_SHAPES`."""
+    surface = recording.surfaces[index]
+    motion = recording[f"surface {index}"]
+    first = motion[0]
+    moved = (motion - first).reshape(len(motion), -1)
+    left, sizes, right = np.linalg.svd(moved, full_matrices=False)
+    kept = int((sizes > SHAPE_TOLERANCE * max(float(sizes[0]), 1e-12)).sum()) if len(sizes) else 0
+    kept = min(kept, MAX_SHAPES)
+    shapes = right[:kept].reshape(kept, -1, 3)
+    names = tuple(f"shape {i + 1}" for i in range(kept))
+    skin = Skin(
+        surface.name, surface.body, first, np.moveaxis(shapes, 0, 2), surface.triangles.astype(np.uint32), names
+    )
+    return skin, left[:, :kept] * sizes[:kept]
 
 
 def interface_bodies(mech: Mechanism) -> set[str]:

@@ -1,16 +1,19 @@
-"""A mechanism on a viser page: surfaces, handles, floor."""
+"""What moves on a viser page: surfaces, handles, contact forces, floor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple import spatial
+from supple.contact.pads import Touch
 from supple.mechanism import Mechanism, Poses
+from supple.mechanism.moving import Contact
 from supple.mechanism.record import Array
+from supple.viewer.forces import Forces
 from supple.viewer.measures import Pull
 from supple.viewer.skins import COLOUR, Skin, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
@@ -18,12 +21,16 @@ from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
 if TYPE_CHECKING:
     import viser
 
+ROOT = "/scene"
+"""Node above all others."""
 GHOST = (46, 134, 171)
 ARROW = (209, 73, 91)
 FREE, PULLED = (224, 142, 43), (209, 73, 91)
 CLOSED, OPEN, WIDE = (90, 105, 120), (245, 190, 40), (220, 30, 40)
 """Colours of joints with a separation of zero, half of `FULL_SCALE` and `FULL_SCALE`."""
-BALL = 0.03
+MARKER = "+"
+"""Drawn at every handle, in front of everything."""
+BALL = 0.025
 """Smallest radius of a handle's ball, over that of the mechanism."""
 FULL_SCALE = 0.01
 """Separation over the radius at which a joint is red."""
@@ -35,9 +42,14 @@ class Stage:
 
     def __init__(self, server: viser.ViserServer, mech: Mechanism, poses: Poses) -> None:
         self.server, self.mechanism = server, mech
+        self.offset = np.zeros(3)
+        """(3,) m: how far the page is behind the world, to follow a body. A point p is drawn at p - offset."""
+        self._root: Any = server.scene.add_frame(ROOT, show_axes=False)
         self._surfaces = mechanism_surfaces(mech)
-        self._nodes = [self._add(f"/mechanism/{i}", surface, poses) for i, surface in enumerate(self._surfaces)]
-        self._skins = [(skin, self._add_skin(f"/skins/{skin.name}", skin, poses)) for skin in mechanism_skins(mech)]
+        self._nodes = [self._add(f"{ROOT}/mechanism/{i}", surface, poses) for i, surface in enumerate(self._surfaces)]
+        skins = mechanism_skins(mech)
+        self._skins = [(skin, self._add_skin(f"{ROOT}/skins/{i}", skin, poses)) for i, skin in enumerate(skins)]
+        self._forces = Forces(server, ROOT, mech)
         self._ghosts: list[Any] = []
         self._ghost_skins: list[Any] = []
         self._colours: dict[str, NDArray[np.uint8] | None] = {"joints": None, "bodies": None}
@@ -78,11 +90,12 @@ class Stage:
         heights = [_lowest_point(surface, poses) for surface in self._surfaces]
         heights += [_lowest_vertex(skin, poses) for skin, _ in self._skins]
         lowest = min(heights, default=0.0)
-        z = 0.0 if 0 <= lowest < 0.6 * radius else lowest
+        planes = [float(shape.pose[2, 3]) for shape in mech.shapes if shape.kind == "plane"]
+        z = planes[0] if planes else 0.0 if 0 <= lowest < 0.6 * radius else lowest
         cell = 10.0 ** np.floor(np.log10(radius))
         scene.set_up_direction("+z")
-        scene.add_grid(
-            "/floor",
+        self._cell, self._grid = cell, scene.add_grid(
+            f"{ROOT}/floor",
             width=20 * cell,
             height=20 * cell,
             cell_size=cell / 2,
@@ -92,6 +105,7 @@ class Stage:
             section_color=(195, 200, 206),
             shadow_opacity=0.2,
         )
+        self._grid_start = np.array(self._grid.position)
         camera = self.server.initial_camera
         camera.look_at = centre
         camera.position = centre + radius * np.array([1.8, -2.6, 0.9])
@@ -114,6 +128,19 @@ class Stage:
         self._colour({"joints": joints, "bodies": bodies})
         self._show_ghost(ghost)
 
+    def show_forces(self, contacts: Sequence[Contact], touches: Mapping[str, Touch]) -> None:
+        """Draws contact forces and pads."""
+        self._forces.show(contacts, touches)
+
+    def follow(self, moved: Array) -> None:
+        """Keeps the camera at a body that has moved by `moved` (3,), m: everything is drawn that much further back, so
+        that every user can still turn the view."""
+        if not np.array_equal(moved, self.offset):
+            self.offset = np.array(moved, dtype=float)
+            self._root.position = -self.offset
+            steps = np.round(self.offset[:2] / self._cell) * self._cell  # the grid is endless
+            self._grid.position = self._grid_start + [*steps, 0.0]
+
     def _colour(self, colours: dict[str, NDArray[np.uint8] | None]) -> None:
         changed = [what for what, new in colours.items() if not np.array_equal(new, self._colours[what])]  # type: ignore[arg-type]
         self._colours = colours
@@ -135,10 +162,12 @@ class Stage:
         if poses is not None and not (self._ghosts or self._ghost_skins):
             bodies = [s for s in self._surfaces if (s.joints < 0).all() and (s.bodies >= 0).all()]
             self._ghosts = [
-                (surface, self._add(f"/ghost/{i}", surface, poses, ghost=True)) for i, surface in enumerate(bodies)
+                (surface, self._add(f"{ROOT}/ghost/{i}", surface, poses, ghost=True))
+                for i, surface in enumerate(bodies)
             ]
             self._ghost_skins = [
-                (skin, self._add_skin(f"/ghost_skins/{skin.name}", skin, poses, ghost=True)) for skin, _ in self._skins
+                (skin, self._add_skin(f"{ROOT}/ghost_skins/{i}", skin, poses, ghost=True))
+                for i, (skin, _) in enumerate(self._skins)
             ]
         for _, node in (*self._ghosts, *self._ghost_skins):
             if node.visible != (poses is not None):
@@ -156,9 +185,9 @@ class Handle:
     def __init__(self, stage: Stage, name: str, pull: Pull, drag: Callable[[str, Array | None], None]) -> None:
         scene, size = stage.server.scene, _ball_radius(stage.mechanism, name) / 2
         self.name, self._size = name, size
-        self._ball = scene.add_icosphere(f"/handles/{name}", radius=2 * size, color=FREE, position=pull.point)
+        self._ball = scene.add_icosphere(f"{ROOT}/handles/{name}", radius=2 * size, color=FREE, position=pull.point)
         self._arrow = scene.add_arrows(
-            f"/forces/{name}",
+            f"{ROOT}/forces/{name}",
             _arrow(pull),
             colors=ARROW,
             shaft_radius=0.4 * size,
@@ -166,11 +195,16 @@ class Handle:
             head_length=2.5 * size,
             visible=False,
         )
-        self._label = scene.add_label(f"/numbers/{name}", "", position=pull.point, visible=False, anchor="bottom-left")
+        self._label = scene.add_label(
+            f"{ROOT}/numbers/{name}", "", position=pull.point, visible=False, anchor="bottom-left"
+        )
+        self._marker = scene.add_label(  # seen through surfaces; what is below it can be dragged
+            f"{ROOT}/markers/{name}", MARKER, position=pull.point, anchor="center-center", depth_test=False
+        )
 
         @self._ball.on_drag
         async def _(event: Any) -> None:  # async: viser calls it in the order of the events
-            drag(name, None if event.phase == "end" else np.array(event.end_position))
+            drag(name, None if event.phase == "end" else np.array(event.end_position) + stage.offset)
 
     def show(self, pull: Pull) -> None:
         """Moves ball, arrow and number to the present state of the end effector."""
@@ -178,23 +212,23 @@ class Handle:
         if self._arrow.visible != pulled:
             self._arrow.visible = self._label.visible = pulled
             self._ball.color = PULLED if pulled else FREE
-        self._ball.position = pull.point if pull.target is None else pull.target
+        self._ball.position = self._marker.position = pull.point if pull.target is None else pull.target
         if pulled:
             self._arrow.points = _arrow(pull)
             self._label.position = self._ball.position + np.array([0, 0, 3 * self._size])
             self._label.text = f"{self.name}: {np.linalg.norm(pull.force):.3g} N"
 
     def remove(self) -> None:
-        for node in (self._ball, self._arrow, self._label):
+        for node in (self._ball, self._arrow, self._label, self._marker):
             node.remove()
 
 
 def _ball_radius(mech: Mechanism, name: str) -> float:
-    """m: large enough to click on, and larger than the body that it is on."""
+    """m: large enough to click on, and larger than a slender body that it is on. In a bulky one a marker shows it."""
     radius, meshes = mech.radius or 1.0, {mesh.name: mesh for mesh in mech.meshes}
     body = mech.bodies[mech.frame(name)[0]]
     thick = [np.ptp(meshes[s.mesh].box, axis=0).min() / 2 if s.mesh else s.size.min() for s in seen_shapes(body)]
-    return float(np.clip(1.8 * max(thick, default=0.0), BALL * radius, 4 * BALL * radius))
+    return float(np.clip(1.8 * max(thick, default=0.0), BALL * radius, 1.5 * BALL * radius))
 
 
 def _arrow(pull: Pull) -> Any:

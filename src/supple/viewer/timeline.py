@@ -5,9 +5,13 @@ from __future__ import annotations
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from supple.recording import Recording
 from supple.viewer.clock import WALL_CLOCK, Clock
-from supple.viewer.recording import Recording
+from supple.viewer.scenery import coloured
 from supple.viewer.session import FRAME_RATE
+from supple.viewer.skins import COLOUR
 from supple.viewer.stage import Stage
 
 if TYPE_CHECKING:
@@ -22,7 +26,20 @@ class ReplayPage:
     def __init__(self, server: viser.ViserServer, recording: Recording, clock: Clock = WALL_CLOCK) -> None:
         self.server, self.recording, self._clock = server, recording, clock
         first = float(recording.times[0])
-        self._stage = Stage(server, recording.mechanism, recording.at(first))
+        self._stage = Stage(server, coloured(recording.mechanism), recording.at(first))
+        self._surfaces: list[tuple[str, Any]] = [
+            (
+                surface.name,
+                server.scene.add_mesh_simple(
+                    f"/surfaces/{surface.name}",
+                    recording.vertices(surface.name, first).astype(np.float32),
+                    surface.triangles.astype(np.uint32),
+                    color=COLOUR,
+                    side="double",
+                ),
+            )
+            for surface in recording.surfaces
+        ]
         self.playing = True
         gui = server.gui
         gui.set_panel_label(f"supple: {recording.mechanism.name}, recorded")
@@ -71,5 +88,11 @@ class ReplayPage:
             last = now
             if time != shown:
                 shown = time
-                with self.server.atomic():
-                    self._stage.show(self.recording.at(float(self.recording.times[0]) + time))
+                self._show(float(self.recording.times[0]) + time)
+
+    def _show(self, time: float) -> None:
+        """Shows the frame nearest to a time of the recording, s."""
+        with self.server.atomic():
+            self._stage.show(self.recording.at(time))
+            for name, mesh in self._surfaces:
+                mesh.vertices = self.recording.vertices(name, time).astype(np.float32)

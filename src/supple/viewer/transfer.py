@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from supple.engine import Simulation
+from supple.mechanism.moving import Moving
 from supple.mechanism.record import Array
-from supple.reduced import ReducedSimulation
 from supple.viewer.clock import Clock
-from supple.viewer.methods import AnySimulation
 
 SECONDS = 0.15
 """s of computing, at most: a user hardly notices this delay."""
@@ -22,19 +20,14 @@ STEPS = 5
 """Steps between two readings of the clock."""
 
 
-def pull_to(
-    sim: AnySimulation, points: Mapping[str, Array], radius: float, handle_stiffness: float, clock: Clock
-) -> None:
+def pull_to(sim: Moving, points: Mapping[str, Array], radius: float, clock: Clock) -> None:
     """Pulls the end effectors to `points` (3,), m, by stiff springs, for `SECONDS` of computing. The springs stay: the
     caller replaces them by the user's handles."""
     distances = [float(np.linalg.norm(sim.poses[name][:3, 3] - point)) for name, point in points.items()]
-    if max(distances) < TOLERANCE * radius:
+    if max(distances, default=0.0) < TOLERANCE * radius:
         return
     for name, point in points.items():
-        if isinstance(sim, Simulation | ReducedSimulation):
-            sim.pull(name, point, STIFFNESS_FACTOR * handle_stiffness)
-        else:
-            sim.pull(name, point)
+        sim.pull(name, point, STIFFNESS_FACTOR * sim.handle_stiffness(name))
     end = clock() + SECONDS
     while clock() < end:
         sim.step(STEPS)

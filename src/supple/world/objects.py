@@ -19,12 +19,19 @@ def rigid_object(
     mass: float,
     at: ArrayLike = (0.0, 0.0, 0.0),
     rotation: ArrayLike | None = None,
-    friction: float = 1.0,
+    friction: ArrayLike = 1.0,
+    restitution: float = 0.0,
 ) -> Body:
     """A sphere, capsule, box, cylinder or ellipsoid (sizes as in `Shape`) of `mass` kg and uniform density. Its centre
-    is `at` (3,), m; `rotation` is (3, 3); `friction` is the sliding coefficient."""
+    is `at` (3,), m; `rotation` is (3, 3); `restitution` as in `Shape`.
+
+    `friction` is the sliding coefficient, or (sliding, torsional, rolling) with the last two in m: those that are not
+    zero act."""
     mass = float(array(mass, (), f"mass of '{name}'"))
-    shape = Shape(kind, size, np.eye(4), name=name, friction=(friction, 0.0, 0.0))  # type: ignore[arg-type]
+    given = np.asarray(friction, dtype=float)
+    three = array([float(given), 0.0, 0.0] if given.ndim == 0 else given, (3,), f"friction of '{name}'")
+    condim = 6 if three[2] else 4 if three[1] else 3
+    shape = Shape(kind, size, np.eye(4), name=name, friction=three, condim=condim, restitution=restitution)  # type: ignore[arg-type]
     turn = array(np.eye(3) if rotation is None else rotation, (3, 3), f"rotation of '{name}'")
     pose = spatial.pose(turn, array(at, (3,), f"position of '{name}'"))
     return Body(name, pose, mass, inertia=mass * moments(kind, shape.size), shapes=(shape,))

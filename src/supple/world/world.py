@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import _core, spatial
+from supple import _core
 from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
-from supple.engine import Simulation
+from supple.engine.assembly import one_or_more_targets
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
-from supple.mechanism import WORLD, Body, Mechanism, Mesh, Shape
+from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
+from supple.mechanism.moving import Contact, Energy, Participant, can_join_world
+from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
 from supple.mechanism.shapes import HeightField
 from supple.mechanism.topology import welded_groups
-from supple.reduced import ReducedSimulation
+from supple.recording import Log, Recorder
+from supple.recording.log import start_log
+from supple.recording.observing import Observer, advance_observed
+from supple.world.parts import Parts
 
 OVERLAP = 1e-3
 """m: largest overlap of shapes that are added to a world."""
 OVERLAP_WITH_PLANE = 1e-2
 """m: largest overlap with a plane: feet of a keyframe are often some millimetres below the floor."""
 DEFAULT_DT = 1e-3
-
-
-@dataclass(frozen=True)
-class Contact:
-    """A point where two shapes touch, or may touch within the time step."""
-
-    first: str
-    """Name of an object, "mechanism:body", or name of a ground shape."""
-    second: str
-    """The same for the other side."""
-    point: Array
-    """(3,) m, world."""
-    normal: Array
-    """(3,) from the second to the first, world axes."""
-    force: Array
-    """(3,) N on the first, world axes, averaged over the last step."""
-    gap: float
-    """Distance at the start of the last step, m; negative where the shapes overlap."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +61,7 @@ class World:
         gravity: (3,) m/s^2, world axes. It acts on the objects; each mechanism has its own gravity.
         compliance: of every contact along its normal, m/N.
         correction: largest speed, m/s, at which overlapping shapes are pushed apart.
+        bounce_speed: shapes that approach each other more slowly, m/s, do not bounce, whatever their restitution.
     """
 
     def __init__(
@@ -81,13 +70,15 @@ class World:
         gravity: ArrayLike = STANDARD_GRAVITY,
         compliance: float = 0.0,
         correction: float = 0.1,
+        bounce_speed: float = 0.05,
     ) -> None:
         self._dt = None if dt is None else positive_seconds(dt)
         self.gravity = array(gravity, (3,), "gravity")
         self.compliance = float(array(compliance, (), "compliance"))
         self.correction = float(array(correction, (), "correction"))
-        if self.compliance < 0 or self.correction <= 0:
-            raise MechanismError("compliance must not be negative, correction must be positive")
+        self.bounce_speed = float(array(bounce_speed, (), "bounce_speed"))
+        if self.compliance < 0 or self.correction <= 0 or self.bounce_speed < 0:
+            raise MechanismError("compliance and bounce_speed must not be negative, correction must be positive")
         self._core_world: Any = None
         self._colliders: list[Collider] = []
         self._owners: list[str] = []
@@ -103,14 +94,17 @@ class World:
         """Meshes that shapes of objects and of the ground refer to, by name."""
         self.still: list[Shape | HeightField] = []
         """The ground shapes."""
-        self._mechanisms: dict[str, Simulation | ReducedSimulation] = {}
-        self._full_simulations: list[Simulation] = []
+        self._mechanisms: dict[str, Participant] = {}
         self._participants: list[str] = []
         self._pads: dict[str, tuple[int, Pad]] = {}
         """Index of the collider and the pad, by the body it covers."""
+        self.observers: list[Observer] = []
+        """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._initial_state: WorldState | None = None
+        self._whole: tuple[tuple[int, int], Mechanism] | None = None
+        """Numbers of participants and of ground shapes, and the mechanism made of them."""
 
     @property
     def dt(self) -> float:
@@ -121,14 +115,14 @@ class World:
     def _core(self) -> Any:
         if self._core_world is None:
             self._dt = self.dt
-            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction)
+            self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction, self.bounce_speed)
         return self._core_world
 
     # contents
 
     def add(
         self,
-        thing: Simulation | ReducedSimulation | Body,
+        thing: Participant | Body,
         name: str | None = None,
         *,
         velocity: ArrayLike = (0.0,) * 6,
@@ -144,7 +138,7 @@ class World:
         `velocity` (6,) is an object's initial twist, m/s and rad/s in its own frame; `meshes` are those that its shapes
         refer to. After this call use the world's `step`, not the mechanism's.
         """
-        if isinstance(thing, Simulation | ReducedSimulation):
+        if not isinstance(thing, Body) and can_join_world(thing):
             return self._add_mechanism(thing, name, self_contact)
         if self_contact:
             raise MechanismError("self_contact is for mechanisms; an object is one rigid body")
@@ -155,7 +149,7 @@ class World:
             )
         return self._add_object(thing, name, array(velocity, (6,), "velocity"), {m.name: m for m in meshes})
 
-    def _add_mechanism(self, sim: Simulation | ReducedSimulation, name: str | None, self_contact: bool) -> str:
+    def _add_mechanism(self, sim: Participant, name: str | None, self_contact: bool) -> str:
         mech = sim.mechanism
         if self._dt is not None and sim.dt != self._dt:
             raise MechanismError(
@@ -166,7 +160,7 @@ class World:
         name = self._name(mech.name if name is None else name)
         self._dt = sim.dt
         meshes = {mesh.name: mesh for mesh in mech.meshes}
-        frames = list(_frames(sim))
+        frames = sim.contact_frames()
         colliders = [
             [collider(shape, meshes, frame) for shape in mech.bodies[body].shapes if shape.touches]
             for _, body, frame in frames
@@ -176,7 +170,6 @@ class World:
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
         self._mechanisms[name] = sim
-        self._full_simulations += [sim] if isinstance(sim, Simulation) else []
         groups, bodies, first = welded_groups(mech.bodies, mech.joints), [], len(self._colliders)
         for (frame, body, _), fixed in zip(frames, colliders, strict=True):
             for each in fixed:
@@ -286,7 +279,7 @@ class World:
         sim = self._mechanisms[mechanism]
         names = [b.name for b in sim.mechanism.bodies]
         find(names, body, f"body of '{mechanism}'")
-        for frame, index, pose in _frames(sim):
+        for frame, index, pose in sim.contact_frames():
             if names[index] == body:
                 return self._participants.index(mechanism), frame, np.ascontiguousarray(pose)
         raise MechanismError(
@@ -326,8 +319,11 @@ class World:
     # loads and steps
 
     def apply(self, name: str, wrench: ArrayLike, frame: str = "world") -> None:
-        """Applies a wrench (6,), force (N) then torque (N m), to an object at its origin, until changed. For a
-        mechanism call its own `apply`."""
+        """Applies a wrench (6,), force (N) then torque (N m), to an object at its origin, or to "mechanism:body" at the
+        origin of a body, site or end effector, until changed."""
+        if (found := self._parts.find(name)) is not None:
+            found[0].apply(found[1], wrench, frame)
+            return
         if frame not in ("world", "body"):
             raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
         self._object(name).set_wrench(array(wrench, (6,), f"wrench on '{name}'"), frame == "world")
@@ -336,31 +332,76 @@ class World:
         self,
         name: str,
         point: ArrayLike | None,
-        stiffness: float = 1000.0,
-        damping: float = 50.0,
+        stiffness: float | None = None,
+        damping: float | None = None,
         at: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        """Pulls an object by a spring and damper (N/m, N s/m) from its point `at` (3,), in its frame, to a `point` (3,)
-        of the world, m; `point=None` removes the spring. For a mechanism call its own `pull`."""
+        """Pulls an object, or a "mechanism:body", by a spring and damper (N/m, N s/m) from its point `at` (3,), in its
+        frame, to a `point` (3,) of the world, m; `point=None` removes the spring. By default the spring gives the mass
+        of the object, or of the mechanism, a frequency of 2 Hz with critical damping."""
+        if (found := self._parts.find(name)) is not None:
+            found[0].pull(found[1], point, stiffness, damping, at)
+            return
         body = self._object(name)
         if point is None:
             body.set_handle(False, np.zeros(3), np.zeros(3), 0.0, 0.0)
             return
-        k, d = (float(array(value, (), f"the handle's {what}")) for value, what in
-                ((stiffness, "stiffness"), (damping, "damping")))  # fmt: skip
+        k = self.handle_stiffness(name) if stiffness is None else float(array(stiffness, (), "the handle's stiffness"))
+        critical = 2 * np.sqrt(max(k, 0.0) * self.bodies[name].mass)
+        d = critical if damping is None else float(array(damping, (), "the handle's damping"))
         if k < 0 or d < 0:
             raise MechanismError(f"stiffness and damping of a handle must not be negative, got {k} and {d}")
         body.set_handle(True, array(at, (3,), "the handle's point"), array(point, (3,), "the point to pull to"), k, d)
+
+    def handle_stiffness(self, name: str) -> float:
+        """N/m of a handle where `pull` names none."""
+        if (found := self._parts.find(name)) is not None:
+            return found[0].handle_stiffness(found[1])
+        self._object(name)
+        return float(self.bodies[name].mass * (4 * np.pi) ** 2)
+
+    def set_target(self, name: str | Mapping[str, ArrayLike], value: ArrayLike | None = None) -> None:
+        """Sets set-points of mechanisms, rad or m: `set_target("arm:elbow", 0.3)` or {"arm:elbow": 0.3}."""
+        self.set_targets(one_or_more_targets(name, value))
+
+    def set_targets(self, targets: Any) -> None:
+        """Sets set-points {"mechanism:name": position}, rad or m, of springs, couplings and motors."""
+        for sim, own in self._parts.grouped(targets, "targets"):
+            sim.set_targets(own)
+
+    def set_torque(self, name: Any, torque: ArrayLike | None = None) -> None:
+        """Sets torques of drives, N m or N: `set_torque("arm:elbow", 2.0)` or {"arm:elbow": 2.0}."""
+        for sim, own in self._parts.grouped(name if torque is None else {name: torque}, "torques"):
+            sim.set_torque(own)
+
+    def set_control(self, name: Any, control: float | None = None) -> None:
+        """Sets controls of actuators, in the units of their file: `set_control("arm:grip", 255)` or
+        {"arm:grip": 255}; None switches an actuator off."""
+        given = {name: control} if isinstance(name, str) else name
+        for sim, own in self._parts.grouped(given, "controls"):
+            sim.set_control(own)
+
+    def set_q(self, q: Any) -> None:
+        """Places joints of full simulations at {"mechanism:coordinate": position}, rad or m, at rest."""
+        for sim, own in self._parts.grouped(q, "coordinates"):
+            sim.set_q(own)
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
         before that step."""
         check_count(n)
+        observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
+        if observers:
+            advance_observed(observers, self._advance, n)
+        else:
+            self._advance(n)
+
+    def _advance(self, n: int) -> None:
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
-        reduced = (sim for sim in self._mechanisms.values() if isinstance(sim, ReducedSimulation))
-        limiting = [sim for sim in reduced if sim.limits_forces]
-        plans = [sim.plan(n) for sim in self._full_simulations]
+        mechanisms = list(self._mechanisms.values())
+        limiting = [sim for sim in mechanisms if sim.limits_forces]
+        plans = [sim.plan(n) for sim in mechanisms]
         done, outcome = 0, 0
         try:
             while done < n and not outcome:
@@ -369,7 +410,7 @@ class World:
                 for each in limiting:
                     each.limit_forces()
         finally:
-            for sim, plan in zip(self._full_simulations, plans, strict=True):
+            for sim, plan in zip(mechanisms, plans, strict=True):
                 sim.reached(plan, done)
         if done < n:
             failed = self._core.failed_participant
@@ -434,7 +475,7 @@ class World:
         return tuple(self._objects)
 
     @property
-    def mechanisms(self) -> Mapping[str, Simulation | ReducedSimulation]:
+    def mechanisms(self) -> Mapping[str, Participant]:
         """The mechanisms by name."""
         return dict(self._mechanisms)
 
@@ -452,7 +493,7 @@ class World:
     def contacts(self) -> tuple[Contact, ...]:
         """The contacts of the last step, including shapes that were close to each other without a contact force."""
         records, names = self._contact_records(), self._owners
-        forces = records["impulse"] / self.dt
+        forces, torques = records["impulse"] / self.dt, records["moment"] / self.dt
         return tuple(
             Contact(
                 first=names[record["first"]],
@@ -460,9 +501,10 @@ class World:
                 point=record["position"].copy(),
                 normal=record["normal"].copy(),
                 force=force,
+                torque=torque,
                 gap=float(record["gap"]),
             )
-            for record, force in zip(records, forces, strict=True)
+            for record, force, torque in zip(records, forces, torques, strict=True)
         )
 
     def _contact_records(self) -> Records:
@@ -493,9 +535,19 @@ class World:
         return float(self._core.residual)
 
     @property
-    def energy(self) -> float:
-        """Kinetic energy and energy of springs and gravity, J, without the springs of handles."""
-        return float(self._core.energy)
+    def energy(self) -> Energy:
+        """Kinetic energy, energy of springs and pads, and of gravity, J, without the springs of handles."""
+        total = sum((sim.energy for sim in self._mechanisms.values()), Energy(0.0, 0.0, 0.0))
+        for name, free in self._objects.items():
+            body, twist = self.bodies[name], np.asarray(free.velocity)
+            at_centre = twist[:3] + np.cross(twist[3:], body.centre)
+            kinetic = 0.5 * (body.mass * at_centre @ at_centre + twist[3:] @ body.inertia @ twist[3:])
+            height = free.pose[:3, :3] @ body.centre + free.pose[:3, 3]
+            total += Energy(float(kinetic), 0.0, -body.mass * float(self.gravity @ height))
+        for name in self._pads:
+            touch = self.touch(name)
+            total += Energy(0.0, 0.5 * float((touch.forces * touch.displacements).sum()), 0.0)
+        return total
 
     def _object(self, name: str) -> Any:
         if name not in self._objects:
@@ -504,7 +556,119 @@ class World:
             find(list(self._objects), name, "object in this world")
         return self._objects[name]
 
-    # saving and restoring
+    # all parts as one: what `supple.mechanism.moving.Moving` asks for
+
+    kind = "world"
+    moving_joints: None = None
+    """All joints move."""
+    has_contacts = has_velocities = True
+
+    @property
+    def _parts(self) -> Parts:
+        return Parts(self._mechanisms)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """All mechanisms, objects (on free joints) and the ground as one mechanism, to draw and to record. Its parts
+        are named "mechanism:body", "mechanism:joint" and so on; an object has its own name."""
+        contents = (len(self._participants), len(self.still))
+        if self._whole is None or self._whole[0] != contents:
+            self._whole = contents, self._parts.joined(self.bodies, self.still, self.meshes)
+        return self._whole[1]
+
+    @property
+    def poses(self) -> Poses:
+        """World poses (4, 4) of the bodies of all mechanisms and of the objects, by the names of `mechanism`."""
+        return self._parts.poses(self.mechanism, [free.pose for free in self._objects.values()])
+
+    @property
+    def velocities(self) -> Twists:
+        """(bodies, 6) twists of the bodies of all mechanisms and of the objects, linear (m/s) then angular (rad/s),
+        each in its own frame, by the names of `mechanism`."""
+        own = [np.asarray(sim.velocities) for sim in self._mechanisms.values()]
+        objects = [np.asarray(free.velocity)[None] for free in self._objects.values()]
+        velocities: Twists = Twists(self.mechanism, np.concatenate([*own, *objects]))
+        return velocities
+
+    @property
+    def q(self) -> Coordinates:
+        """(dof,) coordinates of all mechanisms; of an object its position, m, and the rotation vector, rad, from its
+        first pose; by the names of `mechanism`."""
+        return self._parts.q(self.mechanism, {name: free.pose for name, free in self._objects.items()})
+
+    @property
+    def qd(self) -> Coordinates:
+        """(dof,) time derivative of `q`, rad/s and m/s."""
+        free = {name: (free.pose, np.asarray(free.velocity)) for name, free in self._objects.items()}
+        return self._parts.qd(self.mechanism, free)
+
+    @property
+    def coordinates(self) -> dict[str, Array]:
+        """Coordinates (k,) of every joint of the mechanisms by "mechanism:joint", rad and m."""
+        return self._parts.by_name("coordinates")
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """Set-points of all mechanisms by "mechanism:name", rad or m."""
+        return self._parts.by_name("targets")
+
+    @property
+    def controls(self) -> dict[str, float | None]:
+        """Controls of all actuators by "mechanism:name"; None if one is switched off."""
+        return self._parts.by_name("controls")
+
+    @property
+    def motor_torques(self) -> dict[str, float]:
+        """Torque or force of each motor by "mechanism:name", N m or N; for full simulations."""
+        return self._parts.by_name("motor_torques")
+
+    @property
+    def actuator_forces(self) -> dict[str, float]:
+        """Force of each actuator by "mechanism:name", before its gear, N m or N; for full simulations."""
+        return self._parts.by_name("actuator_forces")
+
+    @property
+    def end_effectors(self) -> tuple[str, ...]:
+        """What `apply` and `pull` act on: bodies, sites and end effectors as "mechanism:name", then the objects."""
+        return (*(f"{m}:{name}" for m, sim in self._mechanisms.items() for name in sim.end_effectors), *self.objects)
+
+    @property
+    def touches(self) -> dict[str, Touch]:
+        """What `touch` returns for every covered body, by its name."""
+        return {name: self.touch(name) for name in self._pads}
+
+    @property
+    def can_set_torque(self) -> bool:
+        """Whether a mechanism takes torques."""
+        return any(sim.can_set_torque for sim in self._mechanisms.values())
+
+    @property
+    def can_set_q(self) -> bool:
+        """Whether the joints of a mechanism can be placed by `set_q`."""
+        return any(sim.can_set_q for sim in self._mechanisms.values())
+
+    @property
+    def joints_separate(self) -> bool:
+        """Whether the poses of a mechanism may separate its joints."""
+        return any(sim.joints_separate for sim in self._mechanisms.values())
+
+    # recording and saving
+
+    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0) -> Recorder:
+        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
+        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
+        Contacts and the surfaces of pads are recorded too.
+
+        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
+        the simulation can go on.
+        """
+        return Recorder(self, path, rate).start(self.observers)
+
+    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
+        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
+        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", "contact force",
+        the name of an object, a "mechanism:body" or "mechanism:site" (its position), or of a "mechanism:joint"."""
+        return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> WorldState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
@@ -557,18 +721,3 @@ def _pairs_that_never_touch(mech: Mechanism, groups: list[int]) -> set[tuple[int
             if not touch or frozenset((mech.bodies[a].name, mech.bodies[b].name)) in named:
                 never.add((a, b))
     return never
-
-
-def _frames(sim: Simulation | ReducedSimulation) -> Iterator[tuple[int, int, Array]]:
-    """Frames of a mechanism that colliders are fixed to: index of the frame, index of its body, pose (4, 4) of the body
-    in the frame."""
-    if isinstance(sim, Simulation):
-        for i in range(len(sim.mechanism.bodies)):
-            yield i, i, np.eye(4)
-        return
-    seen = set()
-    for i, name in enumerate(sim.model.end_effectors):
-        body, pose_body_frame = sim.mechanism.frame(name)
-        if body not in seen:
-            seen.add(body)
-            yield i, body, spatial.inverse(pose_body_frame)

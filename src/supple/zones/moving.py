@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from supple import spatial
 from supple.contact.pads import Pad
 from supple.elastic._checks import Array, Indices, indices
-from supple.elastic.solid import point_areas
+from supple.elastic.solid import point_areas, triangles_of
 from supple.errors import MechanismError
 from supple.zones.terms import ZoneTerms
 from supple.zones.zone import Zone
@@ -83,7 +83,16 @@ class MovingSkin:
         normals = vectors / np.maximum(areas, 1e-300)[:, None]
         places, weights = chosen[:, None], np.ones((len(chosen), 1))
         points, C = self.points(chosen), self.compliance(chosen)
-        return Pad(points, normals, areas, C, friction=friction, vertices=places, weights=weights)
+        place = np.full(len(x), -1)
+        place[chosen] = np.arange(len(chosen))
+        triangles = place[self._touch_triangles]
+        triangles = triangles[(triangles >= 0).all(axis=1)]
+        return Pad(points, normals, areas, C, triangles, friction=friction, vertices=places, weights=weights)
+
+    @cached_property
+    def _touch_triangles(self) -> Indices:
+        """(m, 3) vertices of the triangles that may be touched."""
+        return triangles_of(self._touch_faces)
 
     @cached_property
     def _touch_faces(self) -> Indices:

@@ -32,7 +32,7 @@ class ContactPoints:
     of_zone: tuple[Indices, ...]
     """For each zone: the point of each row of `Zone.points`."""
     triangles: Indices
-    """(m, 3) points of the triangles between touch nodes, counter-clockwise seen from outside."""
+    """(m, 3) points of the triangles between them, counter-clockwise seen from outside."""
 
     @property
     def count(self) -> int:
@@ -72,7 +72,51 @@ def contact_points_of(zones: Mapping[str, Zone], vertex_of: tuple[Indices, ...],
     place = np.full(max((int(own.max()) + 1 for own in vertex_of if len(own)), default=0), -1)
     place[list(known)] = list(known.values())
     between = place[triangles]
-    return ContactPoints(vertices, shares, owner, wide, tuple(of_zone), np.asarray(between[(between >= 0).all(axis=1)]))
+    corners, inside = [], []  # of faces of 10-node tetrahedra
+    for k, zone in enumerate(zones.values()):
+        if len(zone.touch) and zone.touch_faces.shape[1] == 6:
+            corners.append(vertex_of[k][zone.touch_faces[:, :3]])
+            inside.append(of_zone[k][zone.points[1]])
+    surface = [between[(between >= 0).all(axis=1)]]
+    if corners:
+        surface.append(triangles_between(np.concatenate(corners), np.concatenate(inside)))
+    return ContactPoints(vertices, shares, owner, wide, tuple(of_zone), np.concatenate(surface))
+
+
+def triangles_between(corners: Indices, points: Indices) -> Indices:
+    """(m, 3) triangles of a surface whose corners are three points in each face; all counter-clockwise.
+
+    Each face gives a triangle of its points, each edge that two faces share the two triangles across it, and each
+    corner inside the surface the polygon of the points around it.
+
+    Args:
+        corners: (f, 3) corners of the faces.
+        points: (f, 3) the point of each face that is nearest to each of its corners.
+    """
+    result = [tuple(own) for own in points.tolist()]
+    sides: dict[tuple[int, int], tuple[int, int]] = {}  # from corner to corner: the points beside it, left of it
+    for own, inside in zip(corners.tolist(), points.tolist(), strict=True):
+        for i in range(3):
+            j = (i + 1) % 3
+            sides[own[i], own[j]] = (inside[i], inside[j])
+    for (a, b), (left_a, left_b) in sides.items():
+        if a < b and (b, a) in sides:
+            right_b, right_a = sides[b, a]
+            result += [(right_a, right_b, left_b), (right_a, left_b, left_a)]
+    around: dict[int, dict[int, tuple[int, int]]] = {}  # by corner, then the next one: the last one and the point
+    for own, inside in zip(corners.tolist(), points.tolist(), strict=True):
+        for i in range(3):
+            around.setdefault(own[i], {})[own[(i + 1) % 3]] = (own[(i + 2) % 3], inside[i])
+    for faces in around.values():
+        first = next(iter(faces))
+        at = first
+        polygon: list[int] = []
+        while at in faces and len(polygon) < len(faces):
+            at, point = faces[at]
+            polygon.append(point)
+        if at == first and len(polygon) == len(faces):
+            result += [(polygon[0], polygon[k], polygon[k + 1]) for k in range(1, len(polygon) - 1)]
+    return np.array(result, dtype=np.int64).reshape(-1, 3)
 
 
 def _csr(zone: Zone) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.contact.colliders import Collider, collider
-from supple.contact.pads import NOTHING, Pad, Touch, warn_if_behind
+from supple.contact.pads import NOTHING, Pad, Touch, check_shape, warn_if_behind
 from supple.elastic._checks import Array, Indices
 from supple.errors import MechanismError
 from supple.mechanism.record import checked_pose
@@ -37,6 +37,7 @@ def press(
 ) -> Touch:
     """Forces of a shape on a skin: see `PosedSkin.press`. Only the compliance of points near the shape is computed;
     points that others push into the shape are added."""
+    check_shape(shape)
     pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
     other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
     x, vectors = posed.contact_places

@@ -326,6 +326,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "curves": _tuple_of(_optional(_record(Curve))),
         "interface": _optional(_inserted(InterfaceFrame, "a flexible body and its interface")),
         "effort": BOUNDS,
+        "speed": BOUNDS,
     },
     FlexibleBody: {"name": TEXT, "part": _inserted(Part, "an .npz file in the same folder")},
     Curve: {"deflection": ROW, "torque": ROW},
@@ -369,6 +370,8 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,
+        "condim": WHOLE,
+        "restitution": NUMBER,
     },
     HeightField: {
         "name": _optional(TEXT),
@@ -378,6 +381,8 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "friction": _numbers(3),
         "contact_type": WHOLE,
         "contact_affinity": WHOLE,
+        "condim": WHOLE,
+        "restitution": NUMBER,
     },
     Mesh: {"name": TEXT, "vertices": _packed_array("float64"), "faces": _packed_array("int32")},
 }

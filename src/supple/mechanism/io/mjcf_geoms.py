@@ -9,6 +9,7 @@ import numpy as np
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_joints import pose
 from supple.mechanism.io.mjcf_report import Report
+from supple.mechanism.io.restitution import restitution_of_solref
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import SIZES, HeightField, Kind, Mesh, Shape
 
@@ -56,6 +57,8 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
                 friction=model.geom_friction[g],
                 contact_type=int(model.geom_contype[g]) & 0xFFFFFFFF,
                 contact_affinity=int(model.geom_conaffinity[g]) & 0xFFFFFFFF,
+                condim=int(model.geom_condim[g]),
+                restitution=restitution_of_solref(*map(float, model.geom_solref[g])),
             )
         )
     return shapes
@@ -80,6 +83,8 @@ def read_height_fields(model: Model, names: list[str], poses: Array) -> tuple[He
                 friction=model.geom_friction[g],
                 contact_type=int(model.geom_contype[g]) & 0xFFFFFFFF,
                 contact_affinity=int(model.geom_conaffinity[g]) & 0xFFFFFFFF,
+                condim=int(model.geom_condim[g]),
+                restitution=restitution_of_solref(*map(float, model.geom_solref[g])),
             )
         )
     return tuple(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -44,11 +45,23 @@ def load(root: Element, path: Path) -> Mechanism:
     """The mechanism of a parsed URDF file; raises `MechanismError` that names the file and line."""
     if any(e.tag.startswith("xacro:") for e in root.walk()):
         root.fail("this is a xacro file; run it through xacro first (xacro model.xacro > model.urdf)")
+    _refuse_expressions(root)
     try:
         return _Reader(root, path).mechanism()
     except MechanismError as error:
         text = str(error)
         raise MechanismError(text if text.startswith(f"{path.name}") else f"{path.name}: {text}") from None
+
+
+def _refuse_expressions(root: Element) -> None:
+    """Raises for xacro expressions that were not evaluated. A mesh file with one in its name is reported as missing."""
+    for element in root.walk():
+        for key, value in element.attributes.items():
+            if re.search(r"\$[{(]", value) and key != "filename":
+                element.fail(
+                    f'{element}: {key}="{value:.60}" has a xacro expression that was not evaluated; run the file '
+                    "through xacro (xacro model.xacro > model.urdf)"
+                )
 
 
 class _Reader:
@@ -121,7 +134,7 @@ class _Reader:
     def _check_mimic(self, element: Element, mimic: Element, elements: dict[str, Element]) -> None:
         leader = _reference(element, "mimic", "joint", elements)
         kind = elements[leader].attributes.get("type", "")
-        if kind not in ONE_AXIS:
+        if kind not in (*ONE_AXIS, "fixed"):
             mimic.fail(f"<mimic> of {element} follows '{leader}', which is {kind}; it can only follow a hinge or slide")
         followed = [element.attributes["name"], leader]
         while (further := elements[followed[-1]].find("mimic")) is not None:
@@ -260,7 +273,8 @@ class _Reader:
             damping=np.full(k, max(damping, 0.0)),
             limits=np.tile(self._limits(given), (k, 1)),
             reference=np.full(k, self.reference[name] if k == 1 else 0.0),
-            effort=np.full(k, self._effort(given)),
+            effort=np.full(k, self._largest(given, "effort")),
+            speed=np.full(k, self._largest(given, "velocity") or np.inf),
         )
 
     def _motion(self, given: _JointElement) -> tuple[Array, tuple[int, ...], tuple[str, ...]]:
@@ -278,14 +292,14 @@ class _Reader:
             return np.concatenate([in_plane, about[None]]), (1, 1, 1), ("x", "y", "rz")
         return (along if given.kind == "prismatic" else about)[None], (1,), ()
 
-    def _effort(self, given: _JointElement) -> float:
-        """N m or N: largest torque of the joint's drive."""
+    def _largest(self, given: _JointElement, key: str) -> float:
+        """Largest torque (key "effort") or speed ("velocity") of the joint's drive."""
         limit = given.element.find("limit")
-        effort = np.inf if limit is None else number(limit, "effort", np.inf, infinite=True)
-        if effort < 0:
-            self.report.add("effort of joint", given.name, f"is negative ({effort:g}); left out")
+        value = np.inf if limit is None else number(limit, key, np.inf, infinite=True)
+        if value < 0 or (value == 0 and key == "velocity"):
+            self.report.add(f"{key} of joint", given.name, f"is {value:g}; left out")
             return np.inf
-        return float(effort)
+        return float(value)
 
     def _limits(self, given: _JointElement) -> Array:
         unlimited = np.array([-np.inf, np.inf])
@@ -310,6 +324,7 @@ class _Reader:
 
     def _couplings(self) -> tuple[Coupling, ...]:
         couplings, names = [], Names()
+        fixed = {joint.name for joint in self.joints.values() if joint.kind == "fixed"}
         for link in self.order[1:]:
             joint = self.joints[link]
             if joint.mimic is None:
@@ -317,8 +332,11 @@ class _Reader:
             if joint.kind not in ONE_AXIS:
                 self.report.add("mimic of joint", joint.name, f"a {joint.kind} joint follows nothing; left out")
                 continue
-            factor = number(joint.mimic, "multiplier", 1.0)
-            coefficients = {joint.name: 1.0, joint.mimic.attributes["joint"]: -factor}
+            factor, leader = number(joint.mimic, "multiplier", 1.0), joint.mimic.attributes["joint"]
+            if leader in fixed:
+                self.report.add("mimic of joint", joint.name, f"follows the fixed joint '{leader}': it does not move")
+                factor = 0.0
+            coefficients = {joint.name: 1.0, leader: -factor}
             kept = {name: value for name, value in coefficients.items() if value}
             couplings.append(
                 Coupling(
@@ -339,9 +357,6 @@ class _Reader:
         counts.update(e.tag for e in joint_parts if e.tag in ("calibration", "safety_controller"))
         for tag, count in counts.items():
             self.report.count(f"<{tag}>", count, "not imported; it is for other programs")
-        limits = [e for e in joint_parts if e.tag == "limit"]
-        fast = sum("velocity" in e.attributes for e in limits)
-        self.report.count("velocity limits", fast, "not imported; nothing limits the speed of joints")
 
 
 def _by_name(elements: list[Element]) -> dict[str, Element]:

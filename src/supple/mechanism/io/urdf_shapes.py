@@ -29,7 +29,7 @@ class ShapeReader:
         self._names = Names()
         self._files: dict[Path, list[Surface] | str] = {}
         self._scaled: dict[tuple[Path, tuple[float, ...], bool], list[tuple[str, Any]]] = {}
-        self._colours = {e.attributes.get("name", ""): _colour(e) for e in root.find_all("material")}
+        self._colours = {e.attributes.get("name", ""): self._colour(e) for e in root.find_all("material")}
         compilers = [e for extension in root.find_all("mujoco") for e in extension.find_all("compiler")]
         self._mesh_folder = next((e.attributes["meshdir"] for e in compilers if "meshdir" in e.attributes), "")
 
@@ -54,8 +54,24 @@ class ShapeReader:
         material = part.find("material")
         if material is None:
             return None
-        own = _colour(material)
+        own = self._colour(material)
         return self._colours.get(material.attributes.get("name", "")) if own is None else own
+
+    def _colour(self, material: Element) -> Array | None:
+        """Colour of a <material>; three numbers are opaque, and what is not a colour is reported."""
+        colour = material.find("color")
+        if colour is None:
+            return None
+        given = colour.attributes.get("rgba", "")
+        try:
+            values = [float(token) for token in given.split()]
+        except ValueError:
+            values = []
+        if len(values) not in (3, 4) or not np.isfinite(values).all():
+            name = material.attributes.get("name", "")
+            self.report.add("material", name, f'rgba="{given:.60}" is not a colour; left out')
+            return None
+        return np.clip([*values, 1.0][:4], 0.0, 1.0)
 
     def _of_form(self, form: Element, tag: str, link: str, common: dict[str, Any], rgba: Array | None) -> list[Shape]:
         if form.tag == "mesh":
@@ -80,6 +96,9 @@ class ShapeReader:
 
     def _of_mesh(self, form: Element, tag: str, link: str, common: dict[str, Any], rgba: Array | None) -> list[Shape]:
         file = form.attributes.get("filename", "")
+        if not file.strip():
+            self.report.add(f"{tag} of link", link, "its mesh has no filename; left out")
+            return []
         path = self._located(form, file)
         if path is None:
             self.report.add("mesh file", file, "is not there; the shapes that use it are left out")
@@ -132,8 +151,6 @@ class ShapeReader:
 
     def _located(self, form: Element, name: str) -> Path | None:
         """The mesh file; raises if it is too large."""
-        if not name.strip():
-            form.fail("<mesh> needs a filename")
         for place in self._places(name):
             try:
                 if not place.is_file():
@@ -162,11 +179,6 @@ class ShapeReader:
             places += [place / plain for place in (*ros, *ament)]
             places += [place / within for place in above]
         return [*places, self.folder / self._mesh_folder / Path(plain).name]
-
-
-def _colour(material: Element) -> Array | None:
-    colour = material.find("color")
-    return None if colour is None else np.clip(numbers(colour, "rgba", (0.6, 0.65, 0.7, 1.0)), 0.0, 1.0)
 
 
 def _has_volume(mesh: Mesh) -> bool:

@@ -22,7 +22,7 @@ def numbers(element: Element, key: str, default: tuple[float, ...], infinite: bo
     if text is None:
         return np.array(default)
     try:
-        values = np.array([float(token) for token in text.split()])
+        values = np.array([float(token) for token in text.replace("_", "?").split()])  # Python's float reads 1_000
     except ValueError:
         element.fail(f'{element}: {key}="{text:.60}" must be {_count(default)}')
     if len(values) != len(default):

@@ -17,6 +17,7 @@ MAX_DEPTH = 480
 """MuJoCo's own parser stops at 500."""
 MAX_ELEMENTS = 500_000
 COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+DECLARATION = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"'][^>]*\?>")
 
 
 @dataclass
@@ -72,7 +73,7 @@ def read(path: Path, shown: str, keep_text: bool = False) -> Element:
 
 
 def parse(data: bytes, shown: str, keep_text: bool = False) -> Element:
-    """Parses XML text; raises for document types and entities, ignores processing instructions.
+    """Parses XML text; raises for entities, ignores processing instructions and document types without them.
 
     With `keep_text` every element has the text between its tags.
     """
@@ -103,17 +104,22 @@ def parse(data: bytes, shown: str, keep_text: bool = False) -> Element:
             texts.setdefault(id(stack[-1]), []).append(data)
 
     def refuse(*_: object) -> None:
-        raise _Refused("document types and entities are not allowed; remove the <!DOCTYPE ...> part")
+        raise _Refused("entities are not allowed; remove the [...] of the <!DOCTYPE ...>")
+
+    def document_type(_name: str, system: str | None, public: str | None, has_subset: bool) -> None:
+        if has_subset or system or public:
+            refuse()
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     if keep_text:
         parser.buffer_text = True
         parser.CharacterDataHandler = characters
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartDoctypeDeclHandler = document_type
     parser.EntityDeclHandler = refuse
     try:
         # MuJoCo's parser accepts "--" within comments, expat does not
+        data = _as_expat_reads(data)
         parser.Parse(COMMENT.sub(lambda found: b"\n" * found.group().count(b"\n"), data), True)
     except _Refused as refusal:
         raise MechanismError(f"{shown}, line {parser.CurrentLineNumber}: {refusal}") from None
@@ -125,6 +131,24 @@ def parse(data: bytes, shown: str, keep_text: bool = False) -> Element:
     except (ValueError, LookupError) as error:
         raise MechanismError(f"{shown}: not readable as XML text ({error}); save it as UTF-8") from None
     return roots[0]
+
+
+def _as_expat_reads(data: bytes) -> bytes:
+    """The text without NULs at its end and blanks before its declaration, and in UTF-8 if expat does not know its
+    encoding. Raises LookupError or UnicodeDecodeError (a ValueError)."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data
+    data = data.rstrip(b"\0")
+    blanks = data[: len(data) - len(data.lstrip())]
+    body = data[len(blanks) :]
+    found = DECLARATION.match(body)
+    if found is not None and (blanks or not found[1].lower().startswith((b"utf", b"iso-8859-1"))):
+        encoding = found[1].decode("ascii")
+        text = body[found.end() :].decode("utf-8" if encoding.lower() in ("ascii", "us-ascii") else encoding)
+        body = b"\n" * found.group().count(b"\n") + text.encode("utf-8")
+    elif blanks and body.startswith(b"<?xml"):
+        body = re.sub(rb"^<\?xml.*?\?>", b"", body, count=1, flags=re.DOTALL)
+    return blanks + body
 
 
 def write(root: Element) -> tuple[str, list[Element]]:

@@ -14,27 +14,11 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField, Shape
+from supple.recording import Recording
 from supple.reduced import ReducedSimulation, reduce
 from supple.world.world import World
 
 LEVELS = ("reduced", "full")
-
-
-@dataclass(frozen=True)
-class SceneHistory:
-    """Poses of a scene's mechanism and objects, frame by frame."""
-
-    times: Array
-    """(n,) s."""
-    robot: Array
-    """(n, bodies, 4, 4) world poses of the mechanism's bodies."""
-    objects: dict[str, Array]
-    """(n, 4, 4) world poses of each object."""
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Writes `.npz`: `times`, `robot`, and an array for each object by its name."""
-        arrays = {"times": self.times, "robot": self.robot, **self.objects}
-        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -83,20 +67,18 @@ class Scene:
             self.world.step(min(self.every, left))
             left -= self.every
 
-    def record(self, seconds: float, frames: int, progress: Callable[[float], None] | None = None) -> SceneHistory:
-        """Runs for so many seconds and returns that many frames at equal intervals; `progress` is called with the
-        fraction done."""
-        times, robot, objects = [], [], []
-        for k in range(frames):
-            self.run(seconds / frames)
-            if progress is not None:
-                progress((k + 1) / frames)
-            times.append(self.world.time)
-            robot.append(self.robot.poses.array.copy())
-            objects.append([self.world.pose(name) for name in self.world.objects])
-        paths = np.array(objects).reshape(frames, -1, 4, 4)
-        by_name = {name: paths[:, i] for i, name in enumerate(self.world.objects)}
-        return SceneHistory(np.array(times), np.array(robot), by_name)
+    def record(
+        self,
+        seconds: float,
+        path: str | PathLike[str] | None = None,
+        rate: float = 30.0,
+        progress: Callable[[float], None] | None = None,
+    ) -> Recording:
+        """Runs for so many seconds and returns the recording, `rate` frames per second, which is in the file `path` (a
+        temporary one without); `progress` is called with the fraction done."""
+        with self.world.record(path, rate) as recorder:
+            self.run(seconds, progress)
+        return recorder.recording
 
     def push(self, rng: np.random.Generator, force: float) -> Array:
         """Applies a force of random direction, N, to every object and to the mechanism's last end effector (its last
@@ -113,7 +95,7 @@ class Scene:
         """Applies forces in new random directions every 100 steps. After every 100 pushes, and at the end, the forces
         are zero for one second. `progress` is called with the fraction done."""
         rng, world = np.random.default_rng(seed), self.world
-        start = highest = world.energy
+        start = highest = world.energy.total
         deepest = resting = residual = work = most = 0.0
         for k in range(steps // 100):
             if progress is not None:
@@ -121,7 +103,7 @@ class Scene:
             forces, before = self.push(rng, force), self._pushed_positions()
             self.run(100 * world.dt)
             work += float(np.sum(forces * (self._pushed_positions() - before)))
-            most, highest = max(most, work), max(highest, world.energy)
+            most, highest = max(most, work), max(highest, world.energy.total)
             deepest = min([deepest, *(c.gap for c in world.contacts)])
             residual = max(residual, world.residual)
             if k % 100 == 99 or k == steps // 100 - 1:
@@ -132,9 +114,7 @@ class Scene:
 
     @property
     def _pushed_name(self) -> str:
-        if isinstance(self.robot, ReducedSimulation):
-            return self.robot.model.end_effectors[-1]
-        return self.mechanism.bodies[-1].name
+        return self.mechanism.bodies[-1].name if self.robot.kind == "engine" else self.robot.end_effectors[-1]
 
     def _pushed_positions(self) -> Array:
         """(objects + 1, 3) positions of the pushed objects and of the pushed end effector, m."""

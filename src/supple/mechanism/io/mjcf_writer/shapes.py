@@ -9,6 +9,7 @@ import numpy as np
 from supple import spatial
 from supple.mechanism.io.mjcf_writer.plan import Plan
 from supple.mechanism.io.mjcf_writer.xml import Element
+from supple.mechanism.io.restitution import solref_of_restitution
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField, Mesh, Shape
 
@@ -69,6 +70,7 @@ class Shapes:
                 friction=field.friction,
                 contype=_signed(field.contact_type),
                 conaffinity=_signed(field.contact_affinity),
+                **_law(field),
             )
 
     def _geom(self, parent: Element, shape: Shape, where: str, what: str) -> None:
@@ -90,6 +92,7 @@ class Shapes:
             friction=shape.friction,
             contype=_signed(masks[0]),
             conaffinity=_signed(masks[1]),
+            **_law(shape),
         )
 
 
@@ -99,6 +102,14 @@ def pose_attributes(pose: Array) -> dict[str, Any]:
     return {
         "pos": pose[:3, 3] if pose[:3, 3].any() else None,
         "quat": spatial.quat_wxyz_from_matrix(pose[:3, :3]) if turned else None,
+    }
+
+
+def _law(shape: Shape | HeightField) -> dict[str, Any]:
+    """Attributes condim and solref; None where they are the default."""
+    return {
+        "condim": shape.condim if shape.condim != 3 else None,
+        "solref": solref_of_restitution(shape.restitution),
     }
 
 

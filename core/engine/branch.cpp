@@ -1,0 +1,54 @@
+#include "engine/branch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace supple {
+
+BranchStep continue_branch(System& system, const BranchLimits& limits) {
+    BranchStep result;
+    std::vector<double> x(system.unknowns());
+    std::vector<int> first;
+    std::vector<bool> differs(system.rows.size(), false);
+    auto note = [&](const std::vector<int>& active) {
+        if (first.empty()) first = active;
+        for (std::size_t r = 0; r < active.size(); ++r) differs[r] = differs[r] || active[r] != first[r];
+    };
+    auto end = [&](bool converged, double rate) {
+        result.converged = converged;
+        result.rate = rate;
+        for (std::size_t r = 0; r < differs.size(); ++r)
+            if (differs[r]) result.changed.push_back(static_cast<int>(r));
+        return result;
+    };
+    for (int k = 0; k < limits.iterations; ++k) {
+        system.evaluate(true);
+        const std::vector<int> touched = system.active();
+        note(touched);
+        system.factorise();
+        system.solve(system.residual().data(), x.data(), false, true);
+        const double size = system.motion_size(x.data());
+        result.history.push_back(size);
+        const bool moves = size >= limits.accurate || k > 0;  // a perfect column stays straight, stable or not
+        if (!std::isfinite(size) || (system.fronts().negative() && moves)) return end(false, 4.0);
+        if (size > limits.most_turn) return end(false, size / limits.most_turn);
+        if (k > 0 && size > limits.tolerance) {
+            double allowed = k == 1 ? limits.first_rate : limits.later_rate;
+            // a limit bends the path, however short the step is
+            const bool bends = std::find(differs.begin(), differs.end(), true) != differs.end();
+            if (bends && result.history[0] < limits.kink_turn) allowed = 1.0;
+            result.rate = std::max(result.rate, size / result.history[k - 1] / allowed);
+            if (result.rate > 1) return end(false, result.rate);
+        }
+        const State base = system.state;
+        system.retract(base, x.data(), 1.0);
+        // the gap is that of the state before this step
+        if (size < limits.tolerance && system.gap_size() < std::max(limits.closed, limits.tolerance)) {
+            system.evaluate(false);
+            if (system.active() == touched) return end(true, result.rate);
+        }
+    }
+    return end(false, 2.0);
+}
+
+}  // namespace supple

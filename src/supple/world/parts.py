@@ -1,0 +1,128 @@
+"""The mechanisms of a world as one: a joined description, and state and inputs by joined names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from supple import spatial
+from supple.errors import MechanismError
+from supple.mechanism import WORLD, Body, Joint, Mechanism, Mesh, Poses, Shape
+from supple.mechanism.joining import APPENDED, with_prefix
+from supple.mechanism.moving import Participant
+from supple.mechanism.named import Coordinates
+from supple.mechanism.poses import find
+from supple.mechanism.record import Array
+from supple.mechanism.shapes import HeightField
+
+
+class Parts:
+    """The mechanisms of a world by name. A part of one is named "mechanism:name"."""
+
+    def __init__(self, mechanisms: Mapping[str, Participant]) -> None:
+        self._mechanisms = mechanisms
+
+    # names
+
+    def find(self, name: str) -> tuple[Participant, str] | None:
+        """The mechanism that a name such as "mechanism:body" refers to, and the name of the part in it; None if no
+        mechanism of the world begins it."""
+        for mechanism, sim in self._mechanisms.items():
+            if isinstance(name, str) and name.startswith(f"{mechanism}:"):
+                return sim, name[len(mechanism) + 1 :]
+        return None
+
+    def grouped(self, given: Any, what: str) -> list[tuple[Participant, dict[str, Any]]]:
+        """Values {"mechanism:name": value} as {name: value} for each mechanism."""
+        if not isinstance(given, Mapping):
+            raise MechanismError(f'{what} of a world are given as {{"mechanism:name": value}}, got {given!r:.60}')
+        groups: dict[int, tuple[Participant, dict[str, Any]]] = {}
+        for name, value in given.items():
+            found = self.find(name)
+            if found is None:
+                known = [f"{m}:{axis}" for m, sim in self._mechanisms.items() for axis in sim.mechanism.coordinates]
+                find(known, name, 'part of a mechanism in this world, "mechanism:name",')
+            else:
+                groups.setdefault(id(found[0]), (found[0], {}))[1][found[1]] = value
+        return list(groups.values())
+
+    def by_name(self, field: str) -> dict[str, Any]:
+        """A dictionary of every mechanism, such as `targets`, with the joined names."""
+        own = {m: getattr(sim, field) for m, sim in self._mechanisms.items()}
+        return {f"{m}:{name}": value for m, values in own.items() for name, value in values.items()}
+
+    # description
+
+    def joined(
+        self, objects: Mapping[str, Body], ground: Sequence[Shape | HeightField], meshes: Mapping[str, Mesh]
+    ) -> Mechanism:
+        """All mechanisms, the objects on free joints, and the ground, as one mechanism. Raises if there are none."""
+        named = {name: with_prefix(sim.mechanism, f"{name}:") for name, sim in self._mechanisms.items()}
+        whole: dict[str, Any] = {field: [] for field in ("bodies", "joints", "sites", "contact_excludes", *APPENDED)}
+        for part in named.values():
+            for field, values in whole.items():
+                values += getattr(part, field)
+        whole["bodies"] += [replace(body, name=name) for name, body in objects.items()]
+        whole["joints"] += [_free_joint(name, body.pose) for name, body in objects.items()]
+        whole["meshes"] += meshes.values()
+        if not whole["bodies"]:
+            raise MechanismError("this world is empty; add a simulation or an object to it")
+        return Mechanism(
+            name=" and ".join(self._mechanisms) or "objects",
+            shapes=tuple(shape for shape in ground if isinstance(shape, Shape)),
+            height_fields=tuple(field for field in ground if isinstance(field, HeightField)),
+            **whole,
+        )
+
+    # state
+
+    def poses(self, whole: Mechanism, objects: Sequence[Array]) -> Poses:
+        """World poses of the bodies of all mechanisms, then of the objects (4, 4)."""
+        own = {name: sim.poses for name, sim in self._mechanisms.items()}
+        amplitudes = {f"{m}:{name}": values for m, poses in own.items() for name, values in poses.amplitudes.items()}
+        arrays = [*(poses.array for poses in own.values()), np.reshape(objects, (-1, 4, 4))]
+        return Poses(whole, np.concatenate(arrays), amplitudes)
+
+    def q(self, whole: Mechanism, objects: Mapping[str, Array]) -> Coordinates:
+        """Coordinates (dof,) of all mechanisms, and of the objects from their poses (4, 4)."""
+        values = {name: _free_coordinates(whole, name, pose) for name, pose in objects.items()}
+        return self._ordered(whole, "q", values)
+
+    def qd(self, whole: Mechanism, objects: Mapping[str, tuple[Array, Array]]) -> Coordinates:
+        """Rates (dof,) of all mechanisms, and of the objects from their poses (4, 4) and twists (6,)."""
+        values = {}
+        for name, (pose, twist) in objects.items():
+            joint = whole.joint(_free_name(name))
+            jacobian = joint.twist_jacobian(_free_coordinates(whole, name, pose))
+            values[name] = np.asarray(np.linalg.lstsq(jacobian, twist, rcond=None)[0], dtype=np.float64)
+        return self._ordered(whole, "qd", values)
+
+    def _ordered(self, whole: Mechanism, field: str, objects: Mapping[str, Array]) -> Coordinates:
+        """Numbers by coordinate, in the order of the whole."""
+        values: dict[str, float] = {}
+        for m, sim in self._mechanisms.items():
+            names = (f"{m}:{axis}" for axis in sim.mechanism.coordinates)
+            values |= dict(zip(names, np.asarray(getattr(sim, field)).tolist(), strict=True))
+        for name, numbers in objects.items():
+            values |= dict(zip(whole.joint(_free_name(name)).axes, numbers.tolist(), strict=True))
+        ordered: Coordinates = Coordinates(whole, np.array([values[axis] for axis in whole.coordinates]))
+        return ordered
+
+
+def _free_name(name: str) -> str:
+    return f"{name}:free"
+
+
+def _free_joint(name: str, pose: Array) -> Joint:
+    """A free joint to the world: three translations, then a rotation vector."""
+    axes = tuple(f"{name}:free.{i}" for i in range(6))
+    return Joint(_free_name(name), WORLD, name, pose, np.eye(4), np.eye(6), (1, 1, 1, 3), axes=axes)
+
+
+def _free_coordinates(whole: Mechanism, name: str, pose: Array) -> Array:
+    """(6,) position and rotation vector of an object's pose (4, 4) in its first one."""
+    moved = spatial.inverse(whole.joint(_free_name(name)).pose_parent) @ pose
+    return np.concatenate([moved[:3, 3], spatial.so3_log(moved[:3, :3])])
