@@ -113,7 +113,7 @@ def test_run_shows_the_state_that_was_reached(run, tmp_path, stuck):
         (("y", "--time", "1", "--dt", "2"), "a time step of 2 s (--dt) is longer than the simulation"),
         (("y", "--time", "1", "--dt", "-1"), "dt must be a positive number"),
         (("y", "--time", "1", "--method", "rk4"), "method must be"),
-        (("y", "--picture", "y.gif"), ".png"),
+        (("y", "--picture", "y.gif"), "--time"),
         (("y", "-o", "nowhere/y.png"), "nowhere"),
         (("rod.json",), "nothing holds 'pivot'"),
         (("rod.json",), "Add springs (--springs 50)"),
