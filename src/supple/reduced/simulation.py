@@ -34,6 +34,7 @@ from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
+from supple.mechanism.rates import JointRates
 from supple.mechanism.record import Array, array, checked_pose
 from supple.recording import Log, Recorder
 from supple.recording.log import start_log
@@ -384,19 +385,10 @@ class ReducedSimulation:
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s, also by name; from the twists of the links."""
-        mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
+        mech, q, twists = self.mechanism, np.asarray(self.q), np.asarray(self._motion.velocities)
         refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
         self._motion.core.update()
-        poses, rates = Poses(mech, self._motion.link_poses), np.zeros(mech.dof)
-        for j in mech.topology.tree:
-            joint, part = mech.joints[j], mech.topology.columns[j]
-            frame = poses.of(joint.child) @ joint.pose_child
-            across = np.zeros(6)
-            for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
-                if (b := mech.body_index(name)) >= 0:
-                    across += sign * spatial.adjoint(spatial.inverse(frame) @ poses[b]) @ twists[b]
-            rates[part] = np.linalg.lstsq(joint.twist_jacobian(q[part]), across, rcond=None)[0]
-        found: Coordinates = Coordinates(mech, rates)
+        found: Coordinates = Coordinates(mech, self._joint_rates(q, self._motion.link_poses, twists))
         return found
 
     @property
@@ -441,6 +433,10 @@ class ReducedSimulation:
             rates = self.model.basis @ self._motion.state[1]
             kinetic = 0.5 * rates @ self.model.mass @ rates
         return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+
+    @cached_property
+    def _joint_rates(self) -> JointRates:
+        return JointRates(self.mechanism)
 
     @cached_property
     def _equations(self) -> Equations:
