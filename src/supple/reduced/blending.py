@@ -561,6 +561,19 @@ class BlendedMotion:
         return q
 
     @property
+    def rates(self) -> Array:
+        """The weighted mean of the rates of the models in use, at the present weights."""
+        self.core.blend()
+        poses, twists = self.tips
+        common = _displacement_rates(self.core.means, poses, twists)
+        weights, result = self.core.weights, np.zeros(len(self.model.models[0].q))
+        for i in map(int, np.flatnonzero(weights)):
+            away = _displacement_rates(self._sample_poses[i], poses, twists)
+            half = away if self.model.scheme == "published" else 0.5 * (away + common)
+            result += weights[i] * (self.model.models[i].coordinate_map[:, : len(half)] @ half)
+        return result
+
+    @property
     def gaps(self) -> Array:
         return np.zeros((0, 6))
 
@@ -578,3 +591,10 @@ class BlendedMotion:
         self.core.set_presence(presence)
         if len(allowed):
             self.core.set_energy_budget(float(allowed[0]))
+
+
+def _displacement_rates(origins: Array, poses: Array, twists: Array) -> Array:
+    """(6e,) rates of the displacements log(origin^-1 pose) of poses (e, 4, 4) that move with body twists (e, 6)."""
+    xi = spatial.log(spatial.inverse(origins) @ poses)
+    rates: Array = np.linalg.solve(spatial.right_jacobian(xi), twists[..., None]).ravel()
+    return rates

@@ -372,6 +372,11 @@ class CondensedMotion:
         return q
 
     @property
+    def rates(self) -> Array:
+        rates: Array = self._solver.engine.rates
+        return rates
+
+    @property
     def gaps(self) -> Array:
         loops = self._solver.engine.gaps[self._loops].reshape(-1, 6)
         return np.concatenate([np.zeros((len(self.model.end_effectors), 6)), loops])

@@ -155,6 +155,12 @@ class FloatingMotion:
         return q
 
     @property
+    def rates(self) -> Array:
+        """(axes,) rates of the joints; zero for the free joint of the base."""
+        self.update_links()
+        return self._fixed.rates
+
+    @property
     def gaps(self) -> Array:
         self.update_links()
         return self._fixed.gaps

@@ -61,6 +61,10 @@ class Motion(Protocol):
         """(axes,) joint coordinates."""
 
     @property
+    def rates(self) -> Array:
+        """(axes,) rates of `coordinates` as far as the end effectors move; changes of set-points do not count."""
+
+    @property
     def link_poses(self) -> Array:
         """(bodies, 4, 4) world poses of the links as of the last update of the core; later updates overwrite them."""
 
@@ -200,6 +204,11 @@ class LinearMotion:
         self.core.update()
         q: Array = self.core.q
         return q
+
+    @property
+    def rates(self) -> Array:
+        rates: Array = self.model.coordinate_map @ (self.model.basis @ self.core.v)
+        return rates
 
     @property
     def gaps(self) -> Array:
