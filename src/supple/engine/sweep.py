@@ -497,7 +497,7 @@ class _Results:
         if self.failures and not skip_failures:
             raise ConvergenceError(next(iter(self.failures.values())))
         if self.values is None:
-            raise ConvergenceError(f"no variant has an equilibrium: {next(iter(self.failures.values()))}")
+            raise ConvergenceError(f"no variant has a value: {next(iter(self.failures.values()))}")
         inner = self.values.shape[2:]
         names = ["component"] if len(inner) == 1 else [f"component {i}" for i in range(len(inner))]
         is_position = isinstance(task.measure, str)

@@ -14,6 +14,7 @@ from supple.mechanism.axes import axis_names
 from supple.mechanism.named import coordinate_columns
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.reduced.motion import Motion
 
 
 class Drives:
@@ -103,11 +104,10 @@ class Drives:
             for name, value in result.items()
         )
 
-    def targets(
-        self, given: dict[str, float], rest: Callable[[str], float], now: tuple[Array, Array] | None
-    ) -> dict[str, float]:
+    def targets(self, given: dict[str, float], rest: Callable[[str], float], motion: Motion) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `now` has the coordinates (axes,) and their rates, for the limits of forces; None without limits."""
+        `motion` has the present coordinates and rates, for the limits of forces."""
+        now = (motion.coordinates, motion.rates) if self.limited else None
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():
@@ -117,19 +117,27 @@ class Drives:
             actuator = self._actuators[name]
             if stiffness := spring_of(mech, actuator)[0]:
                 result[actuator.drives] = spring_of(mech, actuator)[2]  # controls are absolute
-                more = actuator.gear * self._excess(actuator, control, now) / stiffness
+                more = actuator.gear * self._excess(actuator, control, now, motion) / stiffness
                 moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
         for name, by in moved.items():
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
 
-    def _excess(self, actuator: Actuator, control: float | None, now: tuple[Array, Array] | None) -> float:
-        """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step."""
+    def _excess(
+        self, actuator: Actuator, control: float | None, now: tuple[Array, Array] | None, motion: Motion
+    ) -> float:
+        """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step.
+
+        Where a joint follows its set-point by the share f with the end effectors at rest, the steps that follow enlarge
+        each change of the set-point by 1 / (1 - f). That is right for the spring. The model's damper, which must be
+        compensated, does not change, so its speed counts by the share 1 - f.
+        """
         more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
         if now is None:
             return more
         length, speed = (actuator.gear * self._length(actuator, each) for each in now)
-        own = float(actuator.spring_force @ [1.0, length + self.dt * speed, speed])
+        share = 1.0 - self._length(actuator, motion.joint_response(actuator.drives))
+        own = float(actuator.spring_force @ [1.0, length + self.dt * speed, share * speed])
         lower, upper = self._force_range(actuator) if control is not None else (0.0, 0.0)
         return min(max(own + more, float(lower)), float(upper)) - own
 

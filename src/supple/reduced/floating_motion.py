@@ -160,6 +160,9 @@ class FloatingMotion:
         self.update_links()
         return self._fixed.rates
 
+    def joint_response(self, name: str) -> Array:
+        return self._fixed.joint_response(name)
+
     @property
     def gaps(self) -> Array:
         self.update_links()

@@ -215,8 +215,7 @@ class ReducedSimulation:
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        now = (self._motion.coordinates, self._motion.rates) if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, now))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
