@@ -168,6 +168,15 @@ class FloatingMotion:
         return [(joint, part) for joint, part in free if joint.kind == "free" and WORLD in (joint.parent, joint.child)]
 
     @property
+    def rates(self) -> Array:
+        """(axes,) rates of the joints; zero for the free joint of the base."""
+        self.update_links()
+        return self._fixed.rates
+
+    def joint_response(self, name: str) -> Array:
+        return self._fixed.joint_response(name)
+
+    @property
     def gaps(self) -> Array:
         self.update_links()
         return self._fixed.gaps

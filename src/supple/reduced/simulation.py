@@ -27,7 +27,7 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
+from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
@@ -212,16 +212,11 @@ class ReducedSimulation:
     def actuator_forces(self) -> dict[str, float]:
         """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
         act like springs have no place in a reduced model; their force is zero."""
-        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
-        rates, slices = np.zeros(len(q)), axis_slices(mech)
-        for j in mech.topology.tree:
-            rates[slices[j]] = qd[mech.topology.columns[j]]
-        return self._drives.forces(q, rates)
+        return self._drives.forces(self._motion.coordinates, self._motion.rates)
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
