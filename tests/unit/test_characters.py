@@ -127,11 +127,11 @@ def test_water_in_an_accelerated_glass():
         surface_angles(times[:2], poses[:2])
 
 
-@pytest.mark.parametrize("method", ["mixed", "l-bfgs"])
-def test_other_methods_find_the_minimum_of_gauss_newton(method):
+@pytest.mark.parametrize(("method", "limit"), [("mixed", 0.6), ("l-bfgs", np.inf)])
+def test_other_methods_find_the_minimum_of_gauss_newton(method, limit):
     mech = supple.library.rod_on_motor(modes=8, sections=12)
     motion = Motion.from_samples([0, 0.3, 0.6, 1.2], {"motor": [0, 0, 0.3, 0.3]})
-    quiet = {"progress": lambda cost: None, "track": {"tip": 1.0}, "torque_limit": 0.6}
+    quiet = {"progress": lambda cost: None, "track": {"tip": 1.0}, "torque_limit": limit}
     exact = supple.retarget(mech, motion, dt=4e-3, **quiet)
     other = supple.retarget(mech, motion, dt=(8e-3, 4e-3), method=method, **quiet)
     assert other.history[-1] == pytest.approx(exact.history[-1], rel=0.03)

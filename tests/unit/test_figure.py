@@ -24,7 +24,7 @@ def figures():
     return {name: getattr(characters, name)(sections=12) for name in ("boxer", "drummer")}
 
 
-@pytest.mark.parametrize("name", ["boxer", "drummer", "rapper"])
+@pytest.mark.parametrize("name", ["boxer", "drummer"])
 def test_numbers(figures, name):
     mech = figures[name]
     rods = [body for body in mech.bodies if "leg" in body.name or "forearm" in body.name]
