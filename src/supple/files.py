@@ -20,10 +20,10 @@ from supple.errors import MechanismError
 
 LARGEST = 2**31
 """Largest size of an archive's unpacked arrays unless stated otherwise, bytes."""
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What NumPy and zipfile raise for a file that is no archive."""
 MALFORMED = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
-"""What code raises that takes a wrong header or wrong arrays apart."""
+"""What code raises that is given a wrong header or wrong arrays."""
+UNREADABLE = (*MALFORMED, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+"""What NumPy and zipfile raise for a file that is no archive. MemoryError: an array that states a huge size."""
 
 
 @dataclass(frozen=True)

@@ -427,5 +427,5 @@ def _other_header(file: BinaryIO) -> dict[str, Any]:
             if entry.file_size > 2**20:
                 return {}
             return unpacked_header(array_in(archive.read(entry)))
-    except (*UNREADABLE, TypeError, OverflowError, RecursionError):
+    except UNREADABLE:
         return {}
