@@ -25,6 +25,8 @@ PACKAGES = (
     "elastic",
     "contact",
     "world",
+    "recording",
+    "learning",
     "viewer",
     "spatial",
 )

@@ -43,8 +43,8 @@ from supple.cli.preparing import Preparation, movable, with_targets
 from supple.cli.source import library_names, open_mechanism
 from supple.cli.sweeping import varied
 from supple.errors import RecordingWarning, StartWarning
+from supple.files import writing
 from supple.mechanism import Mechanism
-from supple.mechanism.io.writing import writing
 from supple.progress import Bar
 from supple.recording import Recorder, Recording
 from supple.viewer import draw

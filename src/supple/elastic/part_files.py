@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from dataclasses import asdict
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,11 +14,10 @@ from supple.elastic.frames import InterfaceFrame
 from supple.elastic.material import Material
 from supple.elastic.part import Part
 from supple.elastic.reduced_force import CubatureForce, QuarticForce, ReducedForce
-from supple.errors import MechanismError
+from supple.files import Format, reading, write_archive
 
-FORMAT, VERSION = "supple-elastic-part", 1
-LARGEST = 2**31
-"""Largest size of a file's unpacked arrays, bytes."""
+VERSION = 1
+FORMAT = Format("supple-elastic-part", VERSION, "an elastic part", "part.save(path)")
 BASIS_ARRAYS = ("origin", "modes", "first_moment", "gram", "singular_values")
 FRAME_ARRAYS = ("point", "point_rate", "matrix", "matrix_rate")
 
@@ -29,8 +25,6 @@ FRAME_ARRAYS = ("point", "point_rate", "matrix", "matrix_rate")
 def save(part: Part, path: str | PathLike[str]) -> None:
     """Writes a part and its basis."""
     header: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
         "material": asdict(part.material),
         "interfaces": list(part.interfaces),
         "basis": None,
@@ -41,13 +35,7 @@ def save(part: Part, path: str | PathLike[str]) -> None:
         basis_header, basis_arrays = _packed_basis(part.basis)
         header["basis"] = basis_header
         arrays |= {f"basis/{name}": value for name, value in basis_arrays.items()}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    where = fspath(path)
-    try:
-        with open(where, "wb") as file:
-            np.savez_compressed(file, **arrays)
-    except OSError as error:
-        raise MechanismError(f"cannot write {where}: {error.strerror or error}") from None
+    write_archive(path, FORMAT, header, arrays)
 
 
 def load(path: str | PathLike[str]) -> Part:
@@ -56,18 +44,7 @@ def load(path: str | PathLike[str]) -> Part:
     Raises:
         MechanismError: no such file, not a part, damaged, or written by a newer supple.
     """
-    where = fspath(path)
-    arrays = _read(where)
-    try:
-        header = json.loads(arrays["header"].tobytes().decode())
-        kind, version = str(header["format"]), int(header["version"])
-    except (KeyError, ValueError, TypeError, RecursionError):
-        kind, version = "", 0
-    if kind != FORMAT:
-        raise MechanismError(f"{where} is not an elastic part; make one with part.save(path)")
-    if version > VERSION:
-        raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
-    try:
+    with reading(path, FORMAT) as (header, arrays):
         material = Material(**header["material"])
         facets = {str(name): arrays[f"facets/{i}"] for i, name in enumerate(header["interfaces"])}
         part = Part(arrays["nodes"], arrays["tets"], material, facets, arrays["density"])
@@ -75,23 +52,6 @@ def load(path: str | PathLike[str]) -> Part:
             return part
         basis = _unpacked_basis(part, header["basis"], arrays)
         return Part(part.nodes, part.tets, material, part.interfaces, part.density, basis)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise MechanismError(f"{where} is damaged ({error}); save the part anew") from None
-
-
-def _read(where: str) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(where) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
-                raise MechanismError(f"{where} would unpack to more than {LARGEST >> 20} MiB; it is refused")
-        with np.load(where, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise MechanismError(f"there is no file {where}") from None
-    except MechanismError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise MechanismError(f"{where} is not an elastic part, or is damaged ({error})") from None
 
 
 def _packed_basis(basis: Basis) -> tuple[dict[str, Any], dict[str, Any]]:

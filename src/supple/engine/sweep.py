@@ -18,7 +18,6 @@ from pathlib import Path
 from time import monotonic
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +35,7 @@ from supple.engine.linearisation import Linearisation, check_held
 from supple.engine.newton import Newton
 from supple.engine.statics import Equilibrium, equilibrium, solved_equilibrium
 from supple.errors import ConvergenceError, MechanismError
+from supple.files import read_arrays, writing
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import idle_spins
@@ -88,7 +88,7 @@ class Sweep:
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Writes `rows` as a CSV file."""
-        with open(path, "w", newline="") as file:
+        with writing(path) as file:
             csv.writer(file).writerows(self.rows())
 
 
@@ -464,9 +464,8 @@ class _Results:
         """Writes the file, so that it is always complete."""
         if self.path is None or self.values is None:
             return
-        draft = self.path.with_name(self.path.name + ".part")
         failed = np.array(list(self.failures), dtype=int).reshape(-1, 2)
-        with open(draft, "wb") as file:
+        with writing(self.path, binary=True, replace=True) as file:
             np.savez(
                 file,
                 fingerprint=np.array(self.task.fingerprint()),
@@ -475,14 +474,13 @@ class _Results:
                 failed=failed,
                 texts=np.array(list(self.failures.values()), dtype=str),
             )
-        os.replace(draft, self.path)
         self.saved = monotonic()
 
     def _read(self, path: Path) -> None:
         try:
-            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                content = {name: file[name] for name in ("fingerprint", "values", "done", "failed", "texts")}
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            file = read_arrays(path, "an NPZ file")
+            content = {name: file[name] for name in ("fingerprint", "values", "done", "failed", "texts")}
+        except (MechanismError, KeyError) as error:
             raise MechanismError(f"'{path}' is no file of a sweep ({error}); remove it to start again") from None
         values, done = content["values"], content["done"]
         same = str(content["fingerprint"]) == self.task.fingerprint()
@@ -508,6 +506,4 @@ class _Results:
             (*(int(i) for i in np.unravel_index(variant, task.shape)), load): text
             for (variant, load), text in sorted(self.failures.items())
         }
-        return Sweep(
-            tuple(axes), axes, self.values.reshape(*task.shape, len(task.loads), *inner), failures
-        )
+        return Sweep(tuple(axes), axes, self.values.reshape(*task.shape, len(task.loads), *inner), failures)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from supple.errors import MechanismError
-from supple.mechanism.io.writing import writing
+from supple.files import writing
 from supple.mechanism.moving import Moving
 from supple.mechanism.record import Array
 from supple.recording.observing import Observer, Schedule

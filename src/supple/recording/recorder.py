@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.errors import MechanismError
+from supple.files import packed_header
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.io.packed import packed_mechanism
 from supple.mechanism.moving import Contact, Moving
@@ -97,7 +98,7 @@ class FrameWriter:
             "fields": {name: list(shape) for name, shape in self._fields.items()},
             "surfaces": [{"name": surface.name, "body": surface.body} for surface in surfaces],
         }
-        arrays: dict[str, NDArray[Any]] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+        arrays: dict[str, NDArray[Any]] = {"header": packed_header(header)}
         arrays |= packed_mechanism(mech)
         arrays |= {f"triangles/{i}": np.asarray(each.triangles, dtype="<i8") for i, each in enumerate(surfaces)}
         self._archive.append(arrays)

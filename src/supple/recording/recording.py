@@ -8,6 +8,7 @@ import warnings
 import zipfile
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 
 from supple import spatial
 from supple.errors import MechanismError, RecordingWarning
+from supple.files import MALFORMED, UNREADABLE, unpacked_header, writing
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.body import WORLD
 from supple.mechanism.io.packed import unpacked_mechanism
-from supple.mechanism.io.writing import writing
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
@@ -42,7 +43,6 @@ CONTACT = np.dtype(
     ]
 )  # fmt: skip
 """A contact in a file: number of its frame, numbers of the names of its two sides, then as `Contact`."""
-DAMAGE = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 def frame_type(fields: Mapping[str, tuple[int, ...]]) -> np.dtype[Any]:
@@ -94,7 +94,7 @@ class Recording:
             )
             """The surfaces that deform, besides the flexible bodies of the mechanism."""
             self._check_fields()
-        except DAMAGE as error:
+        except MALFORMED as error:
             raise self._damaged(error) from None
         self._entries = entries
         self._chunks = [name[7:] for name in entries if name.startswith("frames/") and f"times/{name[7:]}" in entries]
@@ -133,11 +133,8 @@ class Recording:
         where = self._archive.where
         found: dict[str, Any] = {}
         if "header" in entries:
-            try:
-                found = json.loads(self._archive.read(entries["header"]).tobytes().decode())
-                found["format"], found["version"]
-            except DAMAGE:
-                found = {}
+            with suppress(MechanismError):  # damaged
+                found = unpacked_header(self._archive.read(entries["header"]))
         else:
             found = _other_header(self._archive.file)
         kind, version = str(found.get("format", "")), found.get("version", 0)
@@ -328,7 +325,7 @@ class Recording:
                     content = self._archive.read(entry)
                 try:
                     names += [str(name) for name in json.loads(content.tobytes().decode())]
-                except DAMAGE as error:
+                except MALFORMED as error:
                     raise self._damaged(error) from None
         return names
 
@@ -441,7 +438,6 @@ def _other_header(file: BinaryIO) -> dict[str, Any]:
             entry = archive.getinfo("header.npy")
             if entry.file_size > 2**20:
                 return {}
-            found = json.loads(array_in(archive.read(entry)).tobytes().decode())
-            return found if isinstance(found, dict) else {}
-    except (*DAMAGE, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zipfile.LargeZipFile):
+            return unpacked_header(array_in(archive.read(entry)))
+    except UNREADABLE:
         return {}

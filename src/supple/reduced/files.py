@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,21 +9,20 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import Acting, Load, equations
-from supple.errors import MechanismError
+from supple.files import Format, reading, write_archive
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint
 from supple.mechanism.io.packed import packed_mechanism, unpacked_mechanism
-from supple.mechanism.io.writing import writing
 from supple.mechanism.poses import amplitudes_in
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.model import ReducedModel
 
-FORMAT, COLLECTION, VERSION = "supple-reduced-model", "supple-blended-model", 1
-LARGEST = 2**31
-"""Largest size of a file's unpacked arrays, bytes."""
+LINEAR = Format("supple-reduced-model", 1, "a reduced model", "supple.reduce")
+BLENDED = Format("supple-blended-model", 1, "a blended model", "supple.blend or supple.explore")
 ARRAYS = (
     "compliance", "stiffness", "damping", "mass", "twist_map", "wrench_map", "motion_map", "coordinate_map",
     "basis", "cobasis", "wrenches", "q",
@@ -36,7 +32,7 @@ ARRAYS = (
 def save(model: ReducedModel, path: str | PathLike[str]) -> None:
     """Writes a model, its mechanism and its equilibrium."""
     header, arrays = _packed(model)
-    write(path, {"format": FORMAT, "version": VERSION, **header}, model.mechanism, arrays)
+    write(path, LINEAR, header, model.mechanism, arrays)
 
 
 def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
@@ -48,8 +44,7 @@ def save_blended(many: BlendedModel, path: str | PathLike[str]) -> None:
         headers.append(header)
         arrays |= {f"{i}/{name}": each for name, each in own.items()}
     options = {"power": many.power, "support": many.support, "scheme": many.scheme}
-    text = {"format": COLLECTION, "version": VERSION, **options, "models": headers}
-    write(path, text, many.mechanism, arrays)
+    write(path, BLENDED, {**options, "models": headers}, many.mechanism, arrays)
 
 
 def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -75,22 +70,22 @@ def _packed(model: ReducedModel) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, arrays
 
 
-def write(path: str | PathLike[str], header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]) -> None:
-    packed: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
-    packed |= packed_mechanism(mech)
-    with writing(path, binary=True) as file:
-        np.savez_compressed(file, **packed, **arrays)
+def write(
+    path: str | PathLike[str], form: Format, header: dict[str, Any], mech: Mechanism, arrays: dict[str, Any]
+) -> None:
+    """Writes a model of this format with its mechanism."""
+    write_archive(path, form, header, {**packed_mechanism(mech), **arrays})
 
 
 def load(path: str | PathLike[str]) -> ReducedModel:
     """Reads a file that `save` wrote. Raises `MechanismError` for any other file."""
-    with opened(path, FORMAT, "reduced model", "supple.reduce") as (mech, header, arrays):
+    with opened(path, LINEAR) as (mech, header, arrays):
         return _model(mech, header, arrays)
 
 
 def load_blended(path: str | PathLike[str]) -> BlendedModel:
     """Reads a file that `save_blended` wrote. Raises `MechanismError` for any other file."""
-    with opened(path, COLLECTION, "blended model", "supple.blend or supple.explore") as (mech, header, arrays):
+    with opened(path, BLENDED) as (mech, header, arrays):
         models = []
         for i, own in enumerate(header["models"]):
             start = f"{i}/"
@@ -102,41 +97,12 @@ def load_blended(path: str | PathLike[str]) -> BlendedModel:
 
 @contextmanager
 def opened(
-    path: str | PathLike[str], wanted: str, what: str, maker: str
-) -> Iterator[tuple[Mechanism, dict[str, Any], dict[str, Any]]]:
+    path: str | PathLike[str], form: Format
+) -> Iterator[tuple[Mechanism, dict[str, Any], dict[str, NDArray[Any]]]]:
     """Mechanism, header and arrays of a file of this format. Errors inside the `with` block are reported as a damaged
     file."""
-    where = fspath(path)
-    arrays = _read(where, what)
-    try:
-        header = json.loads(arrays["header"].tobytes().decode())
-        found, version = str(header["format"]), int(header["version"])
-    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
-        found, version = "", 0
-    if found != wanted:
-        other = f" but a {found.removeprefix('supple-').replace('-', ' ')}" if found.startswith("supple-") else ""
-        raise MechanismError(f"{where} is not a {what}{other}; make one with {maker}")
-    if version > VERSION:
-        raise MechanismError(f"{where} was written by a newer supple (version {version}); update supple to read it")
-    try:
-        yield unpacked_mechanism(arrays, where), header, arrays
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise MechanismError(f"{where} is damaged ({error}); make it again with {maker}") from None
-
-
-def _read(where: str, what: str) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(where) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
-                raise MechanismError(f"{where} would unpack to more than {LARGEST >> 20} MiB; it is refused")
-        with np.load(where, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise MechanismError(f"there is no file {where}") from None
-    except MechanismError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise MechanismError(f"{where} is not a {what}, or is damaged ({error})") from None
+    with reading(path, form) as (header, arrays):
+        yield unpacked_mechanism(arrays, fspath(path)), header, arrays
 
 
 def _model(mech: Mechanism, header: dict[str, Any], arrays: dict[str, Any]) -> ReducedModel:

@@ -155,9 +155,7 @@ def ellipsoid_at(model: ReducedModel, name: str, kind: str, part: str, point: Ar
     return Ellipsoid(np.array(centre), semi_axes, directions, kind, part)
 
 
-def state_space(
-    model: ReducedModel, dt: float | None, axes: str, targets: list[str], velocities: bool
-) -> StateSpace:
+def state_space(model: ReducedModel, dt: float | None, axes: str, targets: list[str], velocities: bool) -> StateSpace:
     """As `ReducedModel.state_space`."""
     if axes not in AXES:
         raise MechanismError(f"axes must be 'world' or 'body', got {axes!r}")

@@ -6,7 +6,6 @@ result = characters.stored("dancer", dt=2e-3)    # plays the curves that benchma
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from supple.errors import MechanismError
+from supple.files import read_arrays
 from supple.mechanism import Mechanism
 from supple.mechanism.library import characters
 from supple.mechanism.library.characters import motions
@@ -163,11 +163,9 @@ def load_curves(name: str) -> Motion:
     character(name)
     file = FOLDER / f"{name}.npz"
     try:
-        if not zipfile.is_zipfile(file):
-            raise ValueError("no NPZ file")
-        with np.load(file, allow_pickle=False) as data:
-            return Motion(tuple(map(str, data["motors"])), data["control"], float(data["interval"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        data = read_arrays(file, "an NPZ file")
+        return Motion(tuple(map(str, data["motors"])), data["control"], float(data["interval"]))
+    except (ValueError, KeyError, TypeError) as error:
         raise MechanismError(
             f"{file}: cannot read the stored curves of '{name}' ({error}); make them with benchmarks/characters.py "
             f"--character {name} --write"

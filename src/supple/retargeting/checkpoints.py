@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
 from supple.errors import MechanismError
+from supple.files import read_arrays, writing
 from supple.mechanism.record import Array
 from supple.retargeting.motion import Motion
 
@@ -17,14 +16,8 @@ from supple.retargeting.motion import Motion
 def save_checkpoint(path: str | PathLike[str], motion: Motion, control: Array) -> None:
     """Writes control points (n, motors) and those of the input. The file is replaced at once, so that an interruption
     leaves a whole one."""
-    file = Path(path)
-    draft = file.with_name(file.name + ".part")
-    try:
-        with open(draft, "wb") as target:
-            np.savez(target, control=control, input=motion.control)
-        os.replace(draft, file)
-    except OSError as error:
-        raise MechanismError(f"{file}: cannot write the checkpoint: {error.strerror or error}") from None
+    with writing(path, binary=True, replace=True) as file:
+        np.savez(file, control=control, input=motion.control)
 
 
 def resumed(path: str | PathLike[str] | None, motion: Motion) -> Array:
@@ -32,11 +25,9 @@ def resumed(path: str | PathLike[str] | None, motion: Motion) -> Array:
     if path is None or not Path(path).exists():
         return motion.control
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("no NPZ file")
-        with np.load(path, allow_pickle=False) as data:
-            control, given = data["control"], data["input"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        data = read_arrays(path, "an NPZ file")
+        control, given = data["control"], data["input"]
+    except (MechanismError, KeyError) as error:
         raise MechanismError(f"{path}: not a checkpoint of supple.retarget ({error}); delete it") from None
     if given.shape != motion.control.shape or not np.array_equal(given, motion.control):
         raise MechanismError(f"{path}: the checkpoint is that of another motion; delete it, or give another name")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -22,6 +19,7 @@ from supple.elastic._checks import Array, Indices
 from supple.elastic.cache import cache_folder
 from supple.elastic.linear import coordinates_of, stiffness
 from supple.errors import MechanismError
+from supple.files import packed_header, read_arrays, unpacked_header
 from supple.progress import progress_callback
 
 if TYPE_CHECKING:
@@ -184,12 +182,12 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def _store(file: Path, key: str, greens: GreensFunctions) -> None:
-    header = json.dumps({"format": FORMAT, "version": VERSION, "fingerprint": key}).encode()
+    header = packed_header({"format": FORMAT, "version": VERSION, "fingerprint": key})
     with suppress(OSError):  # a cache that cannot be written is no error
         file.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=file.parent, suffix=".npz", delete=False) as draft:
             arrays = {field.name: getattr(greens, field.name) for field in fields(greens)}
-            np.savez(draft, header=np.frombuffer(header, dtype=np.uint8), **arrays)
+            np.savez(draft, header=header, **arrays)
         os.replace(draft.name, file)  # another process never sees half a file
 
 
@@ -199,7 +197,7 @@ def _stored(file: Path, key: str, zone: Zone) -> GreensFunctions | None:
         return None
     try:
         return _read(file, key, zone)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+    except (MechanismError, KeyError) as error:
         warnings.warn(
             f"the stored Green's functions {file} cannot be used ({error}); they are computed again", stacklevel=4
         )
@@ -215,14 +213,11 @@ def greens_shapes(zone: Zone) -> dict[str, tuple[int, int]]:
 
 def _read(file: Path, key: str, zone: Zone) -> GreensFunctions:
     shapes = greens_shapes(zone)
-    with zipfile.ZipFile(file) as archive:
-        if sum(item.file_size for item in archive.infolist()) > LARGEST:
-            raise MechanismError("the file is too large")
-    with np.load(file, allow_pickle=False) as arrays:
-        header = json.loads(arrays["header"].tobytes().decode())
-        if (header["format"], header["version"], header["fingerprint"]) != (FORMAT, VERSION, key):
-            raise MechanismError("it belongs to another zone or version")
-        values = {name: arrays[name] for name in shapes}
+    arrays = read_arrays(file, "a file of Green's functions", LARGEST)
+    header = unpacked_header(arrays.get("header", np.empty(0)))
+    if (header.get("format"), header.get("version"), header.get("fingerprint")) != (FORMAT, VERSION, key):
+        raise MechanismError("it belongs to another zone or version")
+    values = {name: arrays[name] for name in shapes}
     for name, shape in shapes.items():
         if values[name].shape != shape or values[name].dtype != np.float64 or not np.isfinite(values[name]).all():
             raise MechanismError(f"'{name}' is damaged")

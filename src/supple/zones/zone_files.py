@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from dataclasses import asdict, fields
-from os import PathLike, fspath
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from supple.elastic._checks import indices, numbers
 from supple.elastic.material import Material
 from supple.elastic.solid import Solid
 from supple.errors import MechanismError
+from supple.files import Format, reading, write_archive
 from supple.zones.greens import GreensFunctions, greens_shapes, locked
 from supple.zones.zone import Zone
 
-FORMAT, VERSION = "supple-zone", 1
-LARGEST = 2**32
-"""Largest size of a file's unpacked arrays, bytes."""
-UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
-"""What reading a damaged file may raise."""
+FORMAT = Format("supple-zone", 1, "a zone", "zone.save(path)", largest=2**32)
 
 
 def save(zone: Zone, path: str | PathLike[str]) -> None:
@@ -31,23 +23,16 @@ def save(zone: Zone, path: str | PathLike[str]) -> None:
     if zone.solid is None or zone.material is None:
         raise MechanismError("only zones of a mesh can be saved; keep the compliance that this one was made from")
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "material": asdict(zone.material),
         "bones": list(zone.bones),
         "groups": list(zone.solid.groups),
     }
-    arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
-    arrays |= {"nodes": zone.solid.nodes, "cells": zone.solid.cells, "seam": zone.seam, "touch": zone.touch}
+    solid = zone.solid
+    arrays: dict[str, Any] = {"nodes": solid.nodes, "cells": solid.cells, "seam": zone.seam, "touch": zone.touch}
     arrays |= {f"bone/{i}": own for i, own in enumerate(zone.bones.values())}
-    arrays |= {f"group/{i}": own for i, own in enumerate(zone.solid.groups.values())}
+    arrays |= {f"group/{i}": own for i, own in enumerate(solid.groups.values())}
     arrays |= {f"greens/{field.name}": getattr(zone.greens, field.name) for field in fields(GreensFunctions)}
-    where = fspath(path)
-    try:
-        with open(where, "wb") as file:
-            np.savez_compressed(file, **arrays)
-    except OSError as error:
-        raise MechanismError(f"cannot write {where}: {error.strerror or error}") from None
+    write_archive(path, FORMAT, header, arrays)
 
 
 def load(path: str | PathLike[str]) -> Zone:
@@ -56,26 +41,11 @@ def load(path: str | PathLike[str]) -> Zone:
     Raises:
         MechanismError: no such file, not a zone, damaged, or written by a newer supple.
     """
-    where = fspath(path)
-    try:
-        with zipfile.ZipFile(where) as archive:
-            if sum(item.file_size for item in archive.infolist()) > LARGEST:
-                raise MechanismError(f"{where} is too large for a zone")
-        with np.load(where, allow_pickle=False) as arrays:
-            return _zone(json.loads(arrays["header"].tobytes().decode()), arrays)
-    except FileNotFoundError:
-        raise MechanismError(f"there is no file {where}") from None
-    except MechanismError as error:
-        raise MechanismError(f"{where} is not a zone that can be used: {error}") from None
-    except UNREADABLE as error:
-        raise MechanismError(f"{where} is not a zone, or is damaged ({error}); make it again") from None
+    with reading(path, FORMAT) as (header, arrays):
+        return _zone(header, arrays)
 
 
-def _zone(header: dict[str, Any], arrays: Any) -> Zone:
-    if header["format"] != FORMAT:
-        raise MechanismError("it is a file of another kind")
-    if header["version"] != VERSION:
-        raise MechanismError(f"version {header['version']} needs a newer supple")
+def _zone(header: dict[str, Any], arrays: dict[str, Any]) -> Zone:
     groups = {str(name): arrays[f"group/{i}"] for i, name in enumerate(header["groups"])}
     solid = Solid(arrays["nodes"], arrays["cells"], groups)
     count = len(solid.nodes)

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from supple.errors import MechanismError
+from supple.files import writing
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.io.json_parts import insert_parts, replace_parts
 from supple.mechanism.io.json_records import JsonObject, decode_mechanism, encode_mechanism
-from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
 
 FORMAT = "supple-mechanism"

@@ -9,13 +9,13 @@ import numpy as np
 
 from supple import spatial
 from supple.errors import ExportWarning, MechanismError
+from supple.files import writing
 from supple.mechanism.body import WORLD
 from supple.mechanism.io.mjcf_writer.axis_joints import AxisJoint
 from supple.mechanism.io.mjcf_writer.constraints import Constraints
 from supple.mechanism.io.mjcf_writer.plan import Node, Plan
 from supple.mechanism.io.mjcf_writer.shapes import Shapes, pose_attributes
 from supple.mechanism.io.mjcf_writer.xml import Element
-from supple.mechanism.io.writing import writing
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.rigidified import rigidified
 
