@@ -8,7 +8,7 @@ namespace supple {
 namespace {
 constexpr int most_rounds = 20;        // in which pressed points push others into contact
 constexpr double sliding = 1 - 1e-6;   // share of the friction limit from which a contact counts as sliding
-constexpr double least_facing = 0.1;   // cosine between a point's normal and the direction from which a ball came
+constexpr double least_ball_facing = 0.1;   // cosine between a point's normal and the direction from which a ball came
 }  // namespace
 
 PadStatics::PadStatics(Collider collider, Eigen::MatrixXd compliance) : collider_(std::move(collider)), pad_(std::move(compliance), 0) {
@@ -79,7 +79,7 @@ void PadStatics::add_triangle_below(const Vec3& at, double radius, const Vec3& u
     for (const auto& corners : collider_.triangles) {
         const Vec3 &a = collider_.vertices[corners[0]], &b = collider_.vertices[corners[1]], &c = collider_.vertices[corners[2]];
         const Vec3 face = (b - a).cross(c - a);
-        if (face.dot(up) <= least_facing * face.norm()) continue;
+        if (face.dot(up) <= least_ball_facing * face.norm()) continue;
         const Vec3 place = at - face.dot(at - a) / face.dot(up) * up;  // along up
         const auto shares = shares_on_triangle(place, a, b, c);
         if (!(*std::min_element(shares.begin(), shares.end()) >= 0)) continue;
@@ -99,7 +99,7 @@ bool PadStatics::press_ball(const Vec3& at, double radius, const Vec3& up, doubl
     for (int round = 0; round < most_rounds; ++round) {
         bool added = false;
         for (int i = 0; i < n; ++i) {
-            if (known_[i] || collider_.normals[i].dot(up) <= least_facing) continue;
+            if (known_[i] || collider_.normals[i].dot(up) <= least_ball_facing) continue;
             const Vec3 x = collider_.vertices[i] - at;
             const double height = up.dot(x);
             const Vec3 across = x - height * up;
