@@ -63,7 +63,7 @@ def test_a_port_in_use_is_one_line(run):
     [
         (("view", "nope.xml"), "'nope.xml' does not exist"),
         (("view", "broken.xml"), "broken.xml, line 1: not well-formed XML"),
-        (("view", "nosuch"), "two_rods, y), nor a scene ("),
+        (("view", "nosuch"), "rapper), nor a scene ("),
         (("view", "ladder", "-e", "tap"), "did you mean 'tip'"),
         (("view", "ladder", "--target", "left_pin_999", "1"), "named 'left_pin_999'"),
         (("view", "robot_arm", "--q", "nothing", "1"), "no coordinate of 'robot_arm' named 'nothing'"),

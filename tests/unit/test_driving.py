@@ -211,3 +211,24 @@ def test_a_reduced_model_has_torques_and_controls_and_switches_actuators_off():
             sim.set_torque({"knuckle": 0.3}, 1.0)
         with pytest.raises(supple.MechanismError, match="a name and a control"):
             sim.set_control({"servo": 0.3}, 1.0)
+
+
+def test_the_limit_of_a_force_holds_where_set_points_move_the_joint_at_once():
+    """A joint beyond the end effector follows its set-point without delay. The damper's speed must not count this."""
+    b = supple.Builder("servo arm", gravity=(0, 0, 0))
+    for i in range(3):
+        b.link(f"l{i}", (0.2 * i, 0, 0), (0.2 * i + 0.2, 0, 0), mass=0.3)
+        parent = f"l{i - 1}" if i else "world"
+        b.hinge(f"h{i}", parent, f"l{i}", (0.2 * i, 0, 0), "y", stiffness=50.0, damping=5.0 if i == 1 else 0.5)
+    law = {"gain": (50, 0, 0), "bias": (0, -50, -5), "force_range": (-2, 2), "control_range": (-3, 3)}
+    b.actuator("servo", "h1", in_spring=True, **law)
+    mech = b.build()
+    for tip, time_steps in (("l0", 60), ("l2", 1500)):  # the pose of l2 does not tell the joints of a straight arm
+        sim = supple.ReducedSimulation(supple.reduce(mech, tip), 1e-3)
+        sim.set_control("servo", 0.6)
+        highest = 0.0
+        for _ in range(20):
+            sim.step(time_steps // 20)
+            highest = max(highest, abs(sim.q["h1"]))
+        assert 0.59 < highest < 0.601 if tip == "l0" else highest < 1
+        assert sim.q["h1"] == pytest.approx(0.6, abs=1e-6 if tip == "l0" else 1e-2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -109,6 +110,28 @@ def test_resuming_computes_only_the_rest(swept, tmp_path):
     (tmp_path / "cut.npz").write_bytes(file.read_bytes()[:200])
     with pytest.raises(supple.MechanismError, match="no file of a sweep"):
         supple.sweep(arm(), VARY, LOADS, measure, resume=tmp_path / "cut.npz")
+
+
+def test_a_file_of_another_measure_is_refused(tmp_path):
+    def row(k):
+        return lambda eq: eq.poses["tip"][k, 3]
+
+    def kept(eq, k):
+        return eq.poses["tip"][k, 3]
+
+    pairs = [
+        (lambda eq: eq.poses["tip"][0, 3], lambda eq: eq.poses["tip"][2, 3]),
+        (row(0), row(2)),
+        (functools.partial(kept, k=0), functools.partial(kept, k=2)),
+    ]
+    for i, (first, second) in enumerate(pairs):
+        file = tmp_path / f"{i}.npz"
+        vary = {"elbow.stiffness": [20.0, 40.0]}
+        found = supple.sweep(arm(), vary, LOADS[:1], first, resume=file)
+        again = supple.sweep(arm(), vary, LOADS[:1], first, resume=file)
+        np.testing.assert_array_equal(found.values, again.values)
+        with pytest.raises(supple.MechanismError, match="another sweep"):
+            supple.sweep(arm(), vary, LOADS[:1], second, resume=file)
 
 
 def test_csv_has_a_row_for_each_variant_and_load(swept, tmp_path):

@@ -44,11 +44,11 @@ def peaks(heights: np.ndarray) -> np.ndarray:
 def test_heights_of_a_bouncing_ball_fall_by_the_square_of_the_restitution(restitution):
     world = world_with_floor(5e-4)
     world.add(rigid_object("ball", "sphere", (RADIUS,), 0.5, (0, 0, RADIUS + 0.5), restitution=restitution))
-    heights, energies = [], [world.energy]
+    heights, energies = [], [world.energy.total]
     for _ in range(3500):
         world.step()
         heights.append(world.pose("ball")[2, 3] - RADIUS)
-        energies.append(world.energy)
+        energies.append(world.energy.total)
     found = peaks(np.array(heights))[:3]
     np.testing.assert_allclose(found, 0.5 * restitution ** (2 * np.arange(1, len(found) + 1)), rtol=0.01, atol=8e-4)
     assert len(found) >= 2
@@ -91,10 +91,10 @@ def test_bounces_never_add_energy(seed):
         at, turn = (*rng.uniform(-0.1, 0.1, 2), 0.15 + 0.2 * i), spatial.so3_exp(rng.normal(size=3))
         law = {"friction": (rng.uniform(0, 1), 0.01, 0.002), "restitution": rng.uniform(0.5, 1)}
         world.add(rigid_object(f"o{i}", kind, size, rng.uniform(0.1, 2), at, turn, **law), velocity=rng.normal(size=6))
-    before = world.energy
+    before = world.energy.total
     for _ in range(600):
         world.step()
-        after = world.energy
+        after = world.energy.total
         # overlaps are pushed apart at 0.1 m/s at most
         assert after < before + 1e-4 * max(1.0, before)
         assert all(c.force @ c.normal >= -1e-9 for c in world.contacts)  # nothing pulls

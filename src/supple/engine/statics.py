@@ -110,6 +110,7 @@ def equilibrium(
     start: Equilibrium | None = None,
     path: bool = False,
     progress: Callable[[float], None] | None = None,
+    warn: bool = True,
 ) -> Equilibrium:
     """Computes the static equilibrium of a mechanism under its springs, gravity and applied wrenches.
 
@@ -122,6 +123,7 @@ def equilibrium(
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
         path: whether the result's `path` has the equilibria on the way.
         progress: a function that is called with each share of the load (0 to 1) that is reached.
+        warn: whether flexible bodies that are deformed beyond the shapes of their bases give a `RangeWarning`.
 
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
@@ -157,7 +159,7 @@ def equilibrium(
     if error is not None:
         error.state = result
         raise error
-    if mech.flexible:
+    if mech.flexible and warn:
         warn_beyond_range(mech.flexible, result.coordinates, set())
     return result
 

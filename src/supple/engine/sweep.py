@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import importlib
 import itertools
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from time import monotonic
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -218,7 +220,7 @@ class _Task:
 
     def fingerprint(self) -> str:
         """Differs between sweeps of other mechanisms, values, loads or measures."""
-        measure = self.measure if isinstance(self.measure, str) else getattr(self.measure, "__qualname__", "")
+        measure = self.measure if isinstance(self.measure, str) else _contents(self.measure)
         hashed = hashlib.sha256(json.dumps(self.mech).encode())
         for name, values in zip(self.labels, self.values, strict=True):
             hashed.update(f"{name}:".encode() + values.tobytes())
@@ -226,6 +228,38 @@ class _Task:
             parts = [f"{load.name} {load.world} {load.wrench.tolist()}" for load in each]
             hashed.update(f"{label}: {parts} {measure}".encode())
         return hashed.hexdigest()
+
+
+def _contents(value: Any) -> str:
+    """A text that differs between functions with other code, or other numbers, texts and arrays in their closures,
+    defaults, globals and `functools.partial`. Other objects, also lists and dictionaries, count by their type only: a
+    measure may collect something in them."""
+    if isinstance(value, functools.partial):
+        return f"partial {_contents((value.func, *value.args, *value.keywords, *value.keywords.values()))}"
+    if isinstance(value, MethodType):
+        return f"method {_contents((value.__func__, value.__self__))}"
+    if isinstance(value, FunctionType):
+        used = [value.__globals__.get(name) for name in value.__code__.co_names]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        numbers = tuple(each for each in used if isinstance(each, int | float | str | tuple | np.ndarray))
+        given = *cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *numbers
+        return f"{value.__qualname__} {_contents(value.__code__)} {_contents(given)}"
+    if isinstance(value, CodeType):
+        return f"{value.co_code.hex()} {value.co_names} {_contents(value.co_consts)}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, tuple):
+        return str([_contents(each) for each in value])
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        return repr(value)
+    return type(value).__qualname__
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
 
 
 def _listed_loads(given: Any) -> dict[Any, Mapping[str, ArrayLike]]:
@@ -461,7 +495,7 @@ class _Results:
         if self.failures and not skip_failures:
             raise ConvergenceError(next(iter(self.failures.values())))
         if self.values is None:
-            raise ConvergenceError(f"no variant has an equilibrium: {next(iter(self.failures.values()))}")
+            raise ConvergenceError(f"no variant has a value: {next(iter(self.failures.values()))}")
         inner = self.values.shape[2:]
         names = ["component"] if len(inner) == 1 else [f"component {i}" for i in range(len(inner))]
         is_position = isinstance(task.measure, str)

@@ -233,6 +233,11 @@ class Joint(Record):
                 return "planar"
         return "axes"
 
+    @cached_property
+    def _is_plainly_free(self) -> bool:
+        """Whether the coordinates are a position, then a rotation vector, along the axes of the joint's frame."""
+        return self.interface is None and self.blocks == (1, 1, 1, 3) and np.array_equal(self.twists, np.eye(6))
+
     def displacement(self, q: ArrayLike) -> Array:
         """X(q): (..., 4, 4) from the joint's frame on the child to the joint's frame on the parent."""
         q = np.asarray(q, dtype=float)
@@ -253,17 +258,12 @@ class Joint(Record):
         if self.interface is not None:
             motions = [self.interface.motion(each).jacobian for each in q.reshape(-1, q.shape[-1])]
             return np.array(motions).reshape(*q.shape[:-1], 6, q.shape[-1])
-        columns = np.zeros((*q.shape[:-1], 6, q.shape[-1]))
-        after = np.broadcast_to(np.eye(4), (*q.shape[:-1], 4, 4))  # from the child's joint frame to the block's end
-        start = len(self.axes)
-        for size in reversed(self.blocks):
-            part = slice(start - size, start)
-            xi = q[..., part] @ self.twists[part]
-            own = spatial.right_jacobian(xi) @ self.twists[part].T
-            columns[..., part] = spatial.adjoint(spatial.inverse(after)) @ own
-            after = spatial.exp(xi) @ after
-            start -= size
-        return columns
+        if self._is_plainly_free:
+            jacobian = np.zeros((*q.shape[:-1], 6, 6))
+            jacobian[..., :3, :3] = np.swapaxes(spatial.so3_exp(q[..., 3:]), -1, -2)
+            jacobian[..., 3:, 3:] = spatial.so3_right_jacobian(q[..., 3:])
+            return jacobian
+        return twist_jacobian(self.twists, self.blocks, q)
 
     def increments(self, q: ArrayLike) -> Array:
         """(k, k): Jacobian of the engine's increments with respect to q.
@@ -287,6 +287,8 @@ class Joint(Record):
         Gauss-Newton from `start` (by default the reference), so a hinge keeps its number of turns.
         """
         q = np.array(self.reference if start is None else start, dtype=float)
+        if self._is_plainly_free and np.abs(q[3:]).max() == 0:
+            return np.concatenate([displacement[:3, 3], spatial.so3_log(displacement[:3, :3])]), np.zeros(6)
         for _ in range(50):
             remainder = spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
             step = np.linalg.lstsq(self.twist_jacobian(q), remainder, rcond=None)[0] if len(q) else q
@@ -294,6 +296,25 @@ class Joint(Record):
             if np.abs(step).max(initial=0.0) < 1e-14:
                 break
         return q, spatial.log(spatial.inverse(self.displacement(q)) @ displacement)
+
+
+def twist_jacobian(twists: Array, blocks: tuple[int, ...], q: Array) -> Array:
+    """(..., 6, k): body twists of X(q), in the joints' frames on their children, per unit rate of q (..., k), of joints
+    with the same blocks and twists (..., k, 6)."""
+    columns = np.zeros((*q.shape[:-1], 6, q.shape[-1]))
+    after = np.broadcast_to(np.eye(4), (*q.shape[:-1], 4, 4))  # from the child's joint frame to the block's end
+    start = q.shape[-1]
+    for size in reversed(blocks):
+        part = slice(start - size, start)
+        own = np.swapaxes(twists[..., part, :], -1, -2)
+        xi = (own @ q[..., part, None])[..., 0]
+        if size > 1:  # the twist of a single axis is constant
+            own = spatial.right_jacobian(xi) @ own
+        columns[..., part] = spatial.adjoint(spatial.inverse(after)) @ own
+        start -= size
+        if start:
+            after = spatial.exp(xi) @ after
+    return columns
 
 
 def _is_right_handed(axes: Array) -> bool:

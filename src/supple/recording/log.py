@@ -133,6 +133,8 @@ def start_log(
 
 def read_quantities(moving: Any, names: Iterable[str]) -> list[Quantity]:
     """The quantities of these names; raises if there is none."""
+    if not isinstance(names, Iterable):
+        raise MechanismError(f"name the quantities to log, as in ['q', 'energy'], got {names!r:.60}")
     chosen = [names] if isinstance(names, str) else list(names)
     if not chosen:
         raise MechanismError("name at least one quantity to log, such as 'q', 'energy' or a body")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 import zipfile
 from bisect import bisect_right
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
+from os.path import samestat
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 from weakref import finalize
@@ -26,7 +28,7 @@ from supple.mechanism.body import WORLD
 from supple.mechanism.io.packed import unpacked_mechanism
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array
+from supple.mechanism.record import Array, array
 from supple.recording.archive import Archive, ArchiveWriter, Entry, array_in
 
 if TYPE_CHECKING:
@@ -192,6 +194,7 @@ class Recording:
 
     def index(self, time: float) -> int:
         """Number of the frame nearest to a time, s."""
+        time = float(array(time, (), "time of a frame"))
         after = int(np.clip(np.searchsorted(self.times, time), 1, max(len(self.times) - 1, 1)))
         near = min(after, len(self.times) - 1)
         return after - 1 if abs(self.times[after - 1] - time) <= abs(self.times[near] - time) else near
@@ -362,7 +365,9 @@ class Recording:
         return log
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes a copy, complete also if this recording was cut off."""
+        """Writes a copy, complete also if this recording was cut off. It needs another name than this file's."""
+        if self._is_own_file(path):
+            raise MechanismError(f"{fspath(path)} is the file of this recording; choose another name for the copy")
         kept = {f"{kind}/{key}" for key in self._chunks for kind in ("names", "contacts", "times", "frames")}
         with writing(path, binary=True) as file:
             writer = ArchiveWriter(file, fspath(path))
@@ -372,6 +377,13 @@ class Recording:
                         values = self._archive.read(entry)
                     writer.append({entry.name: values})
             writer.close()
+
+    def _is_own_file(self, path: str | PathLike[str]) -> bool:
+        """Whether a path leads to the file that this recording is read from."""
+        try:
+            return samestat(os.stat(path), os.fstat(self._archive.file.fileno()))
+        except (OSError, ValueError):
+            return False  # there is no such file, or the recording is in memory
 
     def __repr__(self) -> str:
         return (

@@ -508,10 +508,8 @@ class BlendedMotion:
             n = len(self._lengths)
             tips, links, turns = np.zeros(n), np.zeros((self.bodies, 6)), np.zeros(len(model.q))
             for name, value in self._targets.items():
-                if (i, name) not in self._effects:
-                    self._effects[i, name] = model.target_effect(name)
                 change = value - model.rest_target(name)
-                moved, twists, increments = self._effects[i, name]
+                moved, twists, increments = self._effect(i, name)
                 tips += change * moved[:n]
                 links += change * twists
                 turns += change * increments
@@ -561,6 +559,33 @@ class BlendedMotion:
         return q
 
     @property
+    def rates(self) -> Array:
+        """The weighted mean of the rates of the models in use, at the present weights."""
+        self.core.blend()
+        poses, twists = self.tips
+        common = _displacement_rates(self.core.means, poses, twists)
+        weights, result = self.core.weights, np.zeros(len(self.model.models[0].q))
+        for i in map(int, np.flatnonzero(weights)):
+            away = _displacement_rates(self._sample_poses[i], poses, twists)
+            half = away if self.model.scheme == "published" else 0.5 * (away + common)
+            result += weights[i] * (self.model.models[i].coordinate_map[:, : len(half)] @ half)
+        return result
+
+    def joint_response(self, name: str) -> Array:
+        """The weighted mean of the responses of the models in use."""
+        weights, n = self.core.weights, len(self._lengths)
+        result = np.zeros(len(self.model.models[0].q))
+        for i in map(int, np.flatnonzero(weights)):
+            moved, _, turns = self._effect(i, name)
+            result += weights[i] * (turns - self.model.models[i].coordinate_map[:, :n] @ moved[:n])
+        return result
+
+    def _effect(self, i: int, name: str) -> tuple[Array, Array, Array]:
+        if (i, name) not in self._effects:
+            self._effects[i, name] = self.model.models[i].target_effect(name)
+        return self._effects[i, name]
+
+    @property
     def gaps(self) -> Array:
         return np.zeros((0, 6))
 
@@ -578,3 +603,10 @@ class BlendedMotion:
         self.core.set_presence(presence)
         if len(allowed):
             self.core.set_energy_budget(float(allowed[0]))
+
+
+def _displacement_rates(origins: Array, poses: Array, twists: Array) -> Array:
+    """(6e,) rates of the displacements log(origin^-1 pose) of poses (e, 4, 4) that move with body twists (e, 6)."""
+    xi = spatial.log(spatial.inverse(origins) @ poses)
+    rates: Array = np.linalg.solve(np.asarray(spatial.right_jacobian(xi), dtype=float), twists[..., None])
+    return rates.ravel()

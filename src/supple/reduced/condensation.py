@@ -372,6 +372,15 @@ class CondensedMotion:
         return q
 
     @property
+    def rates(self) -> Array:
+        rates: Array = self._solver.engine.rates
+        return rates
+
+    def joint_response(self, name: str) -> Array:
+        """Zero: the dampers of all joints act in a condensed model, also where end effectors stay where they are."""
+        return np.zeros(len(self._solver.eqs.rest))
+
+    @property
     def gaps(self) -> Array:
         loops = self._solver.engine.gaps[self._loops].reshape(-1, 6)
         return np.concatenate([np.zeros((len(self.model.end_effectors), 6)), loops])

@@ -14,6 +14,7 @@ from supple.mechanism.axes import axis_names
 from supple.mechanism.named import coordinate_columns
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.reduced.motion import Motion
 
 
 class Drives:
@@ -33,8 +34,6 @@ class Drives:
         """By actuator; None if it is switched off. Others have their control at the start."""
         self._index = {name: i for i, name in enumerate(axis_names(mech))}
         self._actuators = {a.name: as_in_spring(mech, a) for a in mech.actuators}
-        self._lengths: dict[str, tuple[float, float, float]] = {}
-        """By actuator: the time, s, its length then, and its speed in the step before."""
         self.limited = False
         """Whether a control is set of an actuator whose force is limited, or is switched off (a limit of zero)."""
 
@@ -42,7 +41,7 @@ class Drives:
         """A copy that can be changed."""
         other = Drives(self.mechanism, self.dt)
         other.torques, other.controls = dict(self.torques), dict(self.controls)
-        other._lengths, other.limited = dict(self._lengths), self.limited
+        other.limited = self.limited
         return other
 
     @property
@@ -105,11 +104,10 @@ class Drives:
             for name, value in result.items()
         )
 
-    def targets(
-        self, given: dict[str, float], rest: Callable[[str], float], q: Array | None, time: float
-    ) -> dict[str, float]:
+    def targets(self, given: dict[str, float], rest: Callable[[str], float], motion: Motion) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `q` (axes,) are the coordinates at the present `time`, for the limits of forces."""
+        `motion` has the present coordinates and rates, for the limits of forces."""
+        now = (motion.coordinates, motion.rates) if self.limited else None
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():
@@ -119,28 +117,29 @@ class Drives:
             actuator = self._actuators[name]
             if stiffness := spring_of(mech, actuator)[0]:
                 result[actuator.drives] = spring_of(mech, actuator)[2]  # controls are absolute
-                more = actuator.gear * self._excess(actuator, control, q, time) / stiffness
+                more = actuator.gear * self._excess(actuator, control, now, motion) / stiffness
                 moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
         for name, by in moved.items():
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
 
-    def _excess(self, actuator: Actuator, control: float | None, q: Array | None, time: float) -> float:
-        """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step."""
+    def _excess(
+        self, actuator: Actuator, control: float | None, now: tuple[Array, Array] | None, motion: Motion
+    ) -> float:
+        """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step.
+
+        Where a joint follows its set-point by the share f with the end effectors at rest, the steps that follow enlarge
+        each change of the set-point by 1 / (1 - f). That is right for the spring. The model's damper, which must be
+        compensated, does not change, so its speed counts by the share 1 - f.
+        """
         more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
-        if q is None:
+        if now is None:
             return more
-        own = self._own_force(actuator, self._length(actuator, q), time)
+        length, speed = (actuator.gear * self._length(actuator, each) for each in now)
+        share = 1.0 - self._length(actuator, motion.joint_response(actuator.drives))
+        own = float(actuator.spring_force @ [1.0, length + self.dt * speed, share * speed])
         lower, upper = self._force_range(actuator) if control is not None else (0.0, 0.0)
         return min(max(own + more, float(lower)), float(upper)) - own
-
-    def _own_force(self, actuator: Actuator, length: float, time: float) -> float:
-        """Force of an actuator's spring and damper at the end of the step at the present speed."""
-        before, past, speed = self._lengths.get(actuator.name, (time, length, 0.0))
-        if time != before:
-            speed = (length - past) / (time - before)
-        self._lengths[actuator.name] = time, length, speed
-        return float(actuator.spring_force @ [1.0, actuator.gear * (length + self.dt * speed), actuator.gear * speed])
 
     def forces(self, q: Array, rates: Array) -> dict[str, float]:
         """Force of each actuator by name, before its gear, N m or N, at coordinates q (axes,) and their rates. Without

@@ -325,9 +325,7 @@ def _equilibria_along(ray: _Ray) -> list[Point]:
     for _ in range(TRIES):
         loads = {name: scale * wrench for name, wrench in zip(model.end_effectors, ray.direction, strict=True)}
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RangeWarning)
-                found = equilibrium(mech, loads, start=start)
+            found = equilibrium(mech, loads, start=start, warn=False)
         except ConvergenceError:
             high = scale
             scale = (low + high) / 2

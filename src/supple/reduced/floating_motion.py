@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from supple import _core, spatial
 from supple.errors import MechanismError
-from supple.mechanism.axes import per_axis
+from supple.mechanism.axes import axis_slices, per_axis
+from supple.mechanism.body import WORLD
+from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel
 from supple.reduced.motion import NOT_FINITE, LinearMotion, bounds
@@ -66,6 +69,10 @@ class FloatingMotion:
             core.add_bound(np.ascontiguousarray(_without_rounding(row @ basis)), at, lower, upper)
         core.prepare()
         self.core = _CoreWithLinks(core, self)
+        self._updated_at = b""
+        """The state at which links were last updated."""
+        self._velocities: Array | None = None
+        self._coordinates: Array | None = None
 
     def decouple(self) -> None:
         """Switches to the published variant without inertial coupling of base and end effectors."""
@@ -134,25 +141,40 @@ class FloatingMotion:
 
     @property
     def velocities(self) -> Array:
-        twists = self._links @ self.core.y + self._fixed.offsets
-        own = (spatial.right_jacobian(twists) @ (self._links @ self.core.v)[..., None])[..., 0]
-        carried = spatial.adjoint(spatial.inverse(self._rest @ spatial.exp(twists))) @ self.core.twist
-        velocities: Array = own + carried
-        return velocities
+        self.update_links()
+        if self._velocities is None:
+            moved = spatial.inverse(spatial.inverse(self._home) @ self._fixed.core.poses)
+            self._velocities = self._fixed.velocities + spatial.adjoint(moved) @ self.core.twist
+        return self._velocities
 
     @property
     def coordinates(self) -> Array:
         self.update_links()
-        q = self._fixed.coordinates.copy()
-        mech, start = self.model.mechanism, 0
-        for joint in mech.joints:
-            if joint.kind == "free" and "world" in (joint.parent, joint.child):
-                ends = [np.eye(4) if n == "world" else self._base_motion @ self._fixed.core.poses[mech.body_index(n)]
+        if self._coordinates is None:
+            self._coordinates = q = self._fixed.coordinates.copy()
+            mech, base = self.model.mechanism, self._base_motion
+            for joint, part in self._free_joints:
+                ends = [np.eye(4) if n == WORLD else base @ self._fixed.core.poses[mech.body_index(n)]
                         for n in (joint.parent, joint.child)]  # fmt: skip
                 across = spatial.inverse(ends[0] @ joint.pose_parent) @ ends[1] @ joint.pose_child
-                q[start : start + 6] = joint.coordinates(across)[0]
-            start += len(joint.axes)
-        return q
+                q[part] = joint.coordinates(across)[0]
+        return self._coordinates.copy()
+
+    @cached_property
+    def _free_joints(self) -> list[tuple[Joint, slice]]:
+        """Free joints to the world, and the places of their coordinates."""
+        joints = self.model.mechanism.joints
+        free = zip(joints, axis_slices(self.model.mechanism), strict=True)
+        return [(joint, part) for joint, part in free if joint.kind == "free" and WORLD in (joint.parent, joint.child)]
+
+    @property
+    def rates(self) -> Array:
+        """(axes,) rates of the joints; zero for the free joint of the base."""
+        self.update_links()
+        return self._fixed.rates
+
+    def joint_response(self, name: str) -> Array:
+        return self._fixed.joint_response(name)
 
     @property
     def gaps(self) -> Array:
@@ -169,9 +191,16 @@ class FloatingMotion:
         self.core.set_state(*state, time)
 
     def update_links(self) -> None:
-        """Updates the links' poses at the present coordinates, with the base at its start."""
-        none = np.zeros(6)
-        own, rates = (np.concatenate([self._to_model @ part, none]) for part in (self.core.y, self.core.v))
+        """Updates the links' poses at the present coordinates, with the base at its start, if the state is another than
+        at the last call."""
+        core, none = self.core, np.zeros(6)
+        y, v = core.y, core.v
+        parts = (core.base, core.twist, y, v, self._fixed.offsets, self._fixed.shift)
+        state = b"".join(part.tobytes() for part in parts)
+        if state == self._updated_at:
+            return
+        self._updated_at, self._velocities, self._coordinates = state, None, None
+        own, rates = (np.concatenate([self._to_model @ part, none]) for part in (y, v))
         self._fixed.core.set_state(own, rates, self.core.time)
         self._fixed.core.update()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,6 +60,13 @@ class Motion(Protocol):
     @property
     def coordinates(self) -> Array:
         """(axes,) joint coordinates."""
+
+    @property
+    def rates(self) -> Array:
+        """(axes,) rates of `coordinates` as far as the end effectors move; changes of set-points do not count."""
+
+    def joint_response(self, name: str) -> Array:
+        """(axes,) change of `coordinates` per unit of a set-point while the end effectors stay where they are."""
 
     @property
     def link_poses(self) -> Array:
@@ -136,11 +144,7 @@ class LinearMotion:
 
     def set_targets(self, targets: dict[str, float]) -> None:
         model = self.model
-        for name in targets:
-            if name not in self._effects:
-                moved, links, turns = model.target_effect(name)
-                own = links - model.motion_map @ moved, turns - model.coordinate_map @ moved
-                self._effects[name] = moved, *own
+        self._add_effects(targets)
         displacement = np.zeros(len(model.stiffness))
         twists, increments = np.zeros((len(model.mechanism.bodies), 6)), np.zeros(len(model.q))
         for name, value in targets.items():
@@ -160,6 +164,18 @@ class LinearMotion:
 
         for i, at in enumerate(self.bounds_at):
             self.core.set_bound_at(i, at)
+
+    def _add_effects(self, names: Iterable[str]) -> None:
+        model = self.model
+        for name in names:
+            if name not in self._effects:
+                moved, links, turns = model.target_effect(name)
+                own = links - model.motion_map @ moved, turns - model.coordinate_map @ moved
+                self._effects[name] = moved, *own
+
+    def joint_response(self, name: str) -> Array:
+        self._add_effects([name])
+        return self._effects[name][2]
 
     @property
     def bounds_at(self) -> list[float]:
@@ -200,6 +216,11 @@ class LinearMotion:
         self.core.update()
         q: Array = self.core.q
         return q
+
+    @property
+    def rates(self) -> Array:
+        rates: Array = self.model.coordinate_map @ (self.model.basis @ self.core.v)
+        return rates
 
     @property
     def gaps(self) -> Array:

@@ -27,13 +27,14 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, axis_slices, by_joint, of_tree
+from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
+from supple.mechanism.rates import JointRates
 from supple.mechanism.record import Array, array, checked_pose
 from supple.recording import Log, Recorder
 from supple.recording.log import start_log
@@ -211,16 +212,11 @@ class ReducedSimulation:
     def actuator_forces(self) -> dict[str, float]:
         """Force of each actuator by name, before its gear, N m or N, as `Simulation.actuator_forces`. Those that do not
         act like springs have no place in a reduced model; their force is zero."""
-        mech, q, qd = self.mechanism, self._motion.coordinates, self.qd
-        rates, slices = np.zeros(len(q)), axis_slices(mech)
-        for j in mech.topology.tree:
-            rates[slices[j]] = qd[mech.topology.columns[j]]
-        return self._drives.forces(q, rates)
+        return self._drives.forces(self._motion.coordinates, self._motion.rates)
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        coordinates = self._motion.coordinates if drives.limited else None
-        self._motion.set_targets(drives.targets(targets, self._rest_target, coordinates, self.time))
+        self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -384,19 +380,10 @@ class ReducedSimulation:
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s, also by name; from the twists of the links."""
-        mech, q, twists = self.mechanism, self.q, np.asarray(self._motion.velocities)
+        mech, q, twists = self.mechanism, np.asarray(self.q), np.asarray(self._motion.velocities)
         refuse_flexible(mech.flexible, "qd of a reduced simulation", "use supple.Simulation")
         self._motion.core.update()
-        poses, rates = Poses(mech, self._motion.link_poses), np.zeros(mech.dof)
-        for j in mech.topology.tree:
-            joint, part = mech.joints[j], mech.topology.columns[j]
-            frame = poses.of(joint.child) @ joint.pose_child
-            across = np.zeros(6)
-            for name, sign in ((joint.child, 1.0), (joint.parent, -1.0)):
-                if (b := mech.body_index(name)) >= 0:
-                    across += sign * spatial.adjoint(spatial.inverse(frame) @ poses[b]) @ twists[b]
-            rates[part] = np.linalg.lstsq(joint.twist_jacobian(q[part]), across, rcond=None)[0]
-        found: Coordinates = Coordinates(mech, rates)
+        found: Coordinates = Coordinates(mech, self._joint_rates(q, self._motion.link_poses, twists))
         return found
 
     @property
@@ -441,6 +428,10 @@ class ReducedSimulation:
             rates = self.model.basis @ self._motion.state[1]
             kinetic = 0.5 * rates @ self.model.mass @ rates
         return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+
+    @cached_property
+    def _joint_rates(self) -> JointRates:
+        return JointRates(self.mechanism)
 
     @cached_property
     def _equations(self) -> Equations:

@@ -13,6 +13,8 @@ from supple.mechanism.moving import Moving
 Controller = Callable[[Moving], Any]
 """Is called with what moves before a time step. It may call `set_targets`, `set_torque`, `set_control` or `apply`. What
 it returns, if not None, is given to `set_targets`: {name: set-point}, rad or m."""
+PACKAGE = Path(__file__).resolve().parents[1]
+"""Folder of supple's own files."""
 
 
 class ControllerError(MechanismError):
@@ -57,5 +59,6 @@ class Control:
 
 def _place(error: BaseException) -> str:
     """The last line of the user's own code in a traceback: " (file.py, line 3)"."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "supple" not in Path(frame.filename).parts]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if PACKAGE not in Path(frame.filename).resolve().parents]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
