@@ -1,4 +1,4 @@
-"""The command line: `supple info`, `run`, `reduce`, `explore`, `compare`, `view`, `replay`, `demo`."""
+"""The command line: `supple info`, `run`, `view` and others; `supple.cli.app` lists them."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ def join_groups(args: list[str]) -> list[str]:
 
 def split_groups(option: str, values: Iterable[str] | None) -> list[tuple[str, list[float]]]:
     """The values of an option: names and their numbers."""
-    return [
-        (name, [number(f"{option} {name}", word) for word in words]) for name, words in split_words(option, values)
-    ]
+    return [(name, [number(f"{option} {name}", word) for word in words]) for name, words in split_words(option, values)]
 
 
 def split_words(option: str, values: Iterable[str] | None) -> list[tuple[str, list[str]]]:

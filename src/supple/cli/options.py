@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 import supple
+from supple.cli.grouped_options import split_groups
+from supple.cli.output import print_version
 from supple.cli.source import library_names
+from supple.mechanism import Mechanism
+from supple.viewer.methods import likely_end_effectors
 
 REGION = "box:X,Y,Z,HX,HY,HZ (middle and half lengths, m), sphere:X,Y,Z,R, below:Z, or the name of a group of the file"
 """How a command line names nodes of a mesh."""
 PICTURES = (".png", ".pdf", ".svg")
+FINGER = "finger"
+"""The finger of `supple.zones`, which has a skin."""
 
 
 def completions(names: list[str], incomplete: str) -> list[str]:
@@ -20,6 +26,12 @@ def completions(names: list[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=print_version, is_eager=True, help="Print the version and the core's instruction set"
+    ),
+]
 Source = Annotated[
     str,
     typer.Argument(
@@ -74,6 +86,8 @@ EndEffectors = Annotated[
         "whose names end in tip, or else the last links)",
     ),
 ]
+Picture = Annotated[Path, typer.Option("--picture", "-o", help="File for the picture")]
+ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the model (.npz)")]
 Host = Annotated[
     str, typer.Option("--host", help="Address to listen on: 127.0.0.1 for this machine, 0.0.0.0 for all networks")
 ]
@@ -87,3 +101,13 @@ def check_file(path: Path, endings: tuple[str, ...], what: str) -> None:
         raise supple.MechanismError(f"'{path}': the name of {what} must end in {', '.join(endings)}")
     if not path.parent.is_dir():
         raise supple.MechanismError(f"there is no folder '{path.parent}' to write the {what.partition(' ')[2]} to")
+
+
+def values_by_name(option: str, given: list[str] | None) -> dict[str, float]:
+    """Numbers by name, of an option that takes NAME VALUE."""
+    return {name: value for name, (value,) in split_groups(option, given)}
+
+
+def end_effectors_or_tips(mech: Mechanism, named: list[str] | None) -> list[str]:
+    """The end effectors that the user named, or else those that look like tips."""
+    return named or list(likely_end_effectors(mech))
