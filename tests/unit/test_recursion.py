@@ -65,7 +65,8 @@ def largest_difference(maps, truth):
 
 def assert_symmetric_and_positive(matrix, size=0.1):
     np.testing.assert_array_equal(matrix, matrix.T)
-    assert np.linalg.eigvalsh(matrix)[0] >= -1e-12 * max(np.abs(matrix).max(), size)
+    # what a loop without freedom leaves is rounding of the compliances before it was closed, which are larger
+    assert np.linalg.eigvalsh(matrix)[0] >= -1e-11 * max(np.abs(matrix).max(), size)
 
 
 def random_tips(rng, mech):
