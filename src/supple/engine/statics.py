@@ -110,7 +110,6 @@ def equilibrium(
     start: Equilibrium | None = None,
     path: bool = False,
     progress: Callable[[float], None] | None = None,
-    warn: bool = True,
 ) -> Equilibrium:
     """Computes the static equilibrium of a mechanism under its springs, gravity and applied wrenches.
 
@@ -123,7 +122,6 @@ def equilibrium(
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
         path: whether the result's `path` has the equilibria on the way.
         progress: a function that is called with each share of the load (0 to 1) that is reached.
-        warn: whether flexible bodies that are deformed beyond the shapes of their bases give a `RangeWarning`.
 
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
@@ -135,6 +133,25 @@ def equilibrium(
             `load_fraction`, `reason` ("snap", "limit" or "singular") and `state` (the Equilibrium there).
         MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
+    result = equilibrium_at_any_range(
+        mech, wrenches, frame=frame, targets=targets, start=start, path=path, progress=progress
+    )
+    if mech.flexible:
+        warn_beyond_range(mech.flexible, result.coordinates, set())
+    return result
+
+
+def equilibrium_at_any_range(
+    mech: Mechanism,
+    wrenches: Mapping[str, ArrayLike] | None = None,
+    *,
+    frame: str = "world",
+    targets: Targets | None = None,
+    start: Equilibrium | None = None,
+    path: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Equilibrium:
+    """As `equilibrium`, without its warning of flexible bodies that are deformed beyond the shapes of their bases."""
     check_mechanism(mech)
     acting = tuple(loads(mech, wrenches, frame))
     eqs = equations(mech, held=idle_spins(mech, wrenches or ()))
@@ -159,8 +176,6 @@ def equilibrium(
     if error is not None:
         error.state = result
         raise error
-    if mech.flexible and warn:
-        warn_beyond_range(mech.flexible, result.coordinates, set())
     return result
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from supple import spatial
 from supple.engine import Equilibrium, equilibrium
+from supple.engine.statics import equilibrium_at_any_range
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.flexible import range_ratios
@@ -325,7 +326,7 @@ def _equilibria_along(ray: _Ray) -> list[Point]:
     for _ in range(TRIES):
         loads = {name: scale * wrench for name, wrench in zip(model.end_effectors, ray.direction, strict=True)}
         try:
-            found = equilibrium(mech, loads, start=start, warn=False)
+            found = equilibrium_at_any_range(mech, loads, start=start)
         except ConvergenceError:
             high = scale
             scale = (low + high) / 2
