@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -29,9 +28,8 @@ from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
 from supple.mechanism.values import by_coordinate
-from supple.recording import Log, Recorder
-from supple.recording.log import start_log
 from supple.recording.observing import Observer, advance_observed
+from supple.recording.recordable import Recordable
 
 METHODS = {"euler": 1, "bdf2": 2}
 JUMP_CHECK = 0.02
@@ -70,7 +68,7 @@ class SavedState:
     """(actuators, 4): whether it is on, control, activation, and the constant force that the springs contain."""
 
 
-class Simulation:
+class Simulation(Recordable):
     """Simulates a mechanism by implicit time steps of `dt` seconds. All joints are closed at the end of each step.
 
     Args:
@@ -465,23 +463,7 @@ class Simulation:
         frame. Every body is one."""
         return [(i, i, np.eye(4)) for i in range(len(self.mechanism.bodies))]
 
-    # recording and saving
-
-    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
-        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
-        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
-        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
-
-        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
-        the simulation can go on.
-        """
-        return Recorder(self, path, rate, skin).start(self.observers)
-
-    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
-        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
-        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
-        (its position), a joint or a coordinate."""
-        return start_log(self, quantities, rate, self.observers)
+    # tape and saving
 
     def tape(self) -> Tape:
         """Starts a record of the time steps that follow, for the derivatives of `supple.engine.adjoint`.

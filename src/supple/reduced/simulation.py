@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -36,9 +35,8 @@ from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.rates import JointRates
 from supple.mechanism.record import Array, array, checked_pose
-from supple.recording import Log, Recorder
-from supple.recording.log import start_log
 from supple.recording.observing import Observer, advance_observed
+from supple.recording.recordable import Recordable
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
 from supple.reduced.condensation import CondensedModel, CondensedMotion
@@ -72,7 +70,7 @@ class ReducedState:
     drives: Drives | None = None
 
 
-class ReducedSimulation:
+class ReducedSimulation(Recordable):
     """Simulates a reduced model by implicit time steps. Its interface is that of `Simulation`.
 
     Only the end effectors move in time, along motions that joints and loops allow; loads and handles act on them only.
@@ -496,23 +494,7 @@ class ReducedSimulation:
     def reached(self, plan: None, done: int) -> None:
         """Does nothing, as `plan`."""
 
-    # recording and saving
-
-    def record(self, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None) -> Recorder:
-        """Starts to record the motion into an `.npz` file (a temporary one without `path`), `rate` frames per second of
-        simulated time, while `step` is called. Call `close` of the recorder at the end, or use it in a `with` block.
-        `skin` is a `supple.zones.Skin` on the mechanism, whose surface is recorded too.
-
-        If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
-        the simulation can go on.
-        """
-        return Recorder(self, path, rate, skin).start(self.observers)
-
-    def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
-        """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
-        `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", or the name of a body or site
-        (its position), a joint or a coordinate."""
-        return start_log(self, quantities, rate, self.observers)
+    # saving
 
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
