@@ -7,10 +7,10 @@ also writes a moving picture. A folder can be given for the pictures:  python 62
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from supple.retargeting import characters
+from supple.retargeting.report import write_distances
 from supple.viewer.moving_picture import write_moving_picture
 
 full = "--full" in sys.argv
@@ -23,17 +23,6 @@ for name, (before, after) in result.deviations.items():
     peaks = [1e3 * np.linalg.norm(values, axis=1).max() for values in (before, after)]
     rms = 1e3 * result.deviation_before[name], 1e3 * result.deviation_after[name]
     print(f"{name}: peak {peaks[0]:.1f} mm before, {peaks[1]:.1f} mm after; rms {rms[0]:.2f} and {rms[1]:.2f} mm")
-
-rows = len(result.deviations)
-figure, axes = plt.subplots(rows, 1, figsize=(8, 1.7 * rows + 0.6), sharex=True)
-for axis, (name, pair) in zip(axes, result.deviations.items(), strict=True):
-    for values, colour, label in zip(pair, ("#d1495b", "#2e86ab"), ("input", "optimised"), strict=True):
-        axis.plot(result.times, 1e3 * np.linalg.norm(values, axis=1), color=colour, label=label)
-    axis.set_ylabel(f"{name}, mm")
-axes[0].legend(loc="upper left")
-axes[-1].set_xlabel("time, s")
-figure.suptitle("distance from the target")
-figure.tight_layout()
-figure.savefig(folder / "rapper_deviation.png", dpi=80)
+write_distances(result, folder / "rapper_deviation.png")
 if full:
     write_moving_picture(result, folder / "rapper.gif", begin=2.4, end=7.4)

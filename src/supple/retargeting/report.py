@@ -46,6 +46,24 @@ def write_report(result: Retargeted, path: str | PathLike[str]) -> None:
         raise MechanismError(f"{file}: cannot write the report: {error.strerror or error}") from None
 
 
+def write_distances(result: Retargeted, path: str | PathLike[str]) -> None:
+    """Writes a picture of the distances of the tracked bodies from the target, mm over time: a panel for each body."""
+    from matplotlib.figure import Figure
+
+    rows = len(result.deviations)
+    figure = Figure(figsize=(8, 1.7 * rows + 0.6))
+    for k, (name, pair) in enumerate(result.deviations.items(), 1):
+        axes = figure.add_subplot(rows, 1, k, ylabel=f"{name}, mm")
+        for values, colour, label in zip(pair, (BEFORE, AFTER), ("input", "optimised"), strict=True):
+            axes.plot(result.times, 1e3 * np.linalg.norm(values, axis=1), color=colour, label=label)
+        if k == 1:
+            axes.legend(loc="upper left")
+    axes.set_xlabel("time, s")
+    figure.suptitle("distance from the target")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
 def _panels(result: Retargeted) -> dict[str, list[Panel]]:
     """The panels of each part of the report."""
     times, motors = result.times, list(result.input.motors)
