@@ -174,17 +174,17 @@ class Articulated {
         int first = 0;                                   // of its amplitudes among those of all flexible bodies
         int ties = 0, wide = 1;                          // open rows of the node's front, and vectors of a row of it
         FlexibleBody body;
-        std::vector<Attachment> interfaces;
-        std::vector<double> eta, step;                   // present amplitudes, and their correction
-        std::vector<double> rate, rate_before;
-        FlexibleState now, past, before;
+        std::vector<Attachment> interfaces{};
+        std::vector<double> eta{}, step{};                   // present amplitudes, and their correction
+        std::vector<double> rate{}, rate_before{};
+        FlexibleState now{}, past{}, before{};
         Vec6 wrench = Vec6::Zero();                      // on the body after the last step: weight less the rate of momentum, body axes
         // K: derivative of the forces on the amplitudes by the amplitudes, then its upper factor; `factors`: the lower one.
-        std::vector<Eight> K, factors;
-        std::vector<double> inverse;                     // 1 / pivot
-        std::vector<Eight> U, L, right;  // (6 + ties, chunks): derivatives by amplitudes, derivatives of their forces; (chunks): forces
-        std::vector<Eight> part;         // (modes, wide): K^-1 L, with K^-1 times the forces in lane 6
-        std::vector<double> curvature;   // (modes, modes)
+        std::vector<Eight> K{}, factors{};
+        std::vector<double> inverse{};                     // 1 / pivot
+        std::vector<Eight> U{}, L{}, right{};  // (6 + ties, chunks): derivatives by amplitudes, derivatives of their forces; (chunks): forces
+        std::vector<Eight> part{};         // (modes, wide): K^-1 L, with K^-1 times the forces in lane 6
+        std::vector<double> curvature{};   // (modes, modes)
 
         Eight screw_of(const Attachment& interface, int p) const {
             const double* all = reinterpret_cast<const double*>(interface.screw.data()) + p;
