@@ -21,7 +21,7 @@
 //
 // The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
 // (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
-// factorisation of System.
+// factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
 #include <memory>
@@ -175,16 +175,15 @@ class Articulated {
         int ties = 0, wide = 1;                          // open rows of the node's front, and vectors of a row of it
         FlexibleBody body;
         std::vector<Attachment> interfaces{};
-        std::vector<double> eta{}, step{};                   // present amplitudes, and their correction
-        std::vector<double> rate{}, rate_before{};
+        std::vector<double> eta{}, step{};               // present amplitudes, and their correction
+        std::vector<double> rate{}, rate_before{};       // of the amplitudes in the last two steps
         FlexibleState now{}, past{}, before{};
-        Vec6 wrench = Vec6::Zero();                      // on the body after the last step: weight less the rate of momentum, body axes
-        // K: derivative of the forces on the amplitudes by the amplitudes, then its upper factor; `factors`: the lower one.
-        std::vector<Eight> K{}, factors{};
-        std::vector<double> inverse{};                     // 1 / pivot
-        std::vector<Eight> U{}, L{}, right{};  // (6 + ties, chunks): derivatives by amplitudes, derivatives of their forces; (chunks): forces
-        std::vector<Eight> part{};         // (modes, wide): K^-1 L, with K^-1 times the forces in lane 6
-        std::vector<double> curvature{};   // (modes, modes)
+        Vec6 wrench = Vec6::Zero();                      // weight less the rate of momentum after the last step, body axes
+        std::vector<Eight> K{}, factors{};               // tangent of the amplitudes, then its upper factor; the lower factor
+        std::vector<double> inverse{};                   // 1 / pivot
+        std::vector<Eight> U{}, L{}, right{};            // u and l: (6 + ties, chunks); forces on the amplitudes: (chunks)
+        std::vector<Eight> part{};                       // (modes, wide): K^-1 l, with K^-1 times the forces in lane 6
+        std::vector<double> curvature{};                 // (modes, modes)
 
         Eight screw_of(const Attachment& interface, int p) const {
             const double* all = reinterpret_cast<const double*>(interface.screw.data()) + p;
