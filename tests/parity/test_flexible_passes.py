@@ -10,6 +10,7 @@ import pytest
 import supple
 from supple import elastic, spatial
 from supple.elastic.cache import with_cached_basis
+from supple.engine import adjoint
 from supple.mechanism import Shape
 
 DT = 5e-4
@@ -173,6 +174,23 @@ def test_contact(rod, method):
         assert np.abs(sims[0].poses.array - sims[1].poses.array).max() < 1e-8
     assert touched
     assert sims[0]._core.solver == "passes"
+
+
+@pytest.mark.parametrize("name", ["arm", "frame", "table"])
+def test_gradients_of_recorded_steps(rod, plate, name):
+    """Steps of the passes and of the sparse solver have the same gradients, which others compare with differences."""
+    mech = {"arm": lambda: arm(rod), "frame": lambda: frame(rod), "table": lambda: table(plate)}[name]()
+    found, steps = [], 20
+    by_point = np.random.default_rng(0).normal(size=(steps + 1, 3))
+    body = mech.bodies[-1].name
+    for sim in pair(mech, "bdf2"):
+        sim.apply(body, [0.3, 0.2, -0.1, 0.01, 0.005, 0.0])
+        sim.step(5)
+        tape = sim.tape()
+        sim.step(steps)
+        gradient = adjoint.gradient(tape, poses=adjoint.point_gradient(tape, body, by_point))
+        found.append(np.concatenate([gradient.load(body).ravel(), gradient.gravity]))
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-7 * np.abs(found[1]).max())
 
 
 def test_saved_and_restored_to_the_last_bit(rod):
