@@ -231,7 +231,7 @@ def test_library(name, method):
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
 @pytest.mark.parametrize("name", ["dancer", "bartender", "rapper", "drummer", "boxer"])
 def test_characters(name, method):
-    mech = getattr(supple.library.characters, name)().mechanism
+    mech = getattr(supple.library.characters, name)()
     sims = pair(mech, method)
     for sim in sims:
         sim.apply(mech.bodies[-1].name, [0.3, 0.2, -0.1, 0.01, 0.02, 0.0])
