@@ -128,7 +128,7 @@ def another_dance(dance: str, start: Motion, **options: Any) -> Retargeted:
     """Retargets the dancer's motion with the weights of one of `DANCES`, beginning with the curves of another. Heavy
     weights make small deviations matter: short time steps only, since 8 ms shift the frequencies by 1 %."""
     track = DANCES[list(DANCES)[find(list(DANCES), dance, "dance")]]
-    settings = {"method": "l-bfgs", "dt": (2e-3, 5e-4), "max_iterations": 60} | options
+    settings = {"dt": (2e-3, 5e-4)} | options
     return retargeted("dancer", track=track, start=start, **settings)
 
 
