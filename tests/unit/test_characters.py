@@ -94,6 +94,17 @@ def test_heavy_clavicle_halves_its_deviation_and_the_wave_suffers(errors_while_w
     assert heavy["left_hand"] > 1.5 * one["left_hand"]
 
 
+def test_another_dance_begins_with_given_curves():
+    motion, start = (
+        characters.beginning(each, 1.0)
+        for each in (characters.character("dancer").motion, characters.load_curves("dancer"))
+    )
+    options = {"motion": motion, "dt": 8e-3, "max_iterations": 1, "progress": lambda cost: None}
+    heavy = characters.another_dance("clavicle 100", start, **options)
+    input_cost, start_cost, cost = heavy.history
+    assert cost < start_cost < input_cost
+
+
 def test_dances_are_named():
     with pytest.raises(supple.MechanismError, match=r"dance of the dancer.*'waltz'|'waltz'.*dance of the dancer"):
         characters.load_curves("dancer", "waltz")
