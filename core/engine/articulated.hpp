@@ -314,7 +314,7 @@ class Articulated {
     std::vector<Summed> summed_;
     std::vector<Eight> outward_;
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
-    std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;

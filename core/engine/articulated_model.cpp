@@ -320,6 +320,7 @@ void Articulated::add_ties(const System& s) {
         if (other < 0) lock_of_[node] = static_cast<int>(locks_.size());
         locks_.push_back(lock);
     }
+    std::sort(stops_.begin(), stops_.end());
     for (const Coupling& c : couplings_)
         if (c.nodes.empty()) uncovered_ = "an empty coupling";
     multiplier_.assign(tie_rows_, 0.0);

@@ -65,26 +65,34 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     Eight torque = fixed.stiffness * (now.q - fixed.rest) - fixed.applied + fixed.damping * rate + (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
     if (second) torque += (step.c2 / step.h) * past.p_before;
     slope = fixed.stiffness + c * fixed.damping + (c * c) * fixed.armature;
-    for (const auto& [node, curve] : curves_)
-        if (node / width == b) {
+    // what single coordinates have besides: nodes of this block in lists that are sorted by node
+    alignas(64) double more[width] = {}, steeper[width] = {}, rates[width];
+    store(rates, rate);
+    bool any = false;
+    const auto each_of = [&](const std::vector<std::pair<int, int>>& list, auto&& evaluate) {
+        auto entry = std::lower_bound(list.begin(), list.end(), std::pair(width * b, 0));
+        for (; entry != list.end() && entry->first < width * (b + 1); ++entry, any = true) {
+            const int l = entry->first % width;
             double t, d, energy;
-            system_->curves[curve].evaluate(now.q[node % width] - fixed.rest[node % width], t, d, energy);
-            torque[node % width] += t;
-            slope[node % width] += d;
+            evaluate(entry->second, l, t, d, energy);
+            more[l] += t;
+            steeper[l] += d;
         }
-    for (const auto& [node, actuator] : actuators_)
-        if (node / width == b) {
-            double d;
-            torque[node % width] -= system_->actuators[actuator].excess(now.q[node % width], rate[node % width], c, d);
-            slope[node % width] -= d;
-        }
-    for (const auto& [node, row] : stops_)
-        if (node / width == b) {
-            double t, d, energy;
-            system_->rows[row].stop_torque(now.q[node % width], t, d, energy);
-            torque[node % width] += t;
-            slope[node % width] += d;
-        }
+    };
+    each_of(curves_, [&](int curve, int l, double& t, double& d, double& energy) {
+        system_->curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
+    });
+    each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
+        t = -system_->actuators[actuator].excess(now.q[l], rates[l], c, d);
+        d = -d;
+    });
+    each_of(stops_, [&](int row, int l, double& t, double& d, double& energy) {
+        system_->rows[row].stop_torque(now.q[l], t, d, energy);
+    });
+    if (any) {
+        torque += load(more);
+        slope += load(steeper);
+    }
     return torque;
 }
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
