@@ -106,7 +106,7 @@ def retargeted(
         track: weights of tracked bodies; default: those of the paper.
         seconds: takes the beginning of the motion only.
         options: of `supple.retarget`; by default method, time steps and number of iterations are those of the
-            character. The limits are those of the servos.
+            character, and the limits 98 % of those of the servos.
 
     Raises:
         MechanismError: there is no such character, a motor or body is missing, or the motion is faster than the motors.
@@ -119,9 +119,9 @@ def retargeted(
     check_inputs(robot, given, weights)
     check_speed(name, given)
     settings: dict[str, Any] = {"method": own.method, "dt": own.dt, "max_iterations": own.iterations}
+    settings |= {"speed_limit": weights.speed_limit, "torque_limit": weights.torque_limit}
     settings |= {"orientation": own.orientation} | options
-    limits = {"speed_limit": weights.speed_limit, "torque_limit": weights.torque_limit}
-    return retarget(robot, given, weights.track, **limits, **settings)
+    return retarget(robot, given, weights.track, **settings)
 
 
 def another_dance(dance: str, start: Motion, **options: Any) -> Retargeted:
