@@ -10,8 +10,8 @@ import supple
 from supple.viewer import draw
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-coarse = {"modes": 10, "sections": 20}  # meshes of flexible bodies; by default twice as many sections
-options = {"flexible_four_bar": {"modes": 8, "sections": 12}, "rod_on_motor": coarse, "two_rods": coarse}
+coarse = {"modes": 8, "sections": 12}  # meshes of flexible bodies; by default more than three times as many sections
+options = dict.fromkeys(("flexible_four_bar", "rod_on_motor", "two_rods"), coarse)
 for name in supple.library.__all__:
     mech = getattr(supple.library, name)(**options.get(name, {}))
     if not isinstance(mech, supple.Mechanism):

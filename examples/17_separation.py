@@ -1,8 +1,9 @@
 """Separation of the joints of Y and ladder under a growing force: one linear model against two (figure 7 of FORK-1S).
 
 For each direction of the force, a second model is made at the engine's equilibrium at a relative displacement of 1.
-Dotted: the second model was made for a force in another direction. Writes a plot into the folder given (by default the
-current one):  python 17_separation.py docs/pictures
+Dotted: the second model was made for a force in another direction. Without options there are 10 forces in each
+direction, with `--full` 30. Writes a plot into the folder given (by default the current one):
+python 17_separation.py docs/pictures --full
 """
 
 import sys
@@ -14,7 +15,8 @@ import numpy as np
 import supple
 from supple import spatial
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
+shares = np.linspace(0, 1.5, 31 if "--full" in sys.argv else 11)[1:]
 mechanisms = {  # end effectors (the first is pulled), directions, force (N) at relative displacement 1
     "Y": (supple.library.y(), ["left_tip", "right_tip"], {(1, 0, 0): 114, (0, 1, 0): 125, (0, 0, -1): 145}),
     "ladder": (supple.library.ladder(), ["tip"], {(0, 1, 0): 49.6, (0, 1, 1): 147, (0, 1, -1): 46}),
@@ -26,7 +28,7 @@ def curve(model, tip, rest, direction, force):
     sim = supple.ReducedSimulation(model, dt=0.02)
     home, lengths = rest.end_effector_poses[0], np.array([rest.mechanism.radius] * 3 + [1.0] * 3)
     points = [(0.0, 0.0)]
-    for share in np.linspace(0.05, 1.5, 30):
+    for share in shares:
         sim.apply(tip, [*(share * force * direction), 0, 0, 0])
         sim.step(2000)
         twist = spatial.log(spatial.inverse(home) @ sim.end_effector_pose(tip)) / lengths

@@ -1,6 +1,7 @@
-"""A molecule of 50,000 hinges under 1 to 1,000 forces: time, joints and error (figures 7, 8 and 9 of Redon and Lin).
+"""A molecule of hinges under 1 to 1,000 forces: time, joints and error (figures 7, 8 and 9 of Redon and Lin).
 
-Writes two pictures into the folder given (by default the current one):  python 32_molecule.py docs/pictures
+Without options it has 10,000 hinges; `--full` gives it 50,000, as in the paper. Writes two pictures into the folder
+given (by default the current one):  python 32_molecule.py docs/pictures --full
 It makes fewer steps than `benchmarks/linkage.py`, so that it takes only some seconds.
 """
 
@@ -13,8 +14,8 @@ import numpy as np
 
 import supple
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-joints, dt, steps = 50_000, 1e-3, 12
+folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
+joints, dt, steps = 50_000 if "--full" in sys.argv else 10_000, 1e-3, 12
 tree = supple.library.molecule(joints)
 start = perf_counter()
 chain = supple.AdaptiveLinkage(tree)
@@ -33,7 +34,7 @@ for panel, chosen, size in ((whole, slice(None), 0.3), (close, near, 60)):
 for i in np.flatnonzero(near):
     if tree.parent[i] >= 0 and near[tree.parent[i]]:
         close.plot(*positions[[i, tree.parent[i]]].T, color="#5b6570", lw=1.2)
-whole.set_title("50,000 hinges, coloured along the chain")
+whole.set_title(f"{joints:,} hinges, coloured along the chain")
 close.set_title("a close-up")
 figure.savefig(folder / "molecule.png", dpi=110)
 

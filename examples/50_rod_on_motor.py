@@ -12,7 +12,7 @@ import numpy as np
 import supple
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-mech = supple.library.rod_on_motor(modes=10, sections=20)
+mech = supple.library.rod_on_motor(modes=8, sections=12)
 upright = supple.equilibrium(mech)
 first, second = supple.modes(mech, at=upright, count=2).frequencies
 print(f"upright the rod vibrates at {first:.3f} and {second:.2f} Hz")

@@ -113,7 +113,7 @@ Eigen::VectorXd solve_contact_with_moments(const Eigen::MatrixXd& W, const Eigen
     const Eigen::MatrixXd S = W.bottomRightCorner(t, t) - W.bottomLeftCorner(t, 1) * W.topRightCorner(1, t) / w;
     const double size = S.diagonal().maxCoeff() + 1e-300;
     auto impulse = [&](double a) {
-        p.tail(t) = -(S + a * Eigen::MatrixXd::Identity(t, t)).ldlt().solve(c);
+        p.tail(t) = -whole::solve_semidefinite(S + a * Eigen::MatrixXd::Identity(t, t), c);
         p[0] = -(b[0] + W.row(0).tail(t).dot(p.tail(t))) / w;
         return p.tail(t).norm() - friction * p[0];
     };

@@ -219,7 +219,7 @@ Mat3 PadStatics::stiffness() const {
             C(a, b) = C(b, a) = axes.row(a).dot(block * axes.row(b).transpose());
         }
     }
-    const Mat3 K = axes.transpose() * C.ldlt().solve(axes);
+    const Mat3 K = axes.transpose() * whole::solve_semidefinite(C, axes);
     return K.allFinite() ? Mat3(0.5 * (K + K.transpose())) : Mat3(Mat3::Zero());
 }
 

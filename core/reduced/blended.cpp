@@ -139,7 +139,7 @@ Eigen::Matrix<double, n, 1> Blended::predicted_displacement(const Sample& sample
         const double norm = std::sqrt(std::max(0.0, system.cwiseProduct(system.transpose()).sum()));
         system *= norm > most_cancelled ? -most_cancelled / norm : -1;
         system.diagonal().array() += 1;
-        x += system.partialPivLu().solve(compliance * force - x);
+        x += solve_general(system, Column(compliance * force - x));
     }
     return x;
 }

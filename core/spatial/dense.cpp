@@ -2,6 +2,7 @@
 #define SUPPLE_DENSE template
 #include "spatial/dense.hpp"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 
 namespace supple::whole {
@@ -50,6 +51,11 @@ T solve_by_cholesky(MatrixXd a, T x) {
 
 MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b) { return solve_by_cholesky(a, b); }
 VectorXd solve_positive(const MatrixXd& a, const VectorXd& b) { return solve_by_cholesky(a, b); }
+MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b) { return a.ldlt().solve(b); }
+VectorXd solve_general(const MatrixXd& a, VectorXd b) {
+    LU(a).solve_in_place(b);
+    return b;
+}
 MatrixXd inverse(const MatrixXd& a) {
     MatrixXd result = MatrixXd::Identity(a.rows(), a.rows());
     LU(a).solve_in_place(result);

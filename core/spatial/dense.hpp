@@ -7,6 +7,7 @@
 #include <Eigen/LU>
 #include <cmath>
 #include <concepts>
+#include <utility>
 #include <vector>
 
 #ifndef SUPPLE_DENSE
@@ -47,6 +48,8 @@ void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b);  // a^-1 b by Cholesky's method
 VectorXd solve_positive(const MatrixXd& a, const VectorXd& b);
+MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b);  // the same where a may be singular: L D L^T with pivoting
+VectorXd solve_general(const MatrixXd& a, VectorXd b);              // a^-1 b by L U with row pivoting
 MatrixXd inverse(const MatrixXd& a);
 
 // P A = L U with row pivoting. A singular matrix gives infinite or undefined numbers.
@@ -106,6 +109,35 @@ template <Whole T>
 T operator-(T a, const T& b) {
     for (Eigen::Index i = 0; i < a.size(); ++i) a.data()[i] -= b.data()[i];
     return a;
+}
+
+template <int n>
+Eigen::Matrix<double, n, 1> solve_general(const Eigen::Matrix<double, n, n>& a, const Eigen::Matrix<double, n, 1>& b)
+    requires(n != Eigen::Dynamic)
+{
+    double A[n][n + 1];  // rows, with those of b
+    for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < n; ++j) A[i][j] = a.data()[i + n * j];
+        A[i][n] = b.data()[i];
+    }
+    for (int k = 0; k < n; ++k) {
+        int best = k;
+        for (int i = k + 1; i < n; ++i)
+            if (std::abs(A[i][k]) > std::abs(A[best][k])) best = i;
+        if (best != k)
+            for (int j = k; j <= n; ++j) std::swap(A[k][j], A[best][j]);
+        for (int i = k + 1; i < n; ++i) {
+            const double factor = A[i][k] / A[k][k];
+            for (int j = k + 1; j <= n; ++j) A[i][j] -= factor * A[k][j];
+        }
+    }
+    Eigen::Matrix<double, n, 1> x;
+    for (int i = n; i-- > 0;) {
+        double sum = A[i][n];
+        for (int j = i + 1; j < n; ++j) sum -= A[i][j] * x.data()[j];
+        x.data()[i] = sum / A[i][i];
+    }
+    return x;
 }
 
 // For fixed sizes, with all columns of b in one loop

@@ -19,6 +19,13 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _fewer_frames(monkeypatch):
+    """10 frames a second instead of 60: without a graphics card every frame costs processor time, here and in the
+    browser."""
+    monkeypatch.setattr("supple.viewer.session.FRAME_RATE", 10)
+
+
 @pytest.fixture(scope="module")
 def running():
     with browser() as found:

@@ -126,17 +126,19 @@ def test_velocities_do_not_depend_on_the_order_of_contacts(seed):
 
 
 def gauss_seidel(W: np.ndarray, b: np.ndarray, friction: np.ndarray, sweeps: int) -> np.ndarray:
-    """The readable twin: projected Gauss-Seidel with a fixed step on each contact."""
-    p = np.zeros(len(b))
+    """The readable twin: projected Gauss-Seidel with a fixed step on each contact, until nothing changes."""
+    p, blocks = np.zeros(len(b)), [slice(3 * i, 3 * i + 3) for i in range(len(friction))]
+    steps = [0.9 / np.linalg.eigvalsh(W[k, k])[-1] for k in blocks]
     for _ in range(sweeps):
-        for i, mu in enumerate(friction):
-            k = slice(3 * i, 3 * i + 3)
-            step = 0.9 / np.linalg.eigvalsh(W[k, k])[-1]
+        before = p.copy()
+        for i, (k, step, mu) in enumerate(zip(blocks, steps, friction, strict=True)):
             v = W[k] @ p + b[k]
             normal = max(0.0, p[3 * i] - step * v[0])
             tangent = p[3 * i + 1 : 3 * i + 3] - step * v[1:]
             length = np.linalg.norm(tangent)
             p[k] = [normal, *(tangent * min(1.0, mu * normal / length) if length > 0 else tangent)]
+        if (p == before).all():
+            break
     return p
 
 

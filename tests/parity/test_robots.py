@@ -129,7 +129,7 @@ def test_bodies_of_robots(robot: tuple[supple.Mechanism, mujoco.MjModel]) -> Non
 
 
 def test_motion_of_robots(robot: tuple[supple.Mechanism, mujoco.MjModel]) -> None:
-    check_motion(*robot, count=50)
+    check_motion(*robot, count=20)
 
 
 def test_forces_of_robots(robot: tuple[supple.Mechanism, mujoco.MjModel]) -> None:

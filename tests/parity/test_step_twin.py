@@ -14,7 +14,7 @@ DT = 2e-3
 WRENCH = np.array([1, -2, 1.5, 0.1, 0.2, -0.1])
 
 
-def difference(mech: supple.Mechanism, method: str, steps: int = 8) -> float:
+def difference(mech: supple.Mechanism, method: str, steps: int = 5) -> float:
     """Largest difference of a pose's entries after some steps under a load."""
     body = mech.bodies[-1].name
     sim, twin = supple.Simulation(mech, DT, method), StepTwin(mech, DT, method, {body: WRENCH})

@@ -246,7 +246,7 @@ def attack(kind: str, count: int, seed: int, folder: Path) -> tuple[int, int]:
     return loaded, refused
 
 
-@pytest.mark.parametrize("share", [0.2, pytest.param(1.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [0.1, pytest.param(1.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("kind", "most"), [("xml", 5000), ("urdf", 2500), ("json", 2500)])
 def test_damaged_files(kind: str, most: int, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, files = tmp_path / "elsewhere", tmp_path / "files"

@@ -15,7 +15,7 @@ from supple.mechanism import mobility
 from supple.mechanism.io import json
 
 SEEDS = st.integers(0, 2**32 - 1)
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=20, deadline=None)
 
 
 @few

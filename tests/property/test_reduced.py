@@ -12,6 +12,7 @@ import mechanisms
 import pulls
 import supple
 from engine_reference import ROTATION_VECTORS, uncoupled, unlimited
+from random_cases import seeds
 from supple import spatial
 from supple.engine.linearisation import linearised
 from supple.mechanism import Curve, Mechanism
@@ -220,7 +221,7 @@ def test_twist_map_and_compliance_of_the_helix_at_150_newtons():
     check_maps_agree(supple.reduce(mech, ["tip"], at=eq))
 
 
-@pytest.mark.parametrize("seed", [*range(80), *(pytest.param(k, marks=pytest.mark.long) for k in range(80, 200))])
+@pytest.mark.parametrize("seed", seeds(40, 200))
 def test_reduced_model_is_the_derivative_of_statics(seed):
     rng, mech, tips = random_case(seed)
 
@@ -316,7 +317,7 @@ def test_moving_everything_rigidly_changes_nothing(seed):
         assert difference(b.wrenches, a.wrenches) < 1e-8 or not a.wrenches.any()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15, 30))
 def test_wrench_map_balances_every_body(seed):
     """The wrench on a body, its own load included, equals the sum over the joints that support it."""
     _, mech, tips = random_case(seed)
@@ -346,7 +347,7 @@ def test_wrench_map_balances_every_body(seed):
     assert difference(model.wrench_map, taken) < EXACT
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15, 30))
 def test_set_points_act_as_in_statics(seed):
     """Springs of joints, of couplings, rigid couplings and motors, at rest and at an equilibrium."""
     kinds = [k for k in mechanisms.KINDS if seed % 2 or k not in ROTATION_VECTORS]
@@ -483,7 +484,7 @@ def least_power(jacobian: np.ndarray, dampers: np.ndarray, basis: np.ndarray) ->
     return rates.T @ dampers @ rates
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20, 40))
 def test_published_damping_is_the_projected_inverse_damping(seed):
     """J D^-1 J^T with the dampers of joints and couplings, by projection and, where it is exact, by recursion."""
     kinds = [kind for kind in mechanisms.KINDS if seed % 2 or kind not in ROTATION_VECTORS]
@@ -497,7 +498,7 @@ def test_published_damping_is_the_projected_inverse_damping(seed):
         assert difference(in_basis(model, model.damping), truth) < 1e-8
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15, 30))
 def test_published_damping_of_axes_without_dampers_takes_the_least_power(seed):
     """The limit of J D^-1 J^T: zero damping for twists that undamped axes produce by themselves."""
     rng, mech, tips = random_case(seed, couplings=2 * (seed % 2))

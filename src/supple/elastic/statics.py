@@ -97,20 +97,28 @@ def sample_shapes(
     """
     rng = np.random.default_rng(seed)
     shapes: list[Array] = []
+    known: dict[bytes, Array] = {}  # a single load has two combinations only
     while len(shapes) < count:
         weights = rng.standard_normal(loads.shape[1])
-        forces = (loads @ (weights / np.linalg.norm(weights))).reshape(-1, 3)
-        amplitude = 1.0
-        while True:
-            try:
-                shapes.extend(static_path(part, reference, amplitude * forces, np.array([0.5, 1.0])))
-                break
-            except ConvergenceError as error:
-                amplitude *= 0.8 * (error.load_fraction or 0.0)
-                if amplitude < 0.05:
-                    raise
+        weights /= np.linalg.norm(weights)
+        key = weights.tobytes()
+        if key not in known:
+            known[key] = _shapes_on_path(part, reference, (loads @ weights).reshape(-1, 3))
+        shapes.extend(known[key])
         progress(min(1.0, len(shapes) / count))
     return np.array(shapes[:count])
+
+
+def _shapes_on_path(part: Part, reference: str, forces: Array) -> Array:
+    """(2, n, 3) shapes at half and at all of the forces (n, 3), N, which are reduced until there is an equilibrium."""
+    amplitude = 1.0
+    while True:
+        try:
+            return static_path(part, reference, amplitude * forces, np.array([0.5, 1.0]))
+        except ConvergenceError as error:
+            amplitude *= 0.8 * (error.load_fraction or 0.0)
+            if amplitude < 0.05:
+                raise
 
 
 def limited_wrenches(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
