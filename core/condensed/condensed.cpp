@@ -45,7 +45,7 @@ void Condensed::prepare() {
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
-                         &mu_, &moved_, &soft_, &before_, &lambda_before, &set.lambda})
+                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
         each->setZero(n);
 }
 
@@ -131,7 +131,7 @@ bool Condensed::step() {
     const bool by_passes = interior == passes.get();
     if (by_passes) save_start();
     use_sparse();
-    Outcome outcome = solve(whole, false);
+    Outcome outcome = solve(whole, Start::predictor);
     bool done = is_acceptable(outcome) && accept(whole);
     if (!done) {
         interior->restore_kept();
@@ -152,7 +152,7 @@ bool Condensed::step() {
 bool Condensed::step_by_passes(const Step& step) {
     if (!passes || unstable_steps_left > 0) return false;
     use_passes();
-    const Outcome outcome = solve(step, false);
+    const Outcome outcome = solve(step, Start::predictor);
     if (outcome == Outcome::unstable) restore_kept_state();
     return outcome == Outcome::stable;
 }
@@ -216,7 +216,7 @@ bool Condensed::is_acceptable(Outcome outcome) const {
 }
 
 Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
-    const Outcome outcome = solve(step, false);
+    const Outcome outcome = solve(step, Start::predictor);
     return is_acceptable(outcome) ? outcome : retry_from_start(step, outcome);
 }
 
@@ -224,7 +224,7 @@ Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
 Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome outcome) {
     interior->restore_kept();
     const bool snapped = !is_stable_equilibrium() && descend_to_stable_state();  // for example because a set-point has changed
-    return outcome == Outcome::failed && !snapped ? outcome : solve(snapped ? euler(step.h) : step, false);
+    return outcome == Outcome::failed && !snapped ? outcome : solve(snapped ? euler(step.h) : step, Start::predictor);
 }
 
 // If the stable branch ended within the step, the interior moves to another one. If there is none, the unstable state is
@@ -333,7 +333,7 @@ bool Condensed::divide(double whole, int depth) {
 
 bool Condensed::advance(double h_now) {
     sparse->move_motors((time + h_now - parts_start_) / parts_length_);
-    return solve(euler(h_now), false) != Outcome::failed && accept(euler(h_now));
+    return solve(euler(h_now), Start::predictor) != Outcome::failed && accept(euler(h_now));
 }
 
 // Completes a step. False if gaps remain, because motors contradict each other; the state is then unchanged.
@@ -356,43 +356,52 @@ void Condensed::restore_kept_state() {
     interior->restore_kept();
 }
 
-// Newton's method for the end of a step, from the predictor or, if `from_here`, from the present state. If it fails, the state
-// is that before the step.
-Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
-    const double rate = step.c0 / step.h;
+// Stores the state before a step and extrapolates to its end.
+void Condensed::predict_step(const Step& step) {
+    interior->keep();
+    before_ = lambda();
+    const bool even = !fresh && step.h == h;
+    interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
+    if (even) interior->lambda += lambda() - lambda_before;
+}
+
+// Newton's correction from the last response, into `mu_`:
+//     [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
+void Condensed::compute_correction(const Step& step) {
     const Eigen::Index n = mu_.size();
-    if (!from_here) {
-        interior->keep();
-        before_ = lambda();
-        const bool even = !fresh && step.h == h;
-        interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
-        if (even) interior->lambda += lambda() - lambda_before;
+    evaluate_wrenches(1, step.c0 / step.h);
+    derivative_ += response_.anchor;
+    for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
+        derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
+    right_.noalias() = derivative_ * response_.drift;
+    small_.noalias() = -derivative_ * response_.compliance;
+    small_.diagonal().array() += 1;
+    projected_ = response_.inertia.leftCols(n);
+    projected_ += soft_.asDiagonal() * small_;
+    mu_ = response_.force - response_.inertia.col(n);
+    mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
+    if (!response_.whole) {
+        mu_ -= response_.unbalance;
+        mu_.noalias() += response_.left * right_;
+        projected_.noalias() += response_.left * small_;
     }
+    factors_.compute(projected_);
+    factors_.solve_in_place(mu_);
+}
+
+// Newton's method for the end of a step. If it fails, the state is that before the step.
+Condensed::Outcome Condensed::solve(const Step& step, Start start) {
+    if (start == Start::predictor) predict_step(step);
     double last = INFINITY;
-    bool tangent_renewed = false, usual = !from_here && step.h == h;
-    Tangent tangent = from_here ? Tangent::renewed : Tangent::first;
+    bool tangent_renewed = false, usual = start != Start::present && step.h == h;
+    Tangent tangent = start == Start::present ? Tangent::renewed : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
-        if (!interior->respond(tangent, &step, response_)) break;
-        tangents += tangent != Tangent::kept;
-        evaluate_wrenches(1, rate);
-        // [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift), S = A + dw/dx, L = B^T E
-        derivative_ += response_.anchor;
-        for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
-            derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
-        right_.noalias() = derivative_ * response_.drift;
-        small_.noalias() = -derivative_ * response_.compliance;
-        small_.diagonal().array() += 1;
-        projected_ = response_.inertia.leftCols(n);
-        projected_ += soft_.asDiagonal() * small_;
-        mu_ = response_.force - response_.inertia.col(n);
-        mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-        if (!response_.whole) {
-            mu_ -= response_.unbalance;
-            mu_.noalias() += response_.left * right_;
-            projected_.noalias() += response_.left * small_;
+        if (k > 0 || start != Start::linearised) {
+            if (!interior->respond(tangent, &step, response_)) break;
+            tangents += tangent != Tangent::kept;
+            compute_correction(step);
         }
-        factors_.compute(projected_);
-        factors_.solve_in_place(mu_);
+        start = Start::present;
         interior->step_in_torque = k < torque_steps_limit;
         const double size = apply(INFINITY);
         interior->step_in_torque = false;

@@ -226,7 +226,14 @@ class Condensed : public Participant {
 
    private:
     enum class Outcome { failed, unstable, stable };
-    Outcome solve(const Step& step, bool from_here);
+    // State from which Newton's method starts: the predictor, the present state, or the predictor with its tangent known.
+    enum class Start { predictor, present, linearised };
+    Outcome solve(const Step& step, Start start);
+    void predict_step(const Step& step);
+    void compute_correction(const Step& step);
+    bool linearise(const Step& step);
+    const Vector& contact_wrenches();
+    void correct_with_contact();
     bool is_acceptable(Outcome outcome) const;
     Outcome retry_from_start(const Step& step, Outcome outcome);
     Outcome solve_with_retry(const Step& step);
@@ -275,6 +282,9 @@ class Condensed : public Participant {
     Step last_step_{};                // the differences of that part
     bool impact_ = false;             // it must be backward Euler
     Outcome outcome_ = Outcome::failed;
+    bool linearised_ = false;         // the interior is in the predicted state, with its response and the correction from it
+    Vector free_;                     // (6e,) that correction as twists of the tips, in their own axes
+    Vector projected_force_;          // (6e,) `Response::force` without contact forces
     bool contact_predicted_ = false;              // the step was predicted with the previous contact impulses
     double parts_start_ = 0, parts_length_ = 1;   // start and duration of a divided step, s
     Matrix forces_, pulls_;           // unit contact forces as wrenches on the tips (6e, rows), and the twists that they cause

@@ -194,6 +194,12 @@ void bind_condensed(nb::module_& module) {
         .def("write_to_engine", &CondensedCore::write_to_engine)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
+        .def("limit_force",  // range of an actuator's force, before its gear
+             [](CondensedCore& c, int actuator, double lower, double upper) {
+                 Actuator& each = c.engine.system.actuators.at(actuator);
+                 each.lower = lower;
+                 each.upper = upper;
+             })
         .def("balance", &CondensedCore::balance)
         .def("follow_branch", &CondensedCore::follow_branch)
         .def("start_from_equilibrium", &CondensedCore::start_from_equilibrium)

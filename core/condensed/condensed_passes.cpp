@@ -30,8 +30,11 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         if (!(flags_[node] & joins)) joined_.push_back(node);
         flags_[node] |= joins;
     }
-    for (std::size_t i = 0; i < n; ++i)  // without stiffness of its own: its pivot is zero before the ties are eliminated
+    // without stiffness of its own, its pivot is zero before the ties are eliminated; an actuator at its limit takes it away
+    for (std::size_t i = 0; i < n; ++i)
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
+    for (const auto& [node, actuator] : actuators_)
+        if (flags_[node] & fronted) unresisted_[node] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
     first_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
@@ -172,6 +175,28 @@ void PassesInterior::solve_columns() {
     }
 }
 
+// Part of an actuator's excess force that is not in the balance, whose speeds are zero; `slope` by the coordinate, with the speed
+// c times the coordinate.
+static double excess_by_speed(const Actuator& actuator, double x, double speed, double c, double& slope) {
+    double slope_at_rest;
+    const double moving = actuator.excess(x, speed, c, slope), at_rest = actuator.excess(x, 0, 0, slope_at_rest);
+    slope -= slope_at_rest;
+    return moving - at_rest;
+}
+
+// Damping force of a coupling, with that of its actuators, and its slope.
+double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double& slope) const {
+    const double speed = step.rate(c.value, c.past, c.before), kappa = step.c0 / step.h;
+    double force = c.damping * speed;
+    slope = c.damping * kappa;
+    for (int actuator : c.actuators) {
+        double less;
+        force -= excess_by_speed(system_->actuators[actuator], c.value, speed, kappa, less);
+        slope -= less;
+    }
+    return force;
+}
+
 // Residual of motion of every coordinate: that of balance, dampers and armatures, less the work of the wrenches D; with
 // `tangent` also `left` and `right`. Sums run node by node, the rest is computed for eight nodes at a time.
 template <bool second, bool tangent>
@@ -259,8 +284,14 @@ void PassesInterior::evaluate_motion(const Step& step) {
         }
         const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
         store(&motion_[width * b], load(&balance_[width * b]) + drag - dot(s, difference));
+        if (tangent) store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
+        for (const auto& [node, actuator] : actuators_)
+            if (node / width == b) {
+                double slope;
+                motion_[node] -= excess_by_speed(system_->actuators[actuator], now.q[node % width], rate[node % width], kappa, slope);
+                if (tangent) resists_[node] -= slope;
+            }
         if (!tangent) continue;
-        store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
         for (int k = 0; k < 3; ++k) transpose(inertia + 8 * k);
         const Eight mass = square * inertia[0];
         const Three first = square * three(inertia + 1), force = three(inertia + 4), v = s.linear, w = s.angular;
@@ -291,9 +322,12 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
     const bool has_basis = has_first_;
     const std::vector<Eight>& onto_all = basis();
-    for (const Coupling& c : couplings_)
-        for (std::size_t i = 0; c.damping != 0 && i < c.nodes.size(); ++i)
-            motion_[c.nodes[i]] += c.coefficients[i] * c.damping * step.rate(c.value, c.past, c.before);
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        double slope;
+        const double drag = coupling_drag(c, step, slope);
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) motion_[c.nodes[i]] += c.coefficients[i] * drag;
+    }
     Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, unbalance[most] = {}, drift[most] = {};
     Eight inertia[width * most][most] = {};
     Eight eta = every(0.0);
@@ -399,7 +433,8 @@ void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response
             }
             length[rows] += c.coefficients[i] * correction_[node];
         }
-        const double by = c.damping * step.c0 / step.h;
+        double by;
+        coupling_drag(c, step, by);
         for (int k = fresh ? 0 : rows; k <= rows; ++k) response.inertia.col(k) += (by * length[k]) * along;
     }
 }

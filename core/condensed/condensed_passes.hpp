@@ -59,6 +59,7 @@ class PassesInterior : public Interior, private Articulated {
     void evaluate_motion(const Step& step);
     template <int fixed_columns>
     void project(const Step& step, bool fresh, Response& response);
+    double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
     void add_coupling_dampers(const Step& step, bool fresh, Response& response);
     const std::vector<Eight>& basis() const { return has_first_ ? first_ : columns_; }
 
