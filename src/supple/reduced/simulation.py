@@ -188,7 +188,8 @@ class ReducedSimulation(Recordable):
 
     def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
-        place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
+        place in a reduced model; their lag is left out. In linear and blended models the limit of their force lags one
+        time step behind."""
         changed = self._drives.copy()
         changed.set_control(name, control)
         self._send_targets(self._targets, changed)
@@ -214,7 +215,11 @@ class ReducedSimulation(Recordable):
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
+        if isinstance(self._motion, CondensedMotion):
+            self._motion.set_targets(drives.targets(targets, self._rest_target, None))
+            self._motion.set_laws(drives.laws())
+        else:
+            self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -231,8 +236,8 @@ class ReducedSimulation(Recordable):
     @property
     def limits_forces(self) -> bool:
         """Whether `limit_forces` must be called before each time step: an actuator with a limited force has a
-        control."""
-        return self._drives.limited
+        control, and the model does not limit it within the time step, as a condensed model does."""
+        return self._drives.limited and not isinstance(self._motion, CondensedMotion)
 
     def limit_forces(self) -> None:
         """Keeps the forces of actuators within their ranges at the present coordinates."""
@@ -291,7 +296,12 @@ class ReducedSimulation(Recordable):
         if not isinstance(self._motion, CondensedMotion):
             kind = type(self.model).__name__
             raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
-        return self._motion.pose.linear()
+        motion, drives = self._motion, self._drives
+        motion.set_targets(drives.targets(self._targets, self._rest_target, motion))  # with actuators at their limits
+        try:
+            return motion.pose.linear()
+        finally:
+            self._send_targets(self._targets, drives)
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
         """Adds a linear model at the present pose to the blended model, and returns it.
