@@ -33,6 +33,7 @@ constexpr double first_rate = 0.5, later_rate = 0.25, wanted_rate = 0.6, largest
 constexpr double smallest_compliance = 1e-9;  // over that of the anchors; directions with less compliance count as rigid in `aim_at`
 constexpr int extra_corrections = 2;   // corrections of statics after convergence: in stiff directions, small errors of poses
                                        // are large errors of wrenches
+constexpr double largest_singularity = 0.02;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
 }  // namespace
@@ -125,6 +126,7 @@ double Condensed::apply(double largest) {
 }
 
 bool Condensed::step() {
+    if (is_stuck()) return false;
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     if (step_by_passes(whole) && accept(whole)) return true;
@@ -336,6 +338,19 @@ bool Condensed::advance(double h_now) {
     return solve(euler(h_now), Start::predictor) != Outcome::failed && accept(euler(h_now));
 }
 
+// Whether the regularisation holds the tips. The equation of motion is C (lambda - w + inertia) + soft (lambda - w) = 0. In a rigid direction
+// C is zero, and lambda = w. At a singular pose of the interior (a stretched elbow) C is zero in a direction in which balance needs
+// lambda to differ from w: the interior then stays at this pose although its inertia would carry it on.
+bool Condensed::is_singular() {
+    const Vector scale = interior->anchor.cwiseSqrt(), over = scale.cwiseInverse();
+    right_ = lambda() - wrench_;
+    const double difference = right_.cwiseProduct(over).norm();
+    for (Eigen::Index i = 0; i < right_.size(); ++i)  // less than what moves a tip by the radius or by a radian
+        if (difference < scale[i] * (i % 6 < 3 ? length : 1.0)) return false;
+    moved_.noalias() = response_.compliance * right_;
+    return regularisation * difference > largest_singularity * moved_.cwiseProduct(scale).norm();
+}
+
 // Completes a step. False if gaps remain, because motors contradict each other; the state is then unchanged.
 bool Condensed::accept(const Step& step) {
     interior->finish(&step);
@@ -347,6 +362,7 @@ bool Condensed::accept(const Step& step) {
     lambda_before = before_;
     time += step.h;
     fresh = false;
+    singular_steps = is_singular() ? singular_steps + 1 : 0;
     return true;
 }
 

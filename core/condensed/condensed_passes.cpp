@@ -35,6 +35,9 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     for (const auto& [node, actuator] : actuators_)
         if (flags_[node] & fronted) unresisted_[node] = 1;
+    on_tip_path_.assign(n, 0);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
     first_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
@@ -130,7 +133,8 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     }
     compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
-    if (fresh) solve_columns();
+    if (fresh && tie_rows_ > 0) solve_columns();
+    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : start_columns<0>();
     if (step->c2 != 0)
         fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
     else
@@ -154,6 +158,54 @@ void PassesInterior::remove_redundant_multipliers() {
     correction_ = correction;
 }
 
+// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
+template <int fixed_columns>
+void PassesInterior::start_columns() {
+    constexpr int most = fixed_columns ? fixed_columns : most_columns;
+    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const int node = tip_node(static_cast<int>(e));
+        const Mat6 wrenches = adjoint(about_origin(static_cast<int>(e)).inverse()).transpose();
+        for (int r = 0; r < 6; ++r)
+            for (int c = 0; c < 6; ++c) {
+                const int column = 6 * static_cast<int>(e) + c;
+                twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
+            }
+    }
+    Eight right[6][most] = {};
+    for (int i = n - 1; i >= 0; --i) {
+        const unsigned char flags = flags_[i];
+        if (!on_tip_path_[i]) {
+            std::fill_n(&columns_[i * K], K, every(0.0));
+            continue;
+        }
+        const bool chain = flags & chained && on_tip_path_[i + 1];
+        if (!chain || flags & joins)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    if (!chain) right[r][k] = every(0.0);
+                    if (flags & joins) right[r][k] += twists_[(i * 6 + r) * K + k];
+                }
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            alignas(64) double s[width], u[width];
+            store(s, out.screw);
+            store(u, out.upart);
+            for (int k = 0; k < K; ++k) {
+                const Eight rho = (s[0] * right[0][k] + s[1] * right[1][k]) + (s[2] * right[2][k] + s[3] * right[3][k]) +
+                                  (s[4] * right[4][k] + s[5] * right[5][k]);
+                columns_[i * K + k] = out.inverse * rho;
+                if (out.inverse != 0)
+                    for (int r = 0; r < 6; ++r) right[r][k] -= u[r] * rho;
+            }
+        }
+        if (flags & branches && !(flags & rooted))
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += right[r][k];
+    }
+}
+
 // B: the responses to unit wrenches on the tips, in their own axes.
 void PassesInterior::solve_columns() {
     const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
@@ -168,7 +220,7 @@ void PassesInterior::solve_columns() {
     }
     on_any_path_.assign(n, 1);
     for (int k = 0; k < groups_; ++k) {
-        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k), tie_rows_ > 0);  // `project` completes trees
+        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
         for (int i = 0; i < n; ++i)
             if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
         for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];

@@ -6,11 +6,12 @@ namespace supple {
 
 namespace {
 constexpr double shortest = 1e-3;  // shortest last part of a time step, over h
-constexpr double largest_free_turn = 0.5;  // largest motion of a coordinate from the predicted state, rad or radii
+constexpr double largest_free_turn = 0.1;  // largest motion of a coordinate from the predicted state, rad or radii
 }  // namespace
 
 // If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
 bool Condensed::begin() {
+    linearised_ = begun_ = false;
     if (unstable_steps_left == 0) use_passes();
     start_.tips.clear();
     start_.velocities.clear();
@@ -19,6 +20,7 @@ bool Condensed::begin() {
         start_.velocities.push_back(interior->tip_velocity(e));
     }
     save_start();
+    if (is_stuck()) return false;
     ++steps;
     last_ = h;
     last_step_ = order == 2 && !fresh && !impact_ ? Step{h, 1.5, -2.0, 0.5} : euler(h);
@@ -154,6 +156,21 @@ void Condensed::respond(const std::vector<Touch>& touches, const std::vector<Lim
     all = 0.5 * (all + all.transpose()).eval();
 }
 
+// A step whose solution with contact forces was not found, in parts: the forces act in the last part, which is made as long as possible.
+void Condensed::finish_in_parts(const std::vector<Touch>& touches, const double* impulses) {
+    outcome_ = Outcome::failed;
+    for (last_ = h / 2; outcome_ == Outcome::failed && last_ > shortest * h; last_ /= 2) {
+        set_contact_forces({}, nullptr);
+        abandon();
+        use_sparse();
+        if (!step_in_parts(h - last_)) continue;
+        last_step_ = euler(last_);
+        set_contact_forces(touches, impulses);
+        outcome_ = solve_with_retry(last_step_);
+        if (outcome_ != Outcome::failed) break;
+    }
+}
+
 bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
     const bool touched = set_contact_forces(touches, impulses);
     if (linearised_) {
@@ -166,6 +183,7 @@ bool Condensed::finish(const std::vector<Touch>& touches, const std::vector<Limi
         if (outcome_ == Outcome::unstable) restore_kept_state();
         use_sparse();
         outcome_ = solve_with_retry(last_step_);
+        if (linearised_ && outcome_ == Outcome::failed) finish_in_parts(touches, impulses);
     }
     const Step step = fresh ? euler(last_) : last_step_;  // after a snap-through: backward Euler
     if (outcome_ != Outcome::failed && !accept(step)) outcome_ = Outcome::failed;

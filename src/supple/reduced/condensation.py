@@ -31,6 +31,15 @@ from supple.reduced.model import Model, ReducedModel, held_base
 
 TIED = 1e-9
 """Two end effectors are rigidly tied if their relative motion is below this, over their own motion."""
+NOT_CONVERGED = (
+    "the time step did not converge, even with a thousandth of dt; the state is that of the last step that "
+    "converged: apply smaller loads, or use supple.Simulation"
+)
+STUCK = (
+    "the mechanism is stuck at a singular pose, for instance with an elbow stretched: in static equilibrium the links "
+    "cannot pass it, and a condensed model leaves out the inertia that would carry them through. Name one more end "
+    "effector, whose pose tells on which side the joint is, or use supple.Simulation"
+)
 
 
 def condense(
@@ -312,11 +321,6 @@ class _Solver:
 class CondensedMotion:
     """The motion of a condensed model by implicit time steps (a `Motion`)."""
 
-    failure = (
-        "the time step did not converge, even with a thousandth of dt; the state is that of the last step that "
-        "converged: apply smaller loads, or use supple.Simulation"
-    )
-
     def __init__(self, model: CondensedModel, dt: float) -> None:
         self.model = model
         self._solver = _Solver(model, dt, stops=True)
@@ -327,6 +331,10 @@ class CondensedMotion:
         if self._solver.eqs.limit_names:
             self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
+
+    @property
+    def failure(self) -> str:
+        return STUCK if self.core.stuck else NOT_CONVERGED
 
     def set_targets(self, targets: dict[str, float]) -> None:
         eqs, acting = self._solver.eqs, self.model.rest.acting

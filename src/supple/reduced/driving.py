@@ -130,10 +130,15 @@ class Drives:
             for name, value in result.items()
         )
 
-    def targets(self, given: dict[str, float], rest: Callable[[str], float], motion: Motion | None) -> dict[str, float]:
+    def targets(
+        self, given: dict[str, float], rest: Callable[[str], float], motion: Motion | None, *, static: bool = False
+    ) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `motion` has the present coordinates and rates, for the limits of forces. Without it they are not limited."""
-        now = (motion.coordinates, motion.rates) if self.limited and motion is not None else None
+        `motion` has the present coordinates and rates, for the limits of forces. Without it they are not limited;
+        `static`: they are limited as if nothing moved."""
+        now = None
+        if self.limited and motion is not None:
+            now = motion.coordinates, (0.0 if static else 1.0) * motion.rates
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():

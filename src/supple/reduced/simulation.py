@@ -48,6 +48,8 @@ from supple.reduced.motion import RECONSTRUCTIONS
 
 RANGE = 0.15
 """Summed separation over the radius above which reading poses warns that the linear model is out of its range."""
+RUNAWAY = 10.0
+"""Displacement of end effectors over the radius at which the motion of a blended model has diverged."""
 BASES = ("coupled", "decoupled")
 STEPS_AT_ONCE = 4096
 """Steps per call of the core; Python handles Ctrl-C between calls."""
@@ -290,6 +292,20 @@ class ReducedSimulation(Recordable):
                 self.limit_forces()
             if self._motion.core.step(count, False) < count:
                 raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+        self._check_runaway()
+
+    def _check_runaway(self) -> None:
+        """Raises if the end effectors of a blended model are where its mechanism cannot be."""
+        if not isinstance(self.model, BlendedModel):
+            return
+        turned = 2 * len(self.model.end_effectors) ** 0.5  # the largest part of `reach` by rotations
+        if not self._motion.reach < RUNAWAY * self.mechanism.radius + turned:
+            raise ConvergenceError(
+                f"at t = {self.time:g} s the end effectors of '{self.mechanism.name}' are more than {RUNAWAY:g} radii "
+                "from the model's poses: the blended motion has diverged. Use a smaller dt, models made at the same "
+                "set-points, or supple.condense",
+                time=self.time,
+            )
 
     def linear(self) -> ReducedModel:
         """Returns the linear model at the present pose; only for a simulation of a condensed model."""
@@ -297,7 +313,8 @@ class ReducedSimulation(Recordable):
             kind = type(self.model).__name__
             raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
         motion, drives = self._motion, self._drives
-        motion.set_targets(drives.targets(self._targets, self._rest_target, motion))  # with actuators at their limits
+        # with the forces of actuators at their limits
+        motion.set_targets(drives.targets(self._targets, self._rest_target, motion, static=True))
         try:
             return motion.pose.linear()
         finally:
@@ -502,7 +519,8 @@ class ReducedSimulation(Recordable):
         """Does nothing: a reduced model has no motors that follow functions of time."""
 
     def reached(self, plan: None, done: int) -> None:
-        """Does nothing, as `plan`."""
+        """Raises `ConvergenceError` if a blended model has diverged."""
+        self._check_runaway()
 
     # saving
 
