@@ -342,13 +342,15 @@ bool Condensed::advance(double h_now) {
 // C is zero, and lambda = w. At a singular pose of the interior (a stretched elbow) C is zero in a direction in which balance needs
 // lambda to differ from w: the interior then stays at this pose although its inertia would carry it on.
 bool Condensed::is_singular() {
-    const Vector scale = interior->anchor.cwiseSqrt(), over = scale.cwiseInverse();
+    double difference = 0, displaced = 0;  // squares, with the anchors as units
+    const Vector& A = interior->anchor;
     right_ = lambda() - wrench_;
-    const double difference = right_.cwiseProduct(over).norm();
-    for (Eigen::Index i = 0; i < right_.size(); ++i)  // less than what moves a tip by the radius or by a radian
-        if (difference < scale[i] * (i % 6 < 3 ? length : 1.0)) return false;
+    for (Eigen::Index i = 0; i < A.size(); ++i) difference += right_[i] * right_[i] / A[i];
+    for (Eigen::Index i = 0; i < A.size(); ++i)  // less than what moves a tip by the radius or by a radian
+        if (difference < A[i] * (i % 6 < 3 ? length * length : 1.0)) return false;
     moved_.noalias() = response_.compliance * right_;
-    return regularisation * difference > largest_singularity * moved_.cwiseProduct(scale).norm();
+    for (Eigen::Index i = 0; i < A.size(); ++i) displaced += moved_[i] * moved_[i] * A[i];
+    return regularisation * std::sqrt(difference) > largest_singularity * std::sqrt(displaced);
 }
 
 // Completes a step. False if gaps remain, because motors contradict each other; the state is then unchanged.

@@ -229,7 +229,6 @@ void bind_condensed(nb::module_& module) {
         .def_prop_ro("passes", [](const CondensedCore& c) { return c.model.passes != nullptr; })
         .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
         .def_prop_ro("stuck", [](const CondensedCore& c) { return c.model.is_stuck(); })
-        .def_prop_ro("singular_steps", [](const CondensedCore& c) { return c.model.singular_steps; })
         .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })
         .def_prop_ro("iterations", [](const CondensedCore& c) { return c.model.iterations; })
         .def_prop_ro("tangents", [](const CondensedCore& c) { return c.model.tangents; })
