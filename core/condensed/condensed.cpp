@@ -33,6 +33,7 @@ constexpr double first_rate = 0.5, later_rate = 0.25, wanted_rate = 0.6, largest
 constexpr double smallest_compliance = 1e-9;  // over that of the anchors; directions with less compliance count as rigid in `aim_at`
 constexpr int extra_corrections = 2;   // corrections of statics after convergence: in stiff directions, small errors of poses
                                        // are large errors of wrenches
+constexpr double largest_singularity = 0.02;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
 }  // namespace
@@ -45,7 +46,7 @@ void Condensed::prepare() {
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
-                         &mu_, &moved_, &soft_, &before_, &lambda_before, &set.lambda})
+                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
         each->setZero(n);
 }
 
@@ -125,13 +126,14 @@ double Condensed::apply(double largest) {
 }
 
 bool Condensed::step() {
+    if (is_stuck()) return false;
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     if (step_by_passes(whole) && accept(whole)) return true;
     const bool by_passes = interior == passes.get();
     if (by_passes) save_start();
     use_sparse();
-    Outcome outcome = solve(whole, false);
+    Outcome outcome = solve(whole, Start::predictor);
     bool done = is_acceptable(outcome) && accept(whole);
     if (!done) {
         interior->restore_kept();
@@ -152,7 +154,7 @@ bool Condensed::step() {
 bool Condensed::step_by_passes(const Step& step) {
     if (!passes || unstable_steps_left > 0) return false;
     use_passes();
-    const Outcome outcome = solve(step, false);
+    const Outcome outcome = solve(step, Start::predictor);
     if (outcome == Outcome::unstable) restore_kept_state();
     return outcome == Outcome::stable;
 }
@@ -216,7 +218,7 @@ bool Condensed::is_acceptable(Outcome outcome) const {
 }
 
 Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
-    const Outcome outcome = solve(step, false);
+    const Outcome outcome = solve(step, Start::predictor);
     return is_acceptable(outcome) ? outcome : retry_from_start(step, outcome);
 }
 
@@ -224,7 +226,7 @@ Condensed::Outcome Condensed::solve_with_retry(const Step& step) {
 Condensed::Outcome Condensed::retry_from_start(const Step& step, Outcome outcome) {
     interior->restore_kept();
     const bool snapped = !is_stable_equilibrium() && descend_to_stable_state();  // for example because a set-point has changed
-    return outcome == Outcome::failed && !snapped ? outcome : solve(snapped ? euler(step.h) : step, false);
+    return outcome == Outcome::failed && !snapped ? outcome : solve(snapped ? euler(step.h) : step, Start::predictor);
 }
 
 // If the stable branch ended within the step, the interior moves to another one. If there is none, the unstable state is
@@ -333,7 +335,22 @@ bool Condensed::divide(double whole, int depth) {
 
 bool Condensed::advance(double h_now) {
     sparse->move_motors((time + h_now - parts_start_) / parts_length_);
-    return solve(euler(h_now), false) != Outcome::failed && accept(euler(h_now));
+    return solve(euler(h_now), Start::predictor) != Outcome::failed && accept(euler(h_now));
+}
+
+// Whether the regularisation holds the tips. The equation of motion is C (lambda - w + inertia) + soft (lambda - w) = 0. In a rigid direction
+// C is zero, and lambda = w. At a singular pose of the interior (a stretched elbow) C is zero in a direction in which balance needs
+// lambda to differ from w: the interior then stays at this pose although its inertia would carry it on.
+bool Condensed::is_singular() {
+    double difference = 0, displaced = 0;  // squares, with the anchors as units
+    const Vector& A = interior->anchor;
+    right_ = lambda() - wrench_;
+    for (Eigen::Index i = 0; i < A.size(); ++i) difference += right_[i] * right_[i] / A[i];
+    for (Eigen::Index i = 0; i < A.size(); ++i)  // less than what moves a tip by the radius or by a radian
+        if (difference < A[i] * (i % 6 < 3 ? length * length : 1.0)) return false;
+    moved_.noalias() = response_.compliance * right_;
+    for (Eigen::Index i = 0; i < A.size(); ++i) displaced += moved_[i] * moved_[i] * A[i];
+    return regularisation * std::sqrt(difference) > largest_singularity * std::sqrt(displaced);
 }
 
 // Completes a step. False if gaps remain, because motors contradict each other; the state is then unchanged.
@@ -347,6 +364,7 @@ bool Condensed::accept(const Step& step) {
     lambda_before = before_;
     time += step.h;
     fresh = false;
+    singular_steps = is_singular() ? singular_steps + 1 : 0;
     return true;
 }
 
@@ -356,43 +374,52 @@ void Condensed::restore_kept_state() {
     interior->restore_kept();
 }
 
-// Newton's method for the end of a step, from the predictor or, if `from_here`, from the present state. If it fails, the state
-// is that before the step.
-Condensed::Outcome Condensed::solve(const Step& step, bool from_here) {
-    const double rate = step.c0 / step.h;
+// Stores the state before a step and extrapolates to its end.
+void Condensed::predict_step(const Step& step) {
+    interior->keep();
+    before_ = lambda();
+    const bool even = !fresh && step.h == h;
+    interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
+    if (even) interior->lambda += lambda() - lambda_before;
+}
+
+// Newton's correction from the last response, into `mu_`:
+//     [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
+void Condensed::compute_correction(const Step& step) {
     const Eigen::Index n = mu_.size();
-    if (!from_here) {
-        interior->keep();
-        before_ = lambda();
-        const bool even = !fresh && step.h == h;
-        interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
-        if (even) interior->lambda += lambda() - lambda_before;
+    evaluate_wrenches(1, step.c0 / step.h);
+    derivative_ += response_.anchor;
+    for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
+        derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
+    right_.noalias() = derivative_ * response_.drift;
+    small_.noalias() = -derivative_ * response_.compliance;
+    small_.diagonal().array() += 1;
+    projected_ = response_.inertia.leftCols(n);
+    projected_ += soft_.asDiagonal() * small_;
+    mu_ = response_.force - response_.inertia.col(n);
+    mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
+    if (!response_.whole) {
+        mu_ -= response_.unbalance;
+        mu_.noalias() += response_.left * right_;
+        projected_.noalias() += response_.left * small_;
     }
+    factors_.compute(projected_);
+    factors_.solve_in_place(mu_);
+}
+
+// Newton's method for the end of a step. If it fails, the state is that before the step.
+Condensed::Outcome Condensed::solve(const Step& step, Start start) {
+    if (start == Start::predictor) predict_step(step);
     double last = INFINITY;
-    bool tangent_renewed = false, usual = !from_here && step.h == h;
-    Tangent tangent = from_here ? Tangent::renewed : Tangent::first;
+    bool tangent_renewed = false, usual = start != Start::present && step.h == h;
+    Tangent tangent = start == Start::present ? Tangent::renewed : Tangent::first;
     for (int k = 0; k < newton_limit; ++k) {
-        if (!interior->respond(tangent, &step, response_)) break;
-        tangents += tangent != Tangent::kept;
-        evaluate_wrenches(1, rate);
-        // [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift), S = A + dw/dx, L = B^T E
-        derivative_ += response_.anchor;
-        for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
-            derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
-        right_.noalias() = derivative_ * response_.drift;
-        small_.noalias() = -derivative_ * response_.compliance;
-        small_.diagonal().array() += 1;
-        projected_ = response_.inertia.leftCols(n);
-        projected_ += soft_.asDiagonal() * small_;
-        mu_ = response_.force - response_.inertia.col(n);
-        mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-        if (!response_.whole) {
-            mu_ -= response_.unbalance;
-            mu_.noalias() += response_.left * right_;
-            projected_.noalias() += response_.left * small_;
+        if (k > 0 || start != Start::linearised) {
+            if (!interior->respond(tangent, &step, response_)) break;
+            tangents += tangent != Tangent::kept;
+            compute_correction(step);
         }
-        factors_.compute(projected_);
-        factors_.solve_in_place(mu_);
+        start = Start::present;
         interior->step_in_torque = k < torque_steps_limit;
         const double size = apply(INFINITY);
         interior->step_in_torque = false;

@@ -62,6 +62,7 @@ enum class Tangent { first, renewed, kept };
 constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
 constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
 constexpr int unstable_steps_limit = 20;    // time steps for which an unstable state is accepted
+constexpr int singular_steps_limit = 50;    // time steps for which a state at a singular pose of the interior is accepted
 
 // The end effectors, the wrenches that hold them and the stiffness of their anchors.
 struct TipSet {
@@ -191,6 +192,7 @@ class Condensed : public Participant {
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
     int unstable_steps_left = 0;                 // time steps for which an unstable interior is still accepted
+    int singular_steps = 0;           // successive time steps that ended at a singular pose of the interior
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
     MeasuredRate measured_rate;
@@ -200,6 +202,7 @@ class Condensed : public Participant {
     void prepare();                   // to be called when the tips are known
     void set_anchors(double linear, double angular);  // in a state of balance; initial guesses, N/m and N m/rad
     bool step();                      // false if it fails even with substeps; the state is then unchanged
+    bool is_stuck() const { return singular_steps > singular_steps_limit; }  // in a singular pose: steps fail
     // Statics: balance under the tips' wrenches and handles, or with the tips fixed at poses; from the present state, with
     // adaptive load steps. Returns the fraction of the load (or of the way) that was reached.
     double balance();
@@ -226,7 +229,16 @@ class Condensed : public Participant {
 
    private:
     enum class Outcome { failed, unstable, stable };
-    Outcome solve(const Step& step, bool from_here);
+    // State from which Newton's method starts: the predictor, the present state, or the predictor with its tangent known.
+    enum class Start { predictor, present, linearised };
+    Outcome solve(const Step& step, Start start);
+    void predict_step(const Step& step);
+    void compute_correction(const Step& step);
+    bool linearise(const Step& step);
+    const Vector& contact_wrenches();
+    void correct_with_contact();
+    void finish_in_parts(const std::vector<Touch>& touches, const double* impulses);
+    bool is_singular();
     bool is_acceptable(Outcome outcome) const;
     Outcome retry_from_start(const Step& step, Outcome outcome);
     Outcome solve_with_retry(const Step& step);
@@ -275,6 +287,9 @@ class Condensed : public Participant {
     Step last_step_{};                // the differences of that part
     bool impact_ = false;             // it must be backward Euler
     Outcome outcome_ = Outcome::failed;
+    bool linearised_ = false;         // the interior is in the predicted state, with its response and the correction from it
+    Vector free_;                     // (6e,) that correction as twists of the tips, in their own axes
+    Vector projected_force_;          // (6e,) `Response::force` without contact forces
     bool contact_predicted_ = false;              // the step was predicted with the previous contact impulses
     double parts_start_ = 0, parts_length_ = 1;   // start and duration of a divided step, s
     Matrix forces_, pulls_;           // unit contact forces as wrenches on the tips (6e, rows), and the twists that they cause

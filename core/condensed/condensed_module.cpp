@@ -77,6 +77,7 @@ class CondensedCore {
         start();
         model.measured_rate = {};
         model.unstable_steps_left = 0;
+        model.singular_steps = 0;
         model.fresh = true;
         update();
     }
@@ -117,6 +118,7 @@ class CondensedCore {
         model.fresh = *at++ != 0;
         model.unstable_steps_left = static_cast<int>(*at++);
         model.measured_rate = {at[0], at[1], static_cast<int>(at[2])};
+        model.singular_steps = 0;
         at += 3;
         for (Vector* each : {&model.set.lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
@@ -194,6 +196,12 @@ void bind_condensed(nb::module_& module) {
         .def("write_to_engine", &CondensedCore::write_to_engine)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
+        .def("limit_force",  // range of an actuator's force, before its gear
+             [](CondensedCore& c, int actuator, double lower, double upper) {
+                 Actuator& each = c.engine.system.actuators.at(actuator);
+                 each.lower = lower;
+                 each.upper = upper;
+             })
         .def("balance", &CondensedCore::balance)
         .def("follow_branch", &CondensedCore::follow_branch)
         .def("start_from_equilibrium", &CondensedCore::start_from_equilibrium)
@@ -220,6 +228,7 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("passes", [](const CondensedCore& c) { return c.model.passes != nullptr; })
         .def_prop_ro("gap", [](const CondensedCore& c) { return c.model.interior->gap(); })
+        .def_prop_ro("stuck", [](const CondensedCore& c) { return c.model.is_stuck(); })
         .def_prop_ro("steps", [](const CondensedCore& c) { return c.model.steps; })
         .def_prop_ro("iterations", [](const CondensedCore& c) { return c.model.iterations; })
         .def_prop_ro("tangents", [](const CondensedCore& c) { return c.model.tangents; })

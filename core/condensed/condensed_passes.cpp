@@ -30,8 +30,14 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         if (!(flags_[node] & joins)) joined_.push_back(node);
         flags_[node] |= joins;
     }
-    for (std::size_t i = 0; i < n; ++i)  // without stiffness of its own: its pivot is zero before the ties are eliminated
+    // without stiffness of its own, its pivot is zero before the ties are eliminated; an actuator at its limit takes it away
+    for (std::size_t i = 0; i < n; ++i)
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
+    for (const auto& [node, actuator] : actuators_)
+        if (flags_[node] & fronted) unresisted_[node] = 1;
+    on_tip_path_.assign(n, 0);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
     first_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
@@ -127,7 +133,8 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     }
     compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
-    if (fresh) solve_columns();
+    if (fresh && tie_rows_ > 0) solve_columns();
+    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : start_columns<0>();
     if (step->c2 != 0)
         fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
     else
@@ -151,6 +158,54 @@ void PassesInterior::remove_redundant_multipliers() {
     correction_ = correction;
 }
 
+// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
+template <int fixed_columns>
+void PassesInterior::start_columns() {
+    constexpr int most = fixed_columns ? fixed_columns : most_columns;
+    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const int node = tip_node(static_cast<int>(e));
+        const Mat6 wrenches = adjoint(about_origin(static_cast<int>(e)).inverse()).transpose();
+        for (int r = 0; r < 6; ++r)
+            for (int c = 0; c < 6; ++c) {
+                const int column = 6 * static_cast<int>(e) + c;
+                twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
+            }
+    }
+    Eight right[6][most] = {};
+    for (int i = n - 1; i >= 0; --i) {
+        const unsigned char flags = flags_[i];
+        if (!on_tip_path_[i]) {
+            std::fill_n(&columns_[i * K], K, every(0.0));
+            continue;
+        }
+        const bool chain = flags & chained && on_tip_path_[i + 1];
+        if (!chain || flags & joins)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    if (!chain) right[r][k] = every(0.0);
+                    if (flags & joins) right[r][k] += twists_[(i * 6 + r) * K + k];
+                }
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            alignas(64) double s[width], u[width];
+            store(s, out.screw);
+            store(u, out.upart);
+            for (int k = 0; k < K; ++k) {
+                const Eight rho = (s[0] * right[0][k] + s[1] * right[1][k]) + (s[2] * right[2][k] + s[3] * right[3][k]) +
+                                  (s[4] * right[4][k] + s[5] * right[5][k]);
+                columns_[i * K + k] = out.inverse * rho;
+                if (out.inverse != 0)
+                    for (int r = 0; r < 6; ++r) right[r][k] -= u[r] * rho;
+            }
+        }
+        if (flags & branches && !(flags & rooted))
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += right[r][k];
+    }
+}
+
 // B: the responses to unit wrenches on the tips, in their own axes.
 void PassesInterior::solve_columns() {
     const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
@@ -165,11 +220,33 @@ void PassesInterior::solve_columns() {
     }
     on_any_path_.assign(n, 1);
     for (int k = 0; k < groups_; ++k) {
-        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k), tie_rows_ > 0);  // `project` completes trees
+        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
         for (int i = 0; i < n; ++i)
             if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
         for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];
     }
+}
+
+// Part of an actuator's excess force that is not in the balance, whose speeds are zero; `slope` by the coordinate, with the speed
+// c times the coordinate.
+static double excess_by_speed(const Actuator& actuator, double x, double speed, double c, double& slope) {
+    double slope_at_rest;
+    const double moving = actuator.excess(x, speed, c, slope), at_rest = actuator.excess(x, 0, 0, slope_at_rest);
+    slope -= slope_at_rest;
+    return moving - at_rest;
+}
+
+// Damping force of a coupling, with that of its actuators, and its slope.
+double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double& slope) const {
+    const double speed = step.rate(c.value, c.past, c.before), kappa = step.c0 / step.h;
+    double force = c.damping * speed;
+    slope = c.damping * kappa;
+    for (int actuator : c.actuators) {
+        double less;
+        force -= excess_by_speed(system_->actuators[actuator], c.value, speed, kappa, less);
+        slope -= less;
+    }
+    return force;
 }
 
 // Residual of motion of every coordinate: that of balance, dampers and armatures, less the work of the wrenches D; with
@@ -259,8 +336,14 @@ void PassesInterior::evaluate_motion(const Step& step) {
         }
         const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
         store(&motion_[width * b], load(&balance_[width * b]) + drag - dot(s, difference));
+        if (tangent) store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
+        for (const auto& [node, actuator] : actuators_)
+            if (node / width == b) {
+                double slope;
+                motion_[node] -= excess_by_speed(system_->actuators[actuator], now.q[node % width], rate[node % width], kappa, slope);
+                if (tangent) resists_[node] -= slope;
+            }
         if (!tangent) continue;
-        store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
         for (int k = 0; k < 3; ++k) transpose(inertia + 8 * k);
         const Eight mass = square * inertia[0];
         const Three first = square * three(inertia + 1), force = three(inertia + 4), v = s.linear, w = s.angular;
@@ -291,9 +374,12 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
     const bool has_basis = has_first_;
     const std::vector<Eight>& onto_all = basis();
-    for (const Coupling& c : couplings_)
-        for (std::size_t i = 0; c.damping != 0 && i < c.nodes.size(); ++i)
-            motion_[c.nodes[i]] += c.coefficients[i] * c.damping * step.rate(c.value, c.past, c.before);
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        double slope;
+        const double drag = coupling_drag(c, step, slope);
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) motion_[c.nodes[i]] += c.coefficients[i] * drag;
+    }
     Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, unbalance[most] = {}, drift[most] = {};
     Eight inertia[width * most][most] = {};
     Eight eta = every(0.0);
@@ -399,7 +485,8 @@ void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response
             }
             length[rows] += c.coefficients[i] * correction_[node];
         }
-        const double by = c.damping * step.c0 / step.h;
+        double by;
+        coupling_drag(c, step, by);
         for (int k = fresh ? 0 : rows; k <= rows; ++k) response.inertia.col(k) += (by * length[k]) * along;
     }
 }

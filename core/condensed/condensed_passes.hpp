@@ -54,11 +54,14 @@ class PassesInterior : public Interior, private Articulated {
     Pose about_origin(int e) const;  // pose of a tip, with its position from origin_
     void set_anchors(double boost);
     void remove_redundant_multipliers();
+    template <int fixed_columns>
+    void start_columns();
     void solve_columns();
     template <bool second, bool tangent>
     void evaluate_motion(const Step& step);
     template <int fixed_columns>
     void project(const Step& step, bool fresh, Response& response);
+    double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
     void add_coupling_dampers(const Step& step, bool fresh, Response& response);
     const std::vector<Eight>& basis() const { return has_first_ ? first_ : columns_; }
 
@@ -73,6 +76,7 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Carried> carried_;
     std::vector<Eight> twists_, first_twists_;  // (nodes, 6, groups), of nodes with several children or a tip
     std::vector<ContactRow> unit_wrenches_;
+    std::vector<char> on_tip_path_;             // per node: a tip is beyond it
     std::vector<std::array<Eight, 12>> body_in_node_;  // of the bodies of eight nodes
     struct {
         std::vector<Eight> q;

@@ -213,16 +213,70 @@ def test_a_reduced_model_has_torques_and_controls_and_switches_actuators_off():
             sim.set_control({"servo": 0.3}, 1.0)
 
 
-def test_the_limit_of_a_force_holds_where_set_points_move_the_joint_at_once():
-    """A joint beyond the end effector follows its set-point without delay. The damper's speed must not count this."""
+def servo_arm(spring=0.0):
+    """Three links; a servo of 50 N m/rad and at most 2 N m moves the middle hinge, besides a spring."""
     b = supple.Builder("servo arm", gravity=(0, 0, 0))
     for i in range(3):
         b.link(f"l{i}", (0.2 * i, 0, 0), (0.2 * i + 0.2, 0, 0), mass=0.3)
-        parent = f"l{i - 1}" if i else "world"
-        b.hinge(f"h{i}", parent, f"l{i}", (0.2 * i, 0, 0), "y", stiffness=50.0, damping=5.0 if i == 1 else 0.5)
+        parent, stiffness = f"l{i - 1}" if i else "world", 50.0 + spring * (i == 1)
+        b.hinge(f"h{i}", parent, f"l{i}", (0.2 * i, 0, 0), "y", stiffness=stiffness, damping=5.0 if i == 1 else 0.5)
     law = {"gain": (50, 0, 0), "bias": (0, -50, -5), "force_range": (-2, 2), "control_range": (-3, 3)}
     b.actuator("servo", "h1", in_spring=True, **law)
-    mech = b.build()
+    return b.build()
+
+
+def test_a_condensed_model_limits_forces_within_the_time_step():
+    """The end effector is the outer link of the driven hinge. The servo is at its limit until the hinge is near its
+    control; the spring then holds it off. The engine has the inertia of the last link as well."""
+    mech = servo_arm(20.0)
+    full, condensed = supple.Simulation(mech, 1e-3), supple.ReducedSimulation(supple.condense(mech, "l1"), 1e-3)
+    for control in (-0.6, 0.6, None):
+        apart = 0.0
+        for sim in (full, condensed):
+            sim.set_control("servo", control)
+        assert not condensed.limits_forces
+        for _ in range(10):
+            for sim in (full, condensed):
+                sim.step(100)
+            apart = max(apart, abs(full.q["h1"] - condensed.q["h1"]))
+            forces = [sim.actuator_forces["servo"] for sim in (full, condensed)]
+            assert forces == pytest.approx([0.0 if control is None else 2.0 * np.sign(control)] * 2, abs=1e-9)
+        assert apart < 8e-3
+        assert condensed.q["h1"] == pytest.approx(forces[0] / 20, abs=0.03)
+    there = condensed.linear()  # at the set-point that has the force of the limit
+    assert there.q == pytest.approx(condensed.q, abs=1e-3)
+
+
+def test_a_condensed_model_that_is_stuck_at_a_singular_pose_says_so():
+    """The servo moves the elbow of an arm through the stretched pose. The pose of the hand does not tell the sides of
+    the elbow apart."""
+    sim = supple.ReducedSimulation(supple.condense(servo_arm(20.0), "l2"), 1e-3)
+    sim.set_control("servo", -0.6)
+    sim.step(3000)
+    sim.set_control("servo", 0.6)
+    with pytest.raises(supple.ConvergenceError, match="stuck at a singular pose"):
+        sim.step(1000)
+    saved = sim.save()
+    sim.reset()
+    sim.step(10)
+    sim.restore(saved)
+
+
+def test_a_blended_motion_that_diverges_raises():
+    mech = servo_arm()
+    models = [supple.reduce(mech, "l2", at=supple.equilibrium(mech, targets={"h1": at})) for at in (0.0, 0.5)]
+    sim = supple.ReducedSimulation(supple.blend(models), 1e-3)
+    sim.step(1)
+    tips, twists = sim._motion.tips
+    tips[:, 0, 3] += 20 * mech.radius
+    sim._motion.place(tips, twists)
+    with pytest.raises(supple.ConvergenceError, match="'servo arm' are more than 10 radii"):
+        sim.step(1)
+
+
+def test_the_limit_of_a_force_holds_where_set_points_move_the_joint_at_once():
+    """A joint beyond the end effector follows its set-point without delay. The damper's speed must not count this."""
+    mech = servo_arm()
     for tip, time_steps in (("l0", 60), ("l2", 1500)):  # the pose of l2 does not tell the joints of a straight arm
         sim = supple.ReducedSimulation(supple.reduce(mech, tip), 1e-3)
         sim.set_control("servo", 0.6)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
+from supple.engine.actuation import ACTIVATION, CONTROL, SHARE
 from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.errors import ConvergenceError, MechanismError
@@ -25,10 +26,20 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
+from supple.reduced.driving import DrivenForce, Drives, can_be_driven
 from supple.reduced.model import Model, ReducedModel, held_base
 
 TIED = 1e-9
 """Two end effectors are rigidly tied if their relative motion is below this, over their own motion."""
+NOT_CONVERGED = (
+    "the time step did not converge, even with a thousandth of dt; the state is that of the last step that "
+    "converged: apply smaller loads, or use supple.Simulation"
+)
+STUCK = (
+    "the mechanism is stuck at a singular pose, for instance with an elbow stretched: in static equilibrium the links "
+    "cannot pass it, and a condensed model leaves out the inertia that would carry them through. Name one more end "
+    "effector, whose pose tells on which side the joint is, or use supple.Simulation"
+)
 
 
 def condense(
@@ -261,7 +272,10 @@ class _Solver:
     def __init__(self, model: CondensedModel, dt: float, stops: bool) -> None:
         mech = model.mechanism
         self.model = model
-        self.eqs: Equations = equations(mech, held=idle_spins(mech, model.end_effectors))
+        held = idle_spins(mech, model.end_effectors)
+        drives = tuple(each for each in mech.actuators if stops and can_be_driven(mech, each))
+        driven = replace(mech, actuators=drives) if drives and drives != mech.actuators else mech
+        self.eqs: Equations = equations(driven, bool(drives), held)
         self.frames = [mech.frame(name) for name in model.end_effectors]
         model.rest.acting.apply_to(self.eqs)
         self.eqs.core.set_state(*model.rest.state)
@@ -307,20 +321,20 @@ class _Solver:
 class CondensedMotion:
     """The motion of a condensed model by implicit time steps (a `Motion`)."""
 
-    failure = (
-        "the time step did not converge, even with a thousandth of dt; the state is that of the last step that "
-        "converged: apply smaller loads, or use supple.Simulation"
-    )
-
     def __init__(self, model: CondensedModel, dt: float) -> None:
         self.model = model
         self._solver = _Solver(model, dt, stops=True)
         self.core = self._solver.core
         self.link_poses = self.core.poses
         self.core.set_home(np.ascontiguousarray(model.end_effector_poses))
+        self.set_laws(Drives(model.mechanism, dt).laws())
         if self._solver.eqs.limit_names:
             self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
+
+    @property
+    def failure(self) -> str:
+        return STUCK if self.core.stuck else NOT_CONVERGED
 
     def set_targets(self, targets: dict[str, float]) -> None:
         eqs, acting = self._solver.eqs, self.model.rest.acting
@@ -331,6 +345,15 @@ class CondensedMotion:
             else:
                 rest[eqs.sprung_axis(name)] = value
         eqs.set_targets(rest, rows)
+
+    def set_laws(self, laws: Sequence[DrivenForce]) -> None:
+        """Sets the forces of the actuators, which agree with the set-points."""
+        engine = self._solver.eqs.core
+        values = engine.actuation
+        for i, law in enumerate(laws):
+            values[i, [CONTROL, ACTIVATION, SHARE]] = law.activation, law.activation, law.share
+            self.core.limit_force(i, law.lower, law.upper)
+        engine.set_actuation(values)
 
     @property
     def pose(self) -> CondensedPose:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,39 @@ from supple.mechanism.record import Array, array
 from supple.reduced.motion import Motion
 
 
+class DrivenForce(NamedTuple):
+    """Force of an actuator in a condensed model."""
+
+    activation: float
+    """Control, or that at the start."""
+    share: float
+    """Constant part of its force that the springs contain with their set-points, N m or N."""
+    lower: float
+    upper: float
+    """Range of its force before its gear, N m or N."""
+
+
+def acts_like_spring(actuator: Actuator) -> bool:
+    """Whether a control of an actuator is a set-point of the springs that contain it."""
+    return actuator.in_spring and actuator.dynamics != "integrator" and not actuator.gain[1:].any()
+
+
+def can_be_driven(mech: Mechanism, actuator: Actuator) -> bool:
+    """Whether an actuator acts like a spring that can have a force."""
+    if actuator.drives not in axis_names(mech):
+        return acts_like_spring(actuator)
+    joint = mech.joint(actuator.drives)
+    return acts_like_spring(actuator) and float(joint.effort[joint.axes.index(actuator.drives)]) > 0
+
+
 class Drives:
     """Torques on joints and controls of actuators.
 
     A reduced model has no joint coordinates, but a linear spring of stiffness k whose rest moves by tau / k exerts the
     additional torque tau. So every torque and control becomes a set-point. An actuator at the limit of its force keeps
     it: before each time step its set-point is placed so that spring and damper have this force at the end of the step,
-    if the speed does not change.
+    if the speed does not change. A condensed model needs no such set-point: it has the actuators' limits within its
+    time step (`laws`).
     """
 
     def __init__(self, mech: Mechanism, dt: float) -> None:
@@ -91,7 +117,7 @@ class Drives:
         result = dict(self.controls)
         for each, value in given.items():
             actuator = mech.actuators[find(names, each, f"actuator of '{mech.name}'")]
-            if not actuator.in_spring or actuator.dynamics == "integrator" or actuator.gain[1:].any():
+            if not acts_like_spring(actuator):
                 raise MechanismError(
                     f"actuator '{each}' of '{mech.name}' does not act like a spring with a set-point, so that a "
                     "reduced model has no place for it; use supple.Simulation"
@@ -104,42 +130,68 @@ class Drives:
             for name, value in result.items()
         )
 
-    def targets(self, given: dict[str, float], rest: Callable[[str], float], motion: Motion) -> dict[str, float]:
+    def targets(
+        self, given: dict[str, float], rest: Callable[[str], float], motion: Motion | None, *, static: bool = False
+    ) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `motion` has the present coordinates and rates, for the limits of forces."""
-        now = (motion.coordinates, motion.rates) if self.limited else None
+        `motion` has the present coordinates and rates, for the limits of forces. Without it they are not limited;
+        `static`: they are limited as if nothing moved."""
+        now = None
+        if self.limited and motion is not None:
+            now = motion.coordinates, (0.0 if static else 1.0) * motion.rates
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():
             joint = mech.joint(axis)
             moved[axis] = torque / float(joint.stiffness[joint.axes.index(axis)])
-        for name, control in self.controls.items():
+        for name in self.controls:
             actuator = self._actuators[name]
             if stiffness := spring_of(mech, actuator)[0]:
                 result[actuator.drives] = spring_of(mech, actuator)[2]  # controls are absolute
-                more = actuator.gear * self._excess(actuator, control, now, motion) / stiffness
+                more = actuator.gear * self._excess(name, now, motion) / stiffness
                 moved[actuator.drives] = moved.get(actuator.drives, 0.0) + more
         for name, by in moved.items():
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
 
-    def _excess(
-        self, actuator: Actuator, control: float | None, now: tuple[Array, Array] | None, motion: Motion
-    ) -> float:
+    def laws(self) -> list[DrivenForce]:
+        """Of each actuator that `can_be_driven`, in the order of the mechanism."""
+        result = []
+        for name, actuator in self._actuators.items():
+            if not can_be_driven(self.mechanism, actuator):
+                continue
+            control = self.controls.get(name, actuator.activation)
+            lower, upper = self._range(name) if name in self.controls else (-np.inf, np.inf)
+            activation = actuator.activation if control is None else control
+            result.append(DrivenForce(activation, float(actuator.spring_force[0]) + self._more(name), lower, upper))
+        return result
+
+    def _more(self, name: str) -> float:
+        """Force of an actuator by its control, beyond that at the start."""
+        actuator, control = self._actuators[name], self.controls.get(name)
+        return 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
+
+    def _range(self, name: str) -> tuple[float, float]:
+        """Range of the force of an actuator with a control; zero if it is switched off."""
+        if self.controls[name] is None:
+            return 0.0, 0.0
+        lower, upper = self._force_range(self._actuators[name]).tolist()
+        return lower, upper
+
+    def _excess(self, name: str, now: tuple[Array, Array] | None, motion: Motion | None) -> float:
         """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step.
 
         Where a joint follows its set-point by the share f with the end effectors at rest, the steps that follow enlarge
         each change of the set-point by 1 / (1 - f). That is right for the spring. The model's damper, which must be
         compensated, does not change, so its speed counts by the share 1 - f.
         """
-        more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
-        if now is None:
-            return more
+        if now is None or motion is None:
+            return self._more(name)
+        actuator, (lower, upper) = self._actuators[name], self._range(name)
         length, speed = (actuator.gear * self._length(actuator, each) for each in now)
         share = 1.0 - self._length(actuator, motion.joint_response(actuator.drives))
         own = float(actuator.spring_force @ [1.0, length + self.dt * speed, share * speed])
-        lower, upper = self._force_range(actuator) if control is not None else (0.0, 0.0)
-        return min(max(own + more, float(lower)), float(upper)) - own
+        return min(max(own + self._more(name), lower), upper) - own
 
     def forces(self, q: Array, rates: Array) -> dict[str, float]:
         """Force of each actuator by name, before its gear, N m or N, at coordinates q (axes,) and their rates. Without
@@ -149,10 +201,7 @@ class Drives:
             lengths = [actuator.gear * self._length(actuator, each) for each in (q, rates)]
             force = float(actuator.spring_force @ [1.0, *lengths]) if actuator.in_spring else 0.0
             if name in self.controls:
-                control = self.controls[name]
-                more = 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
-                lower, upper = self._force_range(actuator) if control is not None else np.zeros(2)
-                force = float(np.clip(force + more, lower, upper))
+                force = float(np.clip(force + self._more(name), *self._range(name)))
             result[name] = force
         return result
 

@@ -48,6 +48,8 @@ from supple.reduced.motion import RECONSTRUCTIONS
 
 RANGE = 0.15
 """Summed separation over the radius above which reading poses warns that the linear model is out of its range."""
+RUNAWAY = 10.0
+"""Displacement of end effectors over the radius at which the motion of a blended model has diverged."""
 BASES = ("coupled", "decoupled")
 STEPS_AT_ONCE = 4096
 """Steps per call of the core; Python handles Ctrl-C between calls."""
@@ -188,7 +190,8 @@ class ReducedSimulation(Recordable):
 
     def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets controls of actuators, as `Simulation.set_control` does. Only actuators that act like springs have a
-        place in a reduced model; their lag is left out, and the limit of their force lags one time step behind."""
+        place in a reduced model; their lag is left out. In linear and blended models the limit of their force lags one
+        time step behind."""
         changed = self._drives.copy()
         changed.set_control(name, control)
         self._send_targets(self._targets, changed)
@@ -214,7 +217,11 @@ class ReducedSimulation(Recordable):
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
+        if isinstance(self._motion, CondensedMotion):
+            self._motion.set_targets(drives.targets(targets, self._rest_target, None))
+            self._motion.set_laws(drives.laws())
+        else:
+            self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
@@ -231,8 +238,8 @@ class ReducedSimulation(Recordable):
     @property
     def limits_forces(self) -> bool:
         """Whether `limit_forces` must be called before each time step: an actuator with a limited force has a
-        control."""
-        return self._drives.limited
+        control, and the model does not limit it within the time step, as a condensed model does."""
+        return self._drives.limited and not isinstance(self._motion, CondensedMotion)
 
     def limit_forces(self) -> None:
         """Keeps the forces of actuators within their ranges at the present coordinates."""
@@ -285,13 +292,33 @@ class ReducedSimulation(Recordable):
                 self.limit_forces()
             if self._motion.core.step(count, False) < count:
                 raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+        self._check_runaway()
+
+    def _check_runaway(self) -> None:
+        """Raises if the end effectors of a blended model are where its mechanism cannot be."""
+        if not isinstance(self.model, BlendedModel):
+            return
+        turned = 2 * len(self.model.end_effectors) ** 0.5  # the largest part of `reach` by rotations
+        if not self._motion.reach < RUNAWAY * self.mechanism.radius + turned:
+            raise ConvergenceError(
+                f"at t = {self.time:g} s the end effectors of '{self.mechanism.name}' are more than {RUNAWAY:g} radii "
+                "from the model's poses: the blended motion has diverged. Use a smaller dt, models made at the same "
+                "set-points, or supple.condense",
+                time=self.time,
+            )
 
     def linear(self) -> ReducedModel:
         """Returns the linear model at the present pose; only for a simulation of a condensed model."""
         if not isinstance(self._motion, CondensedMotion):
             kind = type(self.model).__name__
             raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
-        return self._motion.pose.linear()
+        motion, drives = self._motion, self._drives
+        # with the forces of actuators at their limits
+        motion.set_targets(drives.targets(self._targets, self._rest_target, motion, static=True))
+        try:
+            return motion.pose.linear()
+        finally:
+            self._send_targets(self._targets, drives)
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
         """Adds a linear model at the present pose to the blended model, and returns it.
@@ -492,7 +519,8 @@ class ReducedSimulation(Recordable):
         """Does nothing: a reduced model has no motors that follow functions of time."""
 
     def reached(self, plan: None, done: int) -> None:
-        """Does nothing, as `plan`."""
+        """Raises `ConvergenceError` if a blended model has diverged."""
+        self._check_runaway()
 
     # saving
 
