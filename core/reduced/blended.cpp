@@ -40,6 +40,13 @@ Eigen::Quaterniond quaternion(const Four& xyzw) { return {xyzw[3], xyzw[0], xyzw
 
 }  // namespace
 
+PoseMean::PoseMean(const Eigen::Quaterniond& real, const Eigen::Quaterniond& moved) {
+    const double scale = 1 / real.squaredNorm(), root = std::sqrt(scale);
+    turn.coeffs() = root * real.coeffs();
+    inverse = {scale * real.w(), -scale * real.x(), -scale * real.y(), -scale * real.z()};
+    place = moved * inverse;
+}
+
 // --- the model ------------------------------------------------------------------------------------------------------
 
 void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence) {
@@ -76,14 +83,15 @@ void Blended::prepare() {
     used.reserve(count);
     means.resize(tips.size());
     turns_.resize(tips.size());
-    sums_.resize(tips.size());
+    mean_poses_.resize(tips.size());
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
     for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
-    slope_.resize(n_, n_);
+    slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
+    for (std::vector<int>* each : {&core_first_, &core_end_}) each->resize(n_);
     models_changed();
 }
 
@@ -266,6 +274,7 @@ void Blended::group_models() {
     if (!same) {
         groups_.resize((count + 3) / 4);
         for (std::size_t k = 0; k < 4 * groups_.size(); ++k) groups_[k / 4].put(k % 4, used[std::min(k, count - 1)].model, *this);
+        find_core_ranges();
     }
     for (std::size_t k = 0; k < 4 * groups_.size(); ++k) {
         Group& group = groups_[k / 4];
@@ -274,20 +283,36 @@ void Blended::group_models() {
     }
 }
 
+void Blended::find_core_ranges() {
+    std::fill(core_.begin(), core_.end(), four(0));
+    for (int j = 0; j < n_; ++j) {
+        int &first = core_first_[j] = j, &end = core_end_[j] = j + 1;
+        for (const auto& use : used)
+            for (int i = 0; i < n_; ++i) {
+                const Four& value = samples[use.model].core[i + n_ * j];
+                if (largest(value) == 0 && largest(-value) == 0) continue;
+                first = std::min(first, i);
+                end = std::max(end, i + 1);
+            }
+    }
+}
+
 void Blended::Group::put(int lane, int index, const Blended& of) {
     const Sample& sample = of.samples[index];
     const int n = of.n_;
     model[lane] = index;
     energy[lane] = sample.energy;
-    for (std::vector<Four>* each : {&frame, &core, &compliance}) each->resize(n * n);
+    for (std::vector<Four>* each : {&frame, &core}) each->resize(n * n);
+    compliance.resize(of.slope_.size(), four(0));
     for (std::vector<Four>* each : {&has_column, &wrench, &own, &eta, &load, &load_displacement, &load_difference, &weight_gradient, &strain_by_weight,
                                     &turned, &inner})
         each->resize(n);
     for (int k = 0; k < n * n; ++k) {
         frame[k][lane] = sample.frame[k][compliance_kind];
         core[k][lane] = sample.core[k][compliance_kind];
-        compliance[k][lane] = sample.compliance.data()[k];
     }
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j <= i; ++j) compliance[entry(i, j)][lane] = sample.compliance(i, j);
     for (int k = 0; k < n; ++k) {
         has_column[k][lane] = sample.has_column[k][compliance_kind];
         wrench[k][lane] = sample.wrench[k];
@@ -325,22 +350,25 @@ Pose Blended::published_mean(int e) const {
 template <int N>
 void Blended::mix() {
     const int n = size<N>(n_);
-    Four *frame = frame_.data(), *core = core_.data(), *half = half_.data(), *full = full_.data();
+    Four *__restrict frame = frame_.data(), *__restrict core = core_.data();
+    Four *__restrict half = half_.data(), *__restrict full = full_.data();
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const Group& group = groups_[g];
-        const Sample *s[4];
-        for (int l = 0; l < 4; ++l) s[l] = &samples[group.model[l]];
+        const Sample& A = samples[group.model[0]];
+        const Sample& B = samples[group.model[1]];
+        const Sample& C = samples[group.model[2]];
+        const Sample& D = samples[group.model[3]];
         const Four a = four(group.weight[0]), b = four(group.weight[1]), c = four(group.weight[2]), d = four(group.weight[3]);
-        const auto add_mean = [&](Four* to, std::vector<Four> Sample::*of, int count) {
-            const Four *A = (s[0]->*of).data(), *B = (s[1]->*of).data(), *C = (s[2]->*of).data(), *D = (s[3]->*of).data();
-            for (int k = 0; k < count; ++k) {
-                const Four mean = (a * A[k] + b * B[k]) + (c * C[k] + d * D[k]);
+        const auto add_mean = [&](Four* __restrict to, std::vector<Four> Sample::*of, int first, int end) {
+            const Four *p = (A.*of).data(), *q = (B.*of).data(), *r = (C.*of).data(), *s = (D.*of).data();
+            for (int k = first; k < end; ++k) {
+                const Four mean = (a * p[k] + b * q[k]) + (c * r[k] + d * s[k]);
                 to[k] = g ? to[k] + mean : mean;
             }
         };
-        add_mean(frame, &Sample::frame, n * n);
-        add_mean(core, &Sample::core, n * n);
-        add_mean(column_share_.data(), &Sample::has_column, n);
+        add_mean(frame, &Sample::frame, 0, n * n);
+        for (int j = 0; j < n; ++j) add_mean(core, &Sample::core, n * j + core_first_[j], n * j + core_end_[j]);
+        add_mean(column_share_.data(), &Sample::has_column, 0, n);
     }
     for (int j = 0; j < n; ++j) {
         Four squared = frame[n * j] * frame[n * j];
@@ -351,18 +379,20 @@ void Blended::mix() {
         length_[j] = length;
         column_scale_[j] = scale;
     }
-    for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) {
-            Four sum = frame[i] * core[n * j];
-            for (int k = 1; k < n; ++k) sum += frame[i + n * k] * core[k + n * j];
-            half[j + n * i] = sum;
-        }
-    for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) {
+        const int first = core_first_[j], end = core_end_[j];
+        const Four* column = core + n * j;
+        for (int i = 0; i < n; ++i) half[i + n * j] = frame[i + n * first] * column[first];
+        for (int k = first + 1; k < end; ++k)
+            for (int i = 0; i < n; ++i) half[i + n * j] += frame[i + n * k] * column[k];
+    }
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
         for (int j = 0; j <= i; ++j) {
-            Four sum = half[n * i] * frame[j];
-            for (int k = 1; k < n; ++k) sum += half[k + n * i] * frame[j + n * k];
+            Four sum = half[i] * frame[j];
+            for (int k = 1; k < n; ++k) sum += half[i + n * k] * frame[j + n * k];
             full[i + n * j] = full[j + n * i] = sum;
         }
+    });
 }
 
 // P: the directions in which the blended compliance is not zero.
@@ -445,7 +475,7 @@ void Blended::compute_displacements() {
             real += sums(q.v.x, q.v.y, q.v.z, q.w);
             moved += sums(pq.v.x, pq.v.y, pq.v.z, pq.w);
         }
-        sums_[e] = {quaternion(real), quaternion(moved)};
+        mean_poses_[e] = {quaternion(real), quaternion(moved)};
         if (used.size() == 1) {
             means[e] = samples[used[0].model].tips[e];
             for (int k = 0; k < 6; ++k) xi[6 * e + k] = groups_[0].own[6 * e + k][0];
@@ -453,15 +483,15 @@ void Blended::compute_displacements() {
             means[e] = published_mean(e);
             xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
         } else {
-            const Eigen::Quaterniond q = sums_[e].real.normalized();
-            means[e] = {q.toRotationMatrix(), sums_[e].position()};
+            means[e] = {mean_poses_[e].turn.toRotationMatrix(), mean_poses_[e].place.vec()};
             Four twist[6];
-            set(twist, scaled(log(seen_from(now, {four(q), four(means[e].p)}))));
+            set(twist, scaled(log(seen_from(now, {four(mean_poses_[e].turn), four(means[e].p)}))));
             for (int k = 0; k < 6; ++k) xi[6 * e + k] = twist[k][0];
         }
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
-        jacobians_[e] = right_jacobian(twist);
-        inverse_jacobians_[e] = right_jacobian_inverse(twist);
+        const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
+        jacobians_[e] = {twist, right_jacobian_coefficients(g)};
+        inverse_jacobians_[e] = {twist, right_jacobian_inverse_coefficients(g)};
     }
 }
 
@@ -488,8 +518,8 @@ void Blended::compute_load_displacements() {
         Vec3 torque = Vec3::Zero();
         for (const Group& group : groups_) torque += weighted_sum(group.weight, group.tips[e].torque);
         const Mat3 back = tips[e].pose.R.transpose();  // (upper, lower): generalised force of a force in world axes
-        Mat3 upper = radius * (jacobians_[e].topLeftCorner<3, 3>().transpose() * back);
-        Mat3 lower = jacobians_[e].topRightCorner<3, 3>().transpose() * back;
+        Mat3 upper = radius * (jacobians_[e].M.transpose() * back);
+        Mat3 lower = jacobians_[e].dM.transpose() * back;
         wrench_.segment<6>(6 * e) = stack(Vec3(Vec3::Zero()), torque);
         if (share < 1) {  // t times that at xi, 1 - t times that at 0
             const Mat3 less_upper = (1 - share) * (radius * means[e].R.transpose() - upper), less_lower = (share - 1) * lower;
@@ -513,22 +543,27 @@ void Blended::compute_load_displacements() {
                                                 tip.torque - four(torque) + ground * eta.angular});
         }
     }
-    for (int k = 0; k < n * n; ++k) slope_.data()[k] = full_[k][compliance_kind];
+    double* __restrict slope = slope_.data();
+    const Four* full = full_.data();
     for (int i = 0; i < n; ++i) {
         double sum = 0;
-        for (int j = 0; j < n; ++j) sum += slope_.data()[j + n * i] * wrench_[j];
-        each_[i] = sum;
+        for (int j = 0; j < n; ++j) sum += full[j + n * i][compliance_kind] * wrench_.data()[j];
+        each_.data()[i] = sum;
     }
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        for (int j = 0; j <= i; ++j) slope[entry(i, j)] = full[j + n * i][compliance_kind];
+    });
     for (Group& group : groups_) {
-        Four* by = group.load_displacement.data();
+        Four* __restrict by = group.load_displacement.data();
+        const Four *compliance = group.compliance.data(), *difference = group.load_difference.data(), *eta = group.eta.data();
         Four size = four(0), most = four(0);
-        for (int i = 0; i < n; ++i) {
-            Four sum = group.compliance[n * i] * group.load_difference[0];
-            for (int j = 1; j < n; ++j) sum += group.compliance[j + n * i] * group.load_difference[j];
+        repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+            Four sum = compliance[entry(i, 0)] * difference[0];
+            for (int j = 1; j < n; ++j) sum += compliance[entry(i, j)] * difference[j];
             by[i] = sum;
             size += sum * sum;
-            most += group.eta[i] * group.eta[i];
-        }
+            most += eta[i] * eta[i];
+        });
         most *= steepest * steepest;
         const Four kept = choose(size > most, sqrt(most / size), four(1));
         for (int i = 0; i < n; ++i) by[i] *= kept;
@@ -538,7 +573,7 @@ void Blended::compute_load_displacements() {
             by[6 * e + 3] += 0.5 * change.angular.x, by[6 * e + 4] += 0.5 * change.angular.y, by[6 * e + 5] += 0.5 * change.angular.z;
         }
         add_weighted_sums(0.5 * group.weight, by, n, each_.data());
-        add_weighted_sums(-0.5 * group.weight * kept, group.compliance.data(), n * n, slope_.data());
+        add_weighted_sums(-0.5 * group.weight * kept, group.compliance.data(), (n * (n + 1) / 2 + 3) / 4 * 4, slope);
     }
 }
 
@@ -590,7 +625,7 @@ void Blended::compute_link_coordinates() {
 
 void Blended::generalised_force(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 on = jacobians_[e].transpose() * tips[e].own(tips[e].pose.R);
+        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }
@@ -624,7 +659,7 @@ Vector Blended::holding_wrench() const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
-        result.segment<6>(6 * e) = inverse_jacobians_[e].transpose() * on;
+        result.segment<6>(6 * e) = inverse_jacobians_[e].transpose_times(on);
     }
     return result;
 }

@@ -42,12 +42,41 @@
 
 namespace supple {
 
-// Sums of a q and a p q over poses with weights a, where the dual quaternion of a pose is (q, p q). Their quotient is the weighted mean
-// of the poses; it does not depend on their order.
-struct PoseSum {
-    Eigen::Quaterniond real{0, 0, 0, 0}, moved{0, 0, 0, 0};
+SUPPLE_INLINE Coefficients right_jacobian_coefficients(const Stumpff& g) {
+    return {{-g[2], g[3] / 2 - g[4]}, {g[3], (3 * g[5] - g[4]) / 2}};
+}
+SUPPLE_INLINE Coefficients right_jacobian_inverse_coefficients(const Stumpff& g) {
+    const double over = 1 / g[2], d = (g[3] / 2 - g[4]) * over;
+    return {{0.5, 0}, {d, d * d - (2 * g[6] - 1.25 * g[5] + g[4] / 4) * over}};
+}
+SUPPLE_INLINE Pose exp(const Vec6& xi, const Stumpff& g) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), turned = w.cross(v);
+    return {detail::polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
+}
 
-    Vec3 position() const { return (moved * real.conjugate()).vec() / real.squaredNorm(); }  // of the mean
+// [[M, dM], [0, M]]: the form of Jacobians of exp and log (spatial.hpp)
+struct TwistJacobian {
+    Mat3 M, dM;
+
+    TwistJacobian() = default;
+    __attribute__((flatten)) TwistJacobian(const Vec6& twist, const Coefficients& c)
+        : M(detail::polynomial(twist.tail<3>(), c)), dM(detail::directional_derivative(twist.tail<3>(), twist.head<3>(), c)) {}
+    SUPPLE_INLINE Vec6 operator*(const Vec6& x) const {
+        return stack(M * x.head<3>() + dM * x.tail<3>(), M * x.tail<3>());
+    }
+    SUPPLE_INLINE Vec6 transpose_times(const Vec6& w) const {
+        return stack(M.transpose() * w.head<3>(), dM.transpose() * w.head<3>() + M.transpose() * w.tail<3>());
+    }
+};
+
+// The weighted mean of poses: sums of a q and a p q over poses with weights a, where the dual quaternion of a pose is (q, p q). It does
+// not depend on the order of the poses.
+struct PoseMean {
+    Eigen::Quaterniond turn, inverse;  // rotation; inverse of the sum of a q
+    Eigen::Quaterniond place;          // sum of a p q times this inverse: its vector is the position
+
+    PoseMean() = default;
+    PoseMean(const Eigen::Quaterniond& real, const Eigen::Quaterniond& moved);
 };
 
 class Blended : public Participant {
@@ -149,7 +178,8 @@ class Blended : public Participant {
         std::array<int, 4> model;
         Four weight, energy, distance;
         std::vector<Tip> tips;
-        std::vector<Four> frame, core, has_column, compliance;  // of the compliance
+        std::vector<Four> frame, core, has_column;  // of the compliance
+        std::vector<Four> compliance;        // lower triangle by rows, padded to fours
         std::vector<Four> wrench;
         std::vector<Four> own;               // displacement of the end effectors from the poses of the model
         std::vector<Four> eta;               // twist from the mean pose to that of the model
@@ -167,10 +197,13 @@ class Blended : public Participant {
     static constexpr int size(int given) {
         return n == Eigen::Dynamic ? given : n;
     }
+    // of an entry in a lower triangle by rows
+    static constexpr int entry(int i, int j) { return i < j ? entry(j, i) : i * (i + 1) / 2 + j; }
     void weigh();
     template <int n>
     void compute_distances();
     void group_models();
+    void find_core_ranges();
     void reset_trust();
     double trust_under_load(const Sample& sample) const;
     Vector predicted_displacement(const Sample& sample, const Vector& change) const;
@@ -242,12 +275,13 @@ class Blended : public Participant {
     std::vector<Group> groups_;       // of the models in use
     // a kind in each lane
     std::vector<Four> frame_, core_, half_, full_;  // (n, n) by columns: algorithm 3
+    std::vector<int> core_first_, core_end_;    // range of the rows of a column of `core_` that are not zero in all models in use
     std::vector<Four> column_share_, length_;   // (n,) weight of the models that have a column; its norm before normalisation
     std::vector<Four> column_scale_;            // factor of the column in the normalisation
     std::vector<Four> projected_, inverse_;     // (r, r) `full_` in the basis, if it is not the identity; inverses
     Vector new_rates_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, applied force
     Vector wrench_, each_, all_, by_;     // (n,) mean wrench, and scratch
-    Matrix slope_;                    // (n, n): change of load_displacement by a change of the mean load
+    Vector slope_;                    // (n, n) lower triangle: change of load_displacement by a change of the mean load
     // per group of models: `strain_by_weight` and `weight_gradient` in the basis, (r,); the same, (r) padded to fours, per model
     std::vector<Four> strain_lanes_, gradient_lanes_, strain_columns_, gradient_columns_;
     std::vector<Four> strain_, bent_;  // (r, r padded to fours) by rows: J and K J; empty if J is the identity
@@ -255,9 +289,8 @@ class Blended : public Participant {
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, response_;   // A of this step; G and A^-1 G in a World
     std::vector<Eigen::Quaterniond> turns_;  // rotations of the end effectors
-    std::vector<PoseSum> sums_;
-    std::vector<Mat6> jacobians_;     // right Jacobians of exp at xi
-    std::vector<Mat6> inverse_jacobians_;
+    std::vector<PoseMean> mean_poses_;
+    std::vector<TwistJacobian> jacobians_, inverse_jacobians_;  // right Jacobians of exp at xi, and their inverses
     std::vector<Vec3> forces_;        // W, N in world axes: the mean force of the models on each end effector
     std::vector<int> active_;
 };

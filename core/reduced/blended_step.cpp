@@ -19,42 +19,79 @@ constexpr double energy_margin = 0.25;     // relative error allowed for the sto
 constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 
-// Matrices (n, n) in lanes, for local use
+// Matrices (n, n) and vectors (n,) in lanes, for local use
 template <int N>
-using Squares = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, N * N>>;
+using Squares = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N * N)>>;
+template <int N>
+using Columns = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N < 0 ? 0 : N)>>;
 
-// Inverses of four symmetric positive matrices (n, n), one in each lane, with `raised` added to the diagonal:
-// a = L D L^T, a^-1 = L^-T D^-1 L^-1. Quotients take most of the time, and four of them in vector lanes take as long as one.
+// The inverse of a pivot; undefined if the matrix is not positive
+SUPPLE_INLINE Four inverse_pivot(const Four& pivot) {
+    return choose(pivot > four(0), 1.0 / pivot, four(std::numeric_limits<double>::quiet_NaN()));
+}
+SUPPLE_INLINE double inverse_pivot(double pivot) { return pivot > 0 ? 1 / pivot : std::numeric_limits<double>::quiet_NaN(); }
+
+// Factors of a symmetric positive matrix `a` (n, n; lower triangle) = L D L^T: L below the diagonal of `l`, L D above it, D^-1 on it.
+template <int N, class Given, class Square>
+SUPPLE_INLINE void factorise(int n, const Given& a, Square& l) {
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
+        auto pivot = a(j, j);
+        for (int k = 0; k < j; ++k) pivot -= l[k + n * j] * l[j + n * k];
+        l[j + n * j] = inverse_pivot(pivot);
+        for (int i = j + 1; i < n; ++i) {
+            auto sum = a(i, j);
+            for (int k = 0; k < j; ++k) sum -= l[k + n * i] * l[j + n * k];
+            l[j + n * i] = sum;
+            l[i + n * j] = sum * l[j + n * j];
+        }
+    });
+}
+
+// Inverses of four symmetric positive matrices (n, n), one in each lane, with `raised` added to the diagonal: L^-T D^-1 L^-1.
+// Quotients take most of the time, and four of them in vector lanes take as long as one.
 template <int N>
-void invert_positive(const Four* a, int n, const Four& raised, Four* into) {
-    Squares<N> l, inverse;  // L below the diagonal, L D above it, D^-1 on it; L^-1 below the diagonal
+void invert_positive(const Four* a, int size, const Four& raised, Four* into) {
+    const int n = N == Eigen::Dynamic ? size : N;
+    Squares<N> l, inverse;  // factors; L^-1 below the diagonal, D^-1 L^-1 above it
     if constexpr (N == Eigen::Dynamic) {
         l.resize(n * n);
         inverse.resize(n * n);
     }
-    for (int j = 0; j < n; ++j)
-        for (int i = j; i < n; ++i) {
-            Four sum = i == j ? a[i + n * j] + raised : a[i + n * j];
-            for (int k = 0; k < j; ++k) sum -= l[k + n * i] * l[j + n * k];
-            if (i == j) {
-                l[i + n * i] = 1.0 / sum;
-            } else {
-                l[j + n * i] = sum;
-                l[i + n * j] = sum * l[j + n * j];
-            }
-        }
-    for (int j = 0; j < n; ++j)
+    factorise<N>(n, [&](int i, int j) { return i == j ? a[i + n * j] + raised : a[i + n * j]; }, l);
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
         for (int i = j + 1; i < n; ++i) {
             Four sum = -l[i + n * j];
             for (int k = j + 1; k < i; ++k) sum -= l[i + n * k] * inverse[k + n * j];
             inverse[i + n * j] = sum;
+            inverse[j + n * i] = l[i + n * i] * sum;
         }
-    for (int j = 0; j < n; ++j)
+    });
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
         for (int i = j; i < n; ++i) {
-            Four sum = i == j ? l[i + n * i] : l[i + n * i] * inverse[i + n * j];
-            for (int k = i + 1; k < n; ++k) sum += (l[k + n * k] * inverse[k + n * i]) * inverse[k + n * j];
+            Four sum = i == j ? l[i + n * i] : inverse[j + n * i];
+            for (int k = i + 1; k < n; ++k) sum += inverse[i + n * k] * inverse[k + n * j];
             into[i + n * j] = into[j + n * i] = sum;
         }
+    });
+}
+
+// a^-1 x for a symmetric positive matrix (lower triangle)
+template <int N>
+Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a, Eigen::Matrix<double, N, 1> x) {
+    const int n = N == Eigen::Dynamic ? static_cast<int>(a.rows()) : N;
+    std::conditional_t<N == Eigen::Dynamic, std::vector<double>, std::array<double, static_cast<std::size_t>(N * N)>> l;
+    if constexpr (N == Eigen::Dynamic) l.resize(n * n);
+    factorise<N>(n, [&](int i, int j) { return a.data()[i + n * j]; }, l);
+    double* z = x.data();
+    repeat<N>(n, [&](auto k) __attribute__((always_inline)) {
+        for (int i = k + 1; i < n; ++i) z[i] -= l[i + n * k] * z[k];
+        z[k] *= l[k + n * k];
+    });
+    repeat<N>(n, [&](auto back) __attribute__((always_inline)) {
+        const int k = n - 1 - back;
+        for (int i = 0; i < k; ++i) z[i] -= l[k + n * i] * z[k];
+    });
+    return x;
 }
 
 // Lanes as columns: to (4, pad) from x (n,), zero beyond n
@@ -82,8 +119,10 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
 
 // (3, 6): rows per unit twist of a tip, as rows per unit of its coordinates.
 Eigen::Matrix<double, 3, 6> Blended::by_scaled_twist(int e, const Eigen::Matrix<double, 3, 6>& rows) const {
-    Eigen::Matrix<double, 3, 6> by = rows * jacobians_[e];
-    by.leftCols<3>() *= radius;
+    const TwistJacobian& J = jacobians_[e];
+    Eigen::Matrix<double, 3, 6> by;
+    by.leftCols<3>() = radius * (rows.leftCols<3>() * J.M);
+    by.rightCols<3>() = rows.leftCols<3>() * J.dM + rows.rightCols<3>() * J.M;
     return by;
 }
 
@@ -104,13 +143,15 @@ void Blended::add_compliance_derivative(const double* vector) {
     }
     for (int j = 0; j < n; ++j) {
         back[j] = 0;
-        for (int i = 0; i < n; ++i) back[j] += core(i, j) * seen[i];
+        for (int i = core_first_[j]; i < core_end_[j]; ++i) back[j] += core(i, j) * seen[i];
         back[j] *= scale[j];
     }
     for (Group& group : groups_) {
-        Four *turned = group.turned.data(), *inner = group.inner.data();
+        Four *__restrict turned = group.turned.data(), *__restrict inner = group.inner.data();
+        Four* __restrict to = group.strain_by_weight.data();
+        const Four *own_frame = group.frame.data(), *own_core = group.core.data();
         for (int j = 0; j < n; ++j) {
-            const Four* column = &group.frame[n * j];
+            const Four* column = own_frame + n * j;
             Four own = column[0] * vector[0], share = column[0] * frame(0, j);
             for (int i = 1; i < n; ++i) {
                 own += column[i] * vector[i];
@@ -122,13 +163,13 @@ void Blended::add_compliance_derivative(const double* vector) {
         }
         for (int j = 0; j < n; ++j) {
             Four sum = inner[j];
-            for (int i = 0; i < n; ++i) sum += core(i, j) * turned[i] + group.core[i + n * j] * seen[i];
+            for (int i = core_first_[j]; i < core_end_[j]; ++i) sum += core(i, j) * turned[i] + own_core[i + n * j] * seen[i];
             inner[j] = sum;
         }
         for (int i = 0; i < n; ++i) {
-            Four sum = group.strain_by_weight[i];
-            for (int j = 0; j < n; ++j) sum += frame(i, j) * inner[j] + group.frame[i + n * j] * back[j];
-            group.strain_by_weight[i] = sum;
+            Four sum = to[i];
+            for (int j = 0; j < n; ++j) sum += frame(i, j) * inner[j] + own_frame[i + n * j] * back[j];
+            to[i] = sum;
         }
     }
 }
@@ -138,16 +179,13 @@ void Blended::add_compliance_derivative(const double* vector) {
 template <int N>
 void Blended::add_mean_derivative() {
     for (int e = 0; e < size<N>(n_) / 6; ++e) {
-        const Eigen::Quaterniond &real = sums_[e].real, &moved = sums_[e].moved;
-        Eigen::Quaterniond inverse = real.conjugate();
-        inverse.coeffs() /= real.squaredNorm();
-        const Eigen::Quaterniond place = moved * inverse;
-        const FourQuaternions over = four(inverse);
+        const Eigen::Quaterniond& place = mean_poses_[e].place;
+        const FourQuaternions over = four(mean_poses_[e].inverse);
         // derivative of xi by a twist of the mean, in the axes of the mean: -Jl^-1, with Jl^-1 = Jr^-1 - ad
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Mat3 back = means[e].R.transpose();
-        const Mat3 diagonal = (inverse_jacobians_[e].topLeftCorner<3, 3>() - skew(twist.tail<3>())) * back;
-        const Mat3 corner = (inverse_jacobians_[e].topRightCorner<3, 3>() - skew(twist.head<3>())) * back;
+        const Mat3 diagonal = (inverse_jacobians_[e].M - skew(twist.tail<3>())) * back;
+        const Mat3 corner = (inverse_jacobians_[e].dM - skew(twist.head<3>())) * back;
         for (Group& group : groups_) {
             const Group::Tip& tip = group.tips[e];
             const FourQuaternions turn = tip.sign * (tip.home.q * over);
@@ -201,7 +239,7 @@ void Blended::differentiate_weights() {
     for (int i = 0; i < n; ++i) groups_[most / 4].weight_gradient[i] -= lane * others[i];
     for (Group& group : groups_)  // from twists of the end effector to xi
         for (int e = 0; e < n / 6; ++e) {
-            const Mat3 diagonal = jacobians_[e].topLeftCorner<3, 3>(), corner = jacobians_[e].topRightCorner<3, 3>();
+            const Mat3 &diagonal = jacobians_[e].M, &corner = jacobians_[e].dM;
             const FourTwists by = twists(&group.weight_gradient[6 * e]);
             set(&group.weight_gradient[6 * e], {radius * transpose_times(diagonal, by.linear),
                                                 transpose_times(corner, by.linear) + transpose_times(diagonal, by.angular)});
@@ -215,12 +253,15 @@ void Blended::differentiate_strain(const double* spring_force) {
     Eigen::Matrix<double, N, 1> vector(n);
     for (int i = 0; i < n; ++i) vector[i] = wrench_[i] - spring_force[i];
     const double* slope = slope_.data();
-    for (Group& group : groups_)
-        for (int i = 0; i < n; ++i) {
-            Four sum = 0.5 * group.load_displacement[i];
-            for (int j = 0; j < n; ++j) sum += slope[j + n * i] * group.load[j];
-            group.strain_by_weight[i] = sum;
-        }
+    for (Group& group : groups_) {
+        const Four *displacement = group.load_displacement.data(), *load = group.load.data();
+        Four* __restrict to = group.strain_by_weight.data();
+        repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+            Four sum = 0.5 * displacement[i];
+            for (int j = 0; j < n; ++j) sum += slope[entry(i, j)] * load[j];
+            to[i] = sum;
+        });
+    }
     add_compliance_derivative<N>(vector.data());
     add_mean_derivative<N>();
 }
@@ -269,25 +310,31 @@ template <int N>
 void Blended::add_strain_damping(double factor, Eigen::Matrix<double, N, N>& system) {
     const int r = size<N>(static_cast<int>(basis.cols())), pad = (r + 3) / 4, count = 4 * static_cast<int>(groups_.size());
     const auto number = [](const Four* row, int i) { return row[i / 4][i % 4]; };
-    for (int i = 0; i < r; ++i)
+    const Four *by_weight = strain_columns_.data(), *gradient = gradient_columns_.data(), *inverse = inverse_.data();
+    Four *__restrict J = strain_.data(), *__restrict bent = bent_.data();
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
         for (int b = 0; b < pad; ++b) {
-            Four sum = four(0);
-            if (b == i / 4) sum[i % 4] = 1;
-            for (int k = 0; k < count; ++k) sum += number(&strain_columns_[pad * k], i) * gradient_columns_[pad * k + b];
-            strain_[pad * i + b] = sum;
+            const Four unit{double(i % 4 == 0), double(i % 4 == 1), double(i % 4 == 2), double(i % 4 == 3)};
+            Four sum = b == i / 4 ? unit : four(0);
+            for (int k = 0; k < count; ++k) sum += number(by_weight + pad * k, i) * gradient[pad * k + b];
+            J[pad * i + b] = sum;
         }
-    for (int i = 0; i < r; ++i)
+    });
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
         for (int b = 0; b < pad; ++b) {
-            Four sum = inverse_[i][compliance_kind] * strain_[b];
-            for (int k = 1; k < r; ++k) sum += inverse_[i + r * k][compliance_kind] * strain_[pad * k + b];
-            bent_[pad * i + b] = sum;
+            Four sum = inverse[i][compliance_kind] * J[b];
+            for (int k = 1; k < r; ++k) sum += inverse[i + r * k][compliance_kind] * J[pad * k + b];
+            bent[pad * i + b] = sum;
         }
-    for (int i = 0; i < r; ++i)
+    });
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
         for (int b = 0; b <= i / 4; ++b) {
-            Four sum = number(strain_.data(), i) * bent_[b];
-            for (int k = 1; k < r; ++k) sum += number(&strain_[pad * k], i) * bent_[pad * k + b];
-            for (int j = 4 * b; j < std::min(4 * b + 4, i + 1); ++j) system(j, i) = system(i, j) += factor * sum[j % 4];
+            Four sum = number(J, i) * bent[b];
+            for (int k = 1; k < r; ++k) sum += number(J + pad * k, i) * bent[pad * k + b];
+            sum *= factor;
+            for (int j = 4 * b; j < std::min(4 * b + 4, i + 1); ++j) system.data()[i + r * j] += sum[j % 4];
         }
+    });
 }
 
 Matrix Blended::strain() const {
@@ -326,21 +373,26 @@ bool Blended::solve() {
     // K (z + c), M v and the force of springs whose compliance is raised
     spring_force_.resize(r);
     Column momentum(r), raised(r);
+    Columns<N> x;
+    if constexpr (N == Eigen::Dynamic) x.resize(r);
+    const double *z = z_.data(), *v = v_.data();
+    for (int j = 0; j < r; ++j) {
+        const double stretch = z[j] + load_displacement.data()[j];
+        x[j] = Four{stretch, v[j], 0, stretch};
+    }
     for (int i = 0; i < r; ++i) {
-        Four sum = four(0);
-        for (int j = 0; j < r; ++j) {
-            const double stretch = z_[j] + load_displacement[j];
-            sum += inverse[j + r * i] * Four{stretch, v_[j], 0, stretch};
-        }
+        Four sum = inverse[r * i] * x[0];
+        for (int j = 1; j < r; ++j) sum += inverse[j + r * i] * x[j];
         spring_force_[i] = sum[compliance_kind];
         momentum[i] = sum[inverse_mass_kind];
         raised[i] = sum[soft_kind];
     }
     Square system(r, r);
     dissipation_.resize(r, r);
+    const double damping = damped ? h : 0;
     for (int k = 0; k < r * r; ++k) {
-        dissipation_.data()[k] = damped ? h * inverse[k][inverse_damping_kind] : 0;
-        system.data()[k] = inverse[k][inverse_mass_kind] + dissipation_.data()[k];
+        dissipation_.data()[k] = damping * inverse[k][inverse_damping_kind];
+        system.data()[k] = inverse[k][inverse_mass_kind] + damping * inverse[k][inverse_damping_kind];
     }
     double factor = h * h;  // of J^T K J
     bool changing = false;
@@ -351,10 +403,10 @@ bool Blended::solve() {
         double kinetic = 0, elastic = 0;
         for (int i = 0; i < r; ++i) {
             double sum = 0;
-            for (int j = 0; j < r; ++j) sum += inverse[j + r * i][compliance_kind] * v_[j];
+            for (int j = 0; j < r; ++j) sum += inverse[j + r * i][compliance_kind] * v[j];
             springs[i] = sum;
-            kinetic += v_[i] * momentum[i];
-            elastic += v_[i] * sum;
+            kinetic += v[i] * momentum[i];
+            elastic += v[i] * sum;
         }
         from_basis(raised, all_);
         momentum *= limit_kinetic_energy(0.5 * kinetic, stored_energy(all_.data()));
@@ -404,7 +456,7 @@ bool Blended::solve() {
         dissipation_ += more;
         system += more;
     }
-    new_rates_ = solve_positive(system, right);
+    new_rates_ = solve_symmetric<N>(system, right);
     system_ = system;
     return new_rates_.allFinite();
 }
@@ -486,7 +538,7 @@ Vector Blended::bound_row(int bound) const {
             const Vec6 map = sample.bounded.col(bound).segment<6>(6 * e), half = evaluation_twist(k, e);
             const Vec6 common = unscaled(xi.segment<6>(6 * e));
             own += map.dot(half);
-            const Vec6 by = jacobians_[e].transpose() * (right_jacobian_inverse(2 * half - common).transpose() * map);
+            const Vec6 by = jacobians_[e].transpose_times(right_jacobian_inverse(2 * half - common).transpose() * map);
             const Vec6 total = 0.5 * used[k].weight * (by + map);
             row.segment<6>(6 * e) += stack(radius * total.head<3>(), total.tail<3>());
         }
@@ -507,7 +559,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         new_rates_.noalias() += response_ * Eigen::Map<const Vector>(impulses, rows);
         if (!new_rates_.allFinite()) return false;
     }
-    energy_budget += new_rates_.dot(external_impulse_) - new_rates_.dot(dissipation_ * new_rates_);
+    energy_budget += new_rates_.dot(external_impulse_);
+    for (int j = 0; j < new_rates_.size(); ++j) energy_budget -= new_rates_[j] * dissipation_.col(j).dot(new_rates_);
     if (rows) energy_budget += Eigen::Map<const Vector>(impulses, rows).dot(rows_.transpose() * new_rates_);
     z_ += h * new_rates_;
     from_basis(z_, all_);
@@ -515,8 +568,9 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     if (!(all_.norm() < largest_norm)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(all_.segment<6>(6 * e));
-        tips[e].pose = means[e] * exp(twist);
-        tips[e].velocity = right_jacobian(twist) * unscaled(by_.segment<6>(6 * e));
+        const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
+        tips[e].pose = means[e] * exp(twist, g);
+        tips[e].velocity = TwistJacobian(twist, right_jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
     }
     if (fading_) fade_in();
     time += h;

@@ -1,6 +1,9 @@
 // Four numbers at once: one register with AVX, two with SSE2 and NEON. As `Eight`, for what comes in fours.
 #pragma once
 
+#include <limits>
+#include <utility>
+
 #include "spatial/eight.hpp"
 
 namespace supple {
@@ -82,6 +85,15 @@ SUPPLE_INLINE Four sums(const Four& a, const Four& b, const Four& c, const Four&
     const Four ab = picked<0, 4, 2, 6>(a, b) + picked<1, 5, 3, 7>(a, b);
     const Four cd = picked<0, 4, 2, 6>(c, d) + picked<1, 5, 3, 7>(c, d);
     return picked<0, 1, 4, 5>(ab, cd) + picked<2, 3, 6, 7>(ab, cd);
+}
+
+// Calls f(0), ..., f(n - 1). Where n is known when compiling (N), each index is a constant, so that triangular loops are unrolled too.
+template <int N, class Function>
+SUPPLE_INLINE void repeat(int n, const Function& f) {
+    if constexpr (N == Eigen::Dynamic)
+        for (int i = 0; i < n; ++i) f(i);
+    else
+        [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }(std::make_integer_sequence<int, N>{});
 }
 
 // to[i] += sum over the lanes of weight x[i]
