@@ -36,15 +36,19 @@ void put(FourPoses& to, int lane, const Pose& pose) {
     put(to.p, lane, pose.p);
 }
 
-Eigen::Quaterniond quaternion(const Four& xyzw) { return {xyzw[3], xyzw[0], xyzw[1], xyzw[2]}; }
-
 }  // namespace
 
-PoseMean::PoseMean(const Eigen::Quaterniond& real, const Eigen::Quaterniond& moved) {
-    const double scale = 1 / real.squaredNorm(), root = std::sqrt(scale);
-    turn.coeffs() = root * real.coeffs();
-    inverse = {scale * real.w(), -scale * real.x(), -scale * real.y(), -scale * real.z()};
-    place = moved * inverse;
+PoseMean::PoseMean(const Four& real, const Four& moved) {
+    const auto quaternion = [](const Four& q) -> FourQuaternions { return {four(q[3]), {four(q[0]), four(q[1]), four(q[2])}}; };
+    const double scale = 1 / sum(real * real);
+    turn = quaternion(std::sqrt(scale) * real);
+    inverse = conjugate(quaternion(scale * real));
+    place = quaternion(moved) * inverse;
+}
+
+Pose PoseMean::pose() const {
+    const Eigen::Quaterniond q(turn.w[0], turn.v.x[0], turn.v.y[0], turn.v.z[0]);
+    return {q.toRotationMatrix(), {place.v.x[0], place.v.y[0], place.v.z[0]}};
 }
 
 // --- the model ------------------------------------------------------------------------------------------------------
@@ -276,10 +280,11 @@ void Blended::group_models() {
         for (std::size_t k = 0; k < 4 * groups_.size(); ++k) groups_[k / 4].put(k % 4, used[std::min(k, count - 1)].model, *this);
         find_core_ranges();
     }
-    for (std::size_t k = 0; k < 4 * groups_.size(); ++k) {
-        Group& group = groups_[k / 4];
-        group.weight[k % 4] = k < count ? used[k].weight : 0;
-        group.distance[k % 4] = distance(group.model[k % 4]);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const auto weight = [&](std::size_t k) { return k < count ? used[k].weight : 0; };
+        const auto& [a, b, c, d] = groups_[g].model;
+        groups_[g].weight = Four{weight(4 * g), weight(4 * g + 1), weight(4 * g + 2), weight(4 * g + 3)};
+        groups_[g].distance = Four{distance(a), distance(b), distance(c), distance(d)};
     }
 }
 
@@ -475,7 +480,7 @@ void Blended::compute_displacements() {
             real += sums(q.v.x, q.v.y, q.v.z, q.w);
             moved += sums(pq.v.x, pq.v.y, pq.v.z, pq.w);
         }
-        mean_poses_[e] = {quaternion(real), quaternion(moved)};
+        mean_poses_[e] = {real, moved};
         if (used.size() == 1) {
             means[e] = samples[used[0].model].tips[e];
             for (int k = 0; k < 6; ++k) xi[6 * e + k] = groups_[0].own[6 * e + k][0];
@@ -483,9 +488,9 @@ void Blended::compute_displacements() {
             means[e] = published_mean(e);
             xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
         } else {
-            means[e] = {mean_poses_[e].turn.toRotationMatrix(), mean_poses_[e].place.vec()};
+            means[e] = mean_poses_[e].pose();
             Four twist[6];
-            set(twist, scaled(log(seen_from(now, {four(mean_poses_[e].turn), four(means[e].p)}))));
+            set(twist, scaled(log(seen_from(now, {mean_poses_[e].turn, mean_poses_[e].place.v}))));
             for (int k = 0; k < 6; ++k) xi[6 * e + k] = twist[k][0];
         }
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
@@ -543,16 +548,6 @@ void Blended::compute_load_displacements() {
                                                 tip.torque - four(torque) + ground * eta.angular});
         }
     }
-    double* __restrict slope = slope_.data();
-    const Four* full = full_.data();
-    for (int i = 0; i < n; ++i) {
-        double sum = 0;
-        for (int j = 0; j < n; ++j) sum += full[j + n * i][compliance_kind] * wrench_.data()[j];
-        each_.data()[i] = sum;
-    }
-    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
-        for (int j = 0; j <= i; ++j) slope[entry(i, j)] = full[j + n * i][compliance_kind];
-    });
     for (Group& group : groups_) {
         Four* __restrict by = group.load_displacement.data();
         const Four *compliance = group.compliance.data(), *difference = group.load_difference.data(), *eta = group.eta.data();
@@ -572,9 +567,18 @@ void Blended::compute_load_displacements() {
             by[6 * e] += 0.5 * change.linear.x, by[6 * e + 1] += 0.5 * change.linear.y, by[6 * e + 2] += 0.5 * change.linear.z;
             by[6 * e + 3] += 0.5 * change.angular.x, by[6 * e + 4] += 0.5 * change.angular.y, by[6 * e + 5] += 0.5 * change.angular.z;
         }
-        add_weighted_sums(0.5 * group.weight, by, n, each_.data());
-        add_weighted_sums(-0.5 * group.weight * kept, group.compliance.data(), (n * (n + 1) / 2 + 3) / 4 * 4, slope);
+        const bool more = &group != &groups_[0];
+        weighted_sums(0.5 * group.weight, by, n, more, each_.data());
+        weighted_sums(-0.5 * group.weight * kept, compliance, (n * (n + 1) / 2 + 3) / 4 * 4, more, slope_.data());
     }
+    double* __restrict slope = slope_.data();
+    const Four* full = full_.data();
+    Eigen::Matrix<double, N, 1> common(n);
+    multiply_lane<compliance_kind>(full, n, wrench_.data(), common.data());
+    for (int i = 0; i < n; ++i) each_.data()[i] += common.data()[i];
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        for (int j = 0; j <= i; ++j) slope[entry(i, j)] += full[j + n * i][compliance_kind];
+    });
 }
 
 // N in world axes: the force that users apply to an end effector, without handles and contacts.
@@ -607,10 +611,12 @@ double Blended::geometric_share() const {
     }
     if (!any) return 1;
     double sum = 0;
-    for (int i = 0; i < n; ++i) {
-        sum += twice(i, i) * twice(i, i);
-        for (int j = 0; j < i; ++j) sum += 2 * twice(i, j) * twice(j, i);
-    }
+    const double* entries = twice.data();
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        double row = 0.5 * entries[i + n * i] * entries[i + n * i];
+        for (int j = 0; j < i; ++j) row += entries[i + n * j] * entries[j + n * i];
+        sum += 2 * row;
+    });
     const double norm = 0.5 * std::sqrt(std::max(0.0, sum));
     return norm > most_cancelled ? most_cancelled / norm : 1;
 }

@@ -70,13 +70,14 @@ struct TwistJacobian {
 };
 
 // The weighted mean of poses: sums of a q and a p q over poses with weights a, where the dual quaternion of a pose is (q, p q). It does
-// not depend on the order of the poses.
+// not depend on the order of the poses. All lanes are alike.
 struct PoseMean {
-    Eigen::Quaterniond turn, inverse;  // rotation; inverse of the sum of a q
-    Eigen::Quaterniond place;          // sum of a p q times this inverse: its vector is the position
+    FourQuaternions turn, inverse;  // rotation; inverse of the sum of a q
+    FourQuaternions place;          // sum of a p q times this inverse: its vector is the position
 
     PoseMean() = default;
-    PoseMean(const Eigen::Quaterniond& real, const Eigen::Quaterniond& moved);
+    PoseMean(const Four& real, const Four& moved);  // (x, y, z, w)
+    Pose pose() const;
 };
 
 class Blended : public Participant {

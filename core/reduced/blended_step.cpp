@@ -29,7 +29,6 @@ using Columns = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::
 SUPPLE_INLINE Four inverse_pivot(const Four& pivot) {
     return choose(pivot > four(0), 1.0 / pivot, four(std::numeric_limits<double>::quiet_NaN()));
 }
-SUPPLE_INLINE double inverse_pivot(double pivot) { return pivot > 0 ? 1 / pivot : std::numeric_limits<double>::quiet_NaN(); }
 
 // Factors of a symmetric positive matrix `a` (n, n; lower triangle) = L D L^T: L below the diagonal of `l`, L D above it, D^-1 on it.
 template <int N, class Given, class Square>
@@ -75,28 +74,36 @@ void invert_positive(const Four* a, int size, const Four& raised, Four* into) {
     });
 }
 
-// a^-1 x for a symmetric positive matrix (lower triangle)
+// a^-1 b for a symmetric positive matrix (lower triangle). All lanes are alike: where neighbouring entries share vectors, the processor
+// waits for one entry to be written before it reads several.
 template <int N>
-Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a, Eigen::Matrix<double, N, 1> x) {
+Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a, const Eigen::Matrix<double, N, 1>& b) {
     const int n = N == Eigen::Dynamic ? static_cast<int>(a.rows()) : N;
-    std::conditional_t<N == Eigen::Dynamic, std::vector<double>, std::array<double, static_cast<std::size_t>(N * N)>> l;
-    if constexpr (N == Eigen::Dynamic) l.resize(n * n);
-    factorise<N>(n, [&](int i, int j) { return a.data()[i + n * j]; }, l);
-    double* z = x.data();
-    repeat<N>(n, [&](auto k) __attribute__((always_inline)) {
-        for (int i = k + 1; i < n; ++i) z[i] -= l[i + n * k] * z[k];
-        z[k] *= l[k + n * k];
+    Squares<N> l;
+    Columns<N> x;
+    if constexpr (N == Eigen::Dynamic) {
+        l.resize(n * n);
+        x.resize(n);
+    }
+    factorise<N>(n, [&](int i, int j) { return four(a.data()[i + n * j]); }, l);
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        Four sum = four(b.data()[i]);
+        for (int k = 0; k < i; ++k) sum -= l[i + n * k] * x[k];
+        x[i] = sum;
     });
+    Eigen::Matrix<double, N, 1> result(n);
     repeat<N>(n, [&](auto back) __attribute__((always_inline)) {
-        const int k = n - 1 - back;
-        for (int i = 0; i < k; ++i) z[i] -= l[k + n * i] * z[k];
+        const int i = n - 1 - back;
+        Four sum = x[i] * l[i + n * i];
+        for (int k = n - 1; k > i; --k) sum -= l[k + n * i] * x[k];
+        x[i] = sum;
+        result.data()[i] = sum[0];
     });
-    return x;
+    return result;
 }
 
 // Lanes as columns: to (4, pad) from x (n,), zero beyond n
-template <int N>
-void to_columns(const Four* x, int n, Four* to) {
+SUPPLE_INLINE void to_columns(const Four* x, int n, Four* to) {
     const int pad = (n + 3) / 4;
     for (int b = 0; b < pad; ++b) {
         Four rows[4];
@@ -136,8 +143,9 @@ void Blended::add_compliance_derivative(const double* vector) {
     Eigen::Matrix<double, N, 1> seen(n), back(n), scale(n);
     Eigen::Matrix<bool, N, 1> unit(n);
     for (int j = 0; j < n; ++j) {
-        seen[j] = 0;
-        for (int i = 0; i < n; ++i) seen[j] += frame(i, j) * vector[i];
+        Four sum = frame_[n * j] * vector[0];
+        for (int i = 1; i < n; ++i) sum += frame_[i + n * j] * vector[i];
+        seen[j] = sum[compliance_kind];
         scale[j] = column_scale_[j][compliance_kind];
         unit[j] = length_[j][compliance_kind] > agreement * column_share_[j][compliance_kind];
     }
@@ -179,8 +187,7 @@ void Blended::add_compliance_derivative(const double* vector) {
 template <int N>
 void Blended::add_mean_derivative() {
     for (int e = 0; e < size<N>(n_) / 6; ++e) {
-        const Eigen::Quaterniond& place = mean_poses_[e].place;
-        const FourQuaternions over = four(mean_poses_[e].inverse);
+        const FourQuaternions& place = mean_poses_[e].place;
         // derivative of xi by a twist of the mean, in the axes of the mean: -Jl^-1, with Jl^-1 = Jr^-1 - ad
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Mat3 back = means[e].R.transpose();
@@ -188,8 +195,8 @@ void Blended::add_mean_derivative() {
         const Mat3 corner = (inverse_jacobians_[e].dM - skew(twist.head<3>())) * back;
         for (Group& group : groups_) {
             const Group::Tip& tip = group.tips[e];
-            const FourQuaternions turn = tip.sign * (tip.home.q * over);
-            const FourQuaternions away{four(-place.w()), tip.home.p - four(Vec3(place.vec()))};
+            const FourQuaternions turn = tip.sign * (tip.home.q * mean_poses_[e].inverse);
+            const FourQuaternions away{-place.w, tip.home.p - place.v};
             const FourVectors linear = (away * turn).v, angular = 2.0 * turn.v;
             const FourVectors v = (1 / radius) * (times(diagonal, linear) + times(corner, angular)), w = times(diagonal, angular);
             Four* to = &group.strain_by_weight[6 * e];
@@ -211,8 +218,6 @@ void Blended::differentiate_weights() {
     };
     Eigen::Matrix<double, N, 1> reach(n), mean(n), others(n);
     reach.setZero();
-    mean.setZero();
-    others.setZero();
     for (int e = 0; last_ >= 0 && e < n / 6; ++e) {
         const FourPoses& home = homes_[last_ / 4 * (n / 6) + e];
         Four gradient[6];
@@ -224,18 +229,16 @@ void Blended::differentiate_weights() {
         for (int e = 0; e < n / 6; ++e) distance_gradient(e, group.tips[e].home.p, group.tips[e].seen.q, gradient + 6 * e);
         const Four d = group.distance, near = power / (1.0 / d - reach_), by = near / (d * d);
         for (int i = 0; i < n; ++i) gradient[i] = near * reach[i] - by * gradient[i];
-        add_weighted_sums(group.weight, gradient, n, mean.data());
+        weighted_sums(group.weight, gradient, n, &group != &groups_[0], mean.data());
     }
     const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - used.begin();
+    const Four lane{double(most % 4 == 0), double(most % 4 == 1), double(most % 4 == 2), double(most % 4 == 3)};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-        Four weight = groups_[g].weight;
-        if (most / 4 == static_cast<int>(g)) weight[most % 4] = 0;
+        const Four weight = most / 4 == static_cast<int>(g) ? (1.0 - lane) * groups_[g].weight : groups_[g].weight;
         for (int i = 0; i < n; ++i) groups_[g].weight_gradient[i] = weight * (groups_[g].weight_gradient[i] - mean[i]);
-        add_weighted_sums(four(1), groups_[g].weight_gradient.data(), n, others.data());
+        weighted_sums(four(1), groups_[g].weight_gradient.data(), n, g > 0, others.data());
     }
     // the gradients add up to zero; computed directly, that of the largest weight is a difference of large numbers near a sample
-    Four lane = four(0);
-    lane[most % 4] = 1;
     for (int i = 0; i < n; ++i) groups_[most / 4].weight_gradient[i] -= lane * others[i];
     for (Group& group : groups_)  // from twists of the end effector to xi
         for (int e = 0; e < n / 6; ++e) {
@@ -276,10 +279,6 @@ double Blended::damping_time(const double* springs, double kinetic, double elast
     if (!(elastic > 0)) return least;
     const double* v = v_.data();
     Eigen::Matrix<double, N, 1> strained(r), skew(r);  // J v, and J^T K v
-    for (int i = 0; i < r; ++i) {
-        strained[i] = v[i];
-        skew[i] = springs[i];
-    }
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const Four *by_weight = &strain_lanes_[r * g], *gradient = &gradient_lanes_[r * g];
         Four rate = gradient[0] * v[0], work = by_weight[0] * springs[0];
@@ -287,21 +286,16 @@ double Blended::damping_time(const double* springs, double kinetic, double elast
             rate += gradient[i] * v[i];
             work += by_weight[i] * springs[i];
         }
-        add_weighted_sums(rate, by_weight, r, strained.data());
-        add_weighted_sums(work, gradient, r, skew.data());
+        weighted_sums(rate, by_weight, r, g > 0, strained.data());
+        weighted_sums(work, gradient, r, g > 0, skew.data());
     }
-    const Four *inverse = inverse_.data(), *full = matrices().data();
-    for (int i = 0; i < r; ++i) {
-        double sum = 0;
-        for (int j = 0; j < r; ++j) sum += inverse[j + r * i][compliance_kind] * strained[j];
-        skew[i] = 0.5 * (sum - skew[i]);
-    }
+    Eigen::Matrix<double, N, 1> force(r), displacement(r);
+    for (int i = 0; i < r; ++i) strained[i] += v[i];
+    multiply_lane<compliance_kind>(inverse_.data(), r, strained.data(), force.data());
+    for (int i = 0; i < r; ++i) skew[i] = 0.5 * (force[i] - springs[i] - skew[i]);
+    multiply_lane<compliance_kind>(matrices().data(), r, skew.data(), displacement.data());
     double squared = 0;
-    for (int i = 0; i < r; ++i) {
-        double sum = 0;
-        for (int j = 0; j < r; ++j) sum += full[j + r * i][compliance_kind] * skew[j];
-        squared += skew[i] * sum;
-    }
+    for (int i = 0; i < r; ++i) squared += skew[i] * displacement[i];
     return std::max(least, std::sqrt(std::min(1.0, squared / elastic) * kinetic / elastic));
 }
 
@@ -401,12 +395,10 @@ bool Blended::solve() {
     } else {
         Column springs(r);
         double kinetic = 0, elastic = 0;
+        multiply_lane<compliance_kind>(inverse, r, v, springs.data());
         for (int i = 0; i < r; ++i) {
-            double sum = 0;
-            for (int j = 0; j < r; ++j) sum += inverse[j + r * i][compliance_kind] * v[j];
-            springs[i] = sum;
             kinetic += v[i] * momentum[i];
-            elastic += v[i] * sum;
+            elastic += v[i] * springs[i];
         }
         from_basis(raised, all_);
         momentum *= limit_kinetic_energy(0.5 * kinetic, stored_energy(all_.data()));
@@ -427,8 +419,8 @@ bool Blended::solve() {
             for (std::size_t g = 0; g < groups_.size(); ++g) {
                 to_basis(groups_[g].strain_by_weight.data(), &strain_lanes_[r * g]);
                 to_basis(groups_[g].weight_gradient.data(), &gradient_lanes_[r * g]);
-                to_columns<N>(&strain_lanes_[r * g], r, &strain_columns_[4 * pad * g]);
-                to_columns<N>(&gradient_lanes_[r * g], r, &gradient_columns_[4 * pad * g]);
+                to_columns(&strain_lanes_[r * g], r, &strain_columns_[4 * pad * g]);
+                to_columns(&gradient_lanes_[r * g], r, &gradient_columns_[4 * pad * g]);
             }
             factor = h * damping_time<N>(springs.data(), kinetic, elastic);
         }
@@ -565,7 +557,7 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     z_ += h * new_rates_;
     from_basis(z_, all_);
     from_basis(new_rates_, by_);
-    if (!(all_.norm() < largest_norm)) return false;
+    if (!(all_.squaredNorm() < largest_norm * largest_norm)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(all_.segment<6>(6 * e));
         const Stumpff g = stumpff(twist.tail<3>().squaredNorm());

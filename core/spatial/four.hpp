@@ -96,14 +96,25 @@ SUPPLE_INLINE void repeat(int n, const Function& f) {
         [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }(std::make_integer_sequence<int, N>{});
 }
 
-// to[i] += sum over the lanes of weight x[i]
-SUPPLE_INLINE void add_weighted_sums(const Four& weight, const Four* x, int count, double* to) {
+// to[i] = sum over the lanes of weight x[i], or to[i] += if `more`. Written as vectors, so that `to` must not have been written as single
+// numbers just before: the processor would wait for these.
+SUPPLE_INLINE void weighted_sums(const Four& weight, const Four* x, int count, bool more, double* to) {
     int i = 0;
     for (; i + 4 <= count; i += 4) {
         const Four all = sums(weight * x[i], weight * x[i + 1], weight * x[i + 2], weight * x[i + 3]);
-        for (int k = 0; k < 4; ++k) to[i + k] += all[k];
+        for (int k = 0; k < 4; ++k) to[i + k] = more ? to[i + k] + all[k] : all[k];
     }
-    for (; i < count; ++i) to[i] += sum(weight * x[i]);
+    for (; i < count; ++i) to[i] = more ? to[i] + sum(weight * x[i]) : sum(weight * x[i]);
+}
+
+// (n,) y = A x for the matrix (n, n; symmetric) in one lane
+template <int lane>
+SUPPLE_INLINE void multiply_lane(const Four* A, int n, const double* x, double* y) {
+    for (int i = 0; i < n; ++i) {
+        Four sum = A[n * i] * x[0];
+        for (int j = 1; j < n; ++j) sum += A[j + n * i] * x[j];
+        y[i] = sum[lane];
+    }
 }
 
 }  // namespace supple
