@@ -215,8 +215,8 @@ void Blended::compute_distances() {
         Four sum = missing * missing;
         for (int e = 0; e < ends; ++e) {
             const FourPoses& home = homes_[i * ends + e];
-            const FourVectors away = four(tips[e].pose.p) - home.p, turned = (conjugate(home.q) * four(turns_[e])).v;
-            sum += sqrt(length * dot(away, away) + turn * dot(turned, turned));
+            const FourVectors away = four(tips[e].pose.p) - home.p;
+            sum += sqrt(length * dot(away, away) + turn * squared_half_sine(four(turns_[e]), home.q));
         }
         distances_[i] = sum;
     }

@@ -48,6 +48,14 @@ SUPPLE_INLINE Four sign_of_w(const FourQuaternions& q) { return choose(q.w < fou
 SUPPLE_INLINE FourQuaternions product(const FourVectors& p, const FourQuaternions& q) {  // of (0, p) and q
     return {-dot(p, q.v), q.w * p + cross(p, q.v)};
 }
+// sin^2 of half the angle between two rotations: m (1 - m / 4), m = |a - b|^2 for the nearer ones of their quaternions. Exactly zero if
+// the rotations are equal.
+SUPPLE_INLINE Four squared_half_sine(const FourQuaternions& a, const FourQuaternions& b) {
+    const Four w = a.w - b.w, W = a.w + b.w;
+    const FourVectors v = a.v - b.v, V = a.v + b.v;
+    const Four less = w * w + dot(v, v), more = W * W + dot(V, V), m = choose(less < more, less, more);
+    return m * (1.0 - 0.25 * m);
+}
 // q* v q for unit quaternions: v in axes that q turns
 SUPPLE_INLINE FourVectors turned_back(const FourQuaternions& q, const FourVectors& v) {
     const FourVectors once = cross(v, q.v);
