@@ -215,8 +215,9 @@ void Blended::compute_distances() {
         Four sum = missing * missing;
         for (int e = 0; e < ends; ++e) {
             const FourPoses& home = homes_[i * ends + e];
-            const FourVectors away = four(tips[e].pose.p) - home.p;
-            sum += sqrt(length * dot(away, away) + turn * squared_half_sine(four(turns_[e]), home.q));
+            const FourQuaternions now = four(turns_[e]);
+            const FourVectors away = four(tips[e].pose.p) - home.p, turned = relative(home.q, now, nearer_sign(home.q, now)).v;
+            sum += sqrt(length * dot(away, away) + turn * dot(turned, turned));
         }
         distances_[i] = sum;
     }
@@ -472,9 +473,8 @@ void Blended::compute_displacements() {
         Four real = four(0), moved = four(0);
         for (Group& group : groups_) {
             Group::Tip& tip = group.tips[e];
-            const FourQuaternions turn = conjugate(tip.home.q) * now.q;
-            tip.sign = sign_of_w(turn);  // of the two quaternions of a rotation, the nearer one
-            tip.seen = {tip.sign * turn, turned_back(tip.home.q, now.p - tip.home.p)};
+            tip.sign = nearer_sign(tip.home.q, now.q);
+            tip.seen = {relative(tip.home.q, now.q, tip.sign), turned_back(tip.home.q, now.p - tip.home.p)};
             set(&group.own[6 * e], scaled(log(tip.seen)));
             const FourQuaternions q = (tip.sign * group.weight) * tip.home.q, pq = product(tip.home.p, q);
             real += sums(q.v.x, q.v.y, q.v.z, q.w);

@@ -221,7 +221,7 @@ void Blended::differentiate_weights() {
     for (int e = 0; last_ >= 0 && e < n / 6; ++e) {
         const FourPoses& home = homes_[last_ / 4 * (n / 6) + e];
         Four gradient[6];
-        distance_gradient(e, home.p, conjugate(home.q) * four(turns_[e]), gradient);
+        distance_gradient(e, home.p, seen_from({four(turns_[e]), home.p}, home).q, gradient);
         for (int k = 0; k < 6; ++k) reach[6 * e + k] = reach_ / distance(last_) * gradient[k][last_ % 4];
     }
     for (Group& group : groups_) {

@@ -44,17 +44,18 @@ SUPPLE_INLINE FourQuaternions operator*(const FourQuaternions& a, const FourQuat
 SUPPLE_INLINE FourQuaternions conjugate(const FourQuaternions& q) { return {q.w, {-q.v.x, -q.v.y, -q.v.z}}; }
 SUPPLE_INLINE FourQuaternions four(const Eigen::Quaterniond& q) { return {four(q.w()), four(Vec3(q.vec()))}; }
 SUPPLE_INLINE FourQuaternions operator*(const Four& s, const FourQuaternions& q) { return {s * q.w, s * q.v}; }
-SUPPLE_INLINE Four sign_of_w(const FourQuaternions& q) { return choose(q.w < four(0), four(-1), four(1)); }
+// The sign with which b is the nearer one of the two quaternions of its rotation to a
+SUPPLE_INLINE Four nearer_sign(const FourQuaternions& a, const FourQuaternions& b) {
+    return choose(a.w * b.w + dot(a.v, b.v) < four(0), four(-1), four(1));
+}
+// a* (sign b), a rotation of at most half a turn for the nearer sign. From the difference of a and b, so that its vector is exactly zero
+// if they are equal.
+SUPPLE_INLINE FourQuaternions relative(const FourQuaternions& a, const FourQuaternions& b, const Four& sign) {
+    const FourQuaternions gap{sign * b.w - a.w, sign * b.v - a.v};
+    return {1.0 + (a.w * gap.w + dot(a.v, gap.v)), a.w * gap.v - (gap.w * a.v + cross(a.v, gap.v))};
+}
 SUPPLE_INLINE FourQuaternions product(const FourVectors& p, const FourQuaternions& q) {  // of (0, p) and q
     return {-dot(p, q.v), q.w * p + cross(p, q.v)};
-}
-// sin^2 of half the angle between two rotations: m (1 - m / 4), m = |a - b|^2 for the nearer ones of their quaternions. Exactly zero if
-// the rotations are equal.
-SUPPLE_INLINE Four squared_half_sine(const FourQuaternions& a, const FourQuaternions& b) {
-    const Four w = a.w - b.w, W = a.w + b.w;
-    const FourVectors v = a.v - b.v, V = a.v + b.v;
-    const Four less = w * w + dot(v, v), more = W * W + dot(V, V), m = choose(less < more, less, more);
-    return m * (1.0 - 0.25 * m);
 }
 // q* v q for unit quaternions: v in axes that q turns
 SUPPLE_INLINE FourVectors turned_back(const FourQuaternions& q, const FourVectors& v) {
@@ -68,8 +69,7 @@ struct FourPoses {
 };
 // These poses relative to `base`, with rotations of at most half a turn
 SUPPLE_INLINE FourPoses seen_from(const FourPoses& poses, const FourPoses& base) {
-    const FourQuaternions q = conjugate(base.q) * poses.q;
-    return {sign_of_w(q) * q, turned_back(base.q, poses.p - base.p)};
+    return {relative(base.q, poses.q, nearer_sign(base.q, poses.q)), turned_back(base.q, poses.p - base.p)};
 }
 
 struct FourTwists {
