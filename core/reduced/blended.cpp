@@ -18,76 +18,116 @@ constexpr double steepest = 3;       // largest displacement that a model predic
 constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
 constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
 
+Four to_power(const Four& x, double power) {
+    if (power == 4) return (x * x) * (x * x);
+    return Four{std::pow(x[0], power), std::pow(x[1], power), std::pow(x[2], power), std::pow(x[3], power)};
+}
+
+void put(FourVectors& to, int lane, const Vec3& v) {
+    to.x[lane] = v[0];
+    to.y[lane] = v[1];
+    to.z[lane] = v[2];
+}
+
+void put(FourPoses& to, int lane, const Pose& pose) {
+    const Eigen::Quaterniond q(pose.R);
+    to.q.w[lane] = q.w();
+    put(to.q.v, lane, q.vec());
+    put(to.p, lane, pose.p);
+}
+
 }  // namespace
 
-// --- the mean -------------------------------------------------------------------------------------------------------
-
-// Sums of a q and a p q; they do not depend on the order.
-void PoseMean::add(double weight, const DualQuaternion& pose) {
-    const double a = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -weight : weight;
-    real_.coeffs() += a * pose.q.coeffs();
-    moved_.coeffs() += a * pose.pq.coeffs();
+PoseMean::PoseMean(const Four& real, const Four& moved) {
+    const auto quaternion = [](const Four& q) -> FourQuaternions { return {four(q[3]), {four(q[0]), four(q[1]), four(q[2])}}; };
+    const double scale = 1 / sum(real * real);
+    turn = quaternion(std::sqrt(scale) * real);
+    inverse = conjugate(quaternion(scale * real));
+    place = quaternion(moved) * inverse;
 }
 
 Pose PoseMean::pose() const {
-    const Vec3 p = (moved_ * real_.conjugate()).vec() / real_.squaredNorm();
-    return {real_.normalized().toRotationMatrix(), p};
-}
-
-void PoseMean::close() {
-    inverse_ = real_.conjugate();
-    inverse_.coeffs() /= real_.squaredNorm();
-    place_ = moved_ * inverse_;
-    back_ = real_.normalized().toRotationMatrix().transpose();
-}
-
-Vec6 PoseMean::towards(const DualQuaternion& pose) const {
-    const double sign = real_.coeffs().dot(pose.q.coeffs()) < 0 ? -1 : 1;
-    Eigen::Quaterniond gap = place_ * pose.q;
-    gap.coeffs() = sign * (pose.pq.coeffs() - gap.coeffs());
-    return stack(back_ * (gap * inverse_).vec(), back_ * (2 * sign * (pose.q * inverse_).vec()));
+    const Eigen::Quaterniond q(turn.w[0], turn.v.x[0], turn.v.y[0], turn.v.z[0]);
+    return {q.toRotationMatrix(), {place.v.x[0], place.v.y[0], place.v.z[0]}};
 }
 
 // --- the model ------------------------------------------------------------------------------------------------------
 
-void Blended::add(Sample sample) {
-    sample.tips = sample.home;
-    sample.dual_quaternions.assign(sample.tips.begin(), sample.tips.end());
-    for (Eigenframe& part : sample.parts) part.has_column = (part.core.diagonal().array() > 0).cast<double>();
+void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence) {
+    const int n = static_cast<int>(sample.wrench.size()), i = static_cast<int>(samples.size());
+    sample.frame.assign(n * n, four(0));
+    sample.core.assign(n * n, four(0));
+    sample.has_column.assign(n, four(0));
+    for (int kind = 0; kind < 4; ++kind) {
+        const int from = kind == soft_kind ? compliance_kind : kind;
+        for (int k = 0; k < n * n; ++k) {
+            sample.frame[k][kind] = frames[from].data()[k];
+            sample.core[k][kind] = cores[from].data()[k];
+        }
+        for (int j = 0; j < n; ++j) sample.has_column[j][kind] = cores[from](j, j) > 0;
+    }
+    sample.compliance = (frames[0] * cores[0]) * frames[0].transpose();
     sample.y = Vector::Zero(sample.cobasis.rows());
-    sample.load = sample.wrench;
-    sample.force.resize(sample.home.size());
+    sample.tips = sample.home;
     for (std::size_t e = 0; e < sample.home.size(); ++e)
-        sample.force[e] = sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius;
-    sample.own = sample.eta = sample.load_difference = Vector::Zero(sample.wrench.size());
-    const Eigenframe& compliance = sample.parts[compliance_kind];
-    sample.compliance.noalias() = (compliance.frame * compliance.core) * compliance.frame.transpose();
-    sample.load_displacement = sample.compliance * sample.load;
+        sample.force.push_back(sample.home[e].R * sample.wrench.segment<3>(6 * e) / radius);
     samples.push_back(std::move(sample));
+    presence_.resize(i / 4 + 1, four(0));
+    set_presence(i, presence);
 }
 
 void Blended::prepare() {
     n_ = 6 * static_cast<int>(tips.size());
-    distances_.resize(samples.size());
-    order_.resize(samples.size());
-    weights.resize(samples.size());
-    used.reserve(samples.size());
+    const int count = static_cast<int>(samples.size()), fours = (count + 3) / 4;
+    for (std::vector<Four>* each : {&distances_, &weights_, &trust_}) each->assign(fours, four(0));
+    presence_.resize(fours);
+    for (int i = count; i < 4 * fours; ++i) set_presence(i, 0);
+    homes_.resize(fours * tips.size());
+    order_.resize(count);
+    used.reserve(count);
     means.resize(tips.size());
-    sums_.resize(tips.size());
+    turns_.resize(tips.size());
+    mean_poses_.resize(tips.size());
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &column_share_, &length_}) each->setZero(n_);
+    inverse_jacobians_.resize(tips.size());
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_}) each->setZero(n_);
+    for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
+    for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
+    slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
+    for (std::vector<int>* each : {&core_first_, &core_end_}) each->resize(n_);
+    models_changed();
+}
+
+void Blended::models_changed() {
     mark_changed();
+    groups_.clear();
+    for (int i = 0; i < 4 * static_cast<int>(presence_.size()); ++i) {
+        const Sample& sample = samples[std::min<std::size_t>(i, samples.size() - 1)];
+        for (std::size_t e = 0; e < tips.size(); ++e) put(homes_[i / 4 * tips.size() + e], i % 4, sample.tips[e]);
+    }
+}
+
+Vector Blended::weights() const {
+    Vector all(samples.size());
+    for (int i = 0; i < all.size(); ++i) all[i] = weights_[i / 4][i % 4];
+    return all;
+}
+
+Matrix Blended::blended(int kind) const {
+    const int r = static_cast<int>(basis.cols());
+    Matrix result(r, r);
+    for (int k = 0; k < r * r; ++k) result.data()[k] = matrices()[k][kind];
+    return result;
 }
 
 void Blended::move_sample(int i, const Vector& twists) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         samples[i].tips[e] = samples[i].home[e] * exp(Vec6(twists.segment<6>(6 * e)));
-        samples[i].dual_quaternions[e] = samples[i].tips[e];
         // the load of a model is assumed to turn with the end effector when set-points move it
         samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
-    mark_changed();
+    models_changed();
 }
 
 // Eq. 25 between two sets of end-effector poses.
@@ -103,9 +143,9 @@ double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b)
 void Blended::reset_trust() {
     loads_changed_ = false;
     const bool counts = loads_known && !published && samples.size() > 1;
+    std::fill(trust_.begin(), trust_.end(), four(counts ? -1 : 1));
     extent_ = load_extent_ = 0;
     for (Sample& sample : samples) {
-        sample.trust = counts ? -1 : 1;
         extent_ = std::max(extent_, distance(sample.tips, samples[0].tips));
         double squared = 0;
         for (std::size_t e = 0; counts && e < tips.size(); ++e)
@@ -118,28 +158,25 @@ void Blended::reset_trust() {
 // Displacement (scaled) of the end effectors from the pose of a model, if this model alone were at rest under the applied loads: the
 // solution of x = C f(x), where f is the generalised force of the applied loads less those of the model. Forces keep their direction in
 // the world. A few Newton steps from x = 0; the geometric stiffness of f is limited as in geometric_share(). `change`: f(0).
-template <int n>
-Eigen::Matrix<double, n, 1> Blended::predicted_displacement(const Sample& sample, const Eigen::Matrix<double, n, 1>& change) const {
-    using Column = Eigen::Matrix<double, n, 1>;
-    using Square = Eigen::Matrix<double, n, n>;
-    const Eigen::Map<const Square> compliance(sample.compliance.data(), n_, n_);
-    Column x = Column::Zero(n_), force(n_);
-    Square system(n_, n_);
+Vector Blended::predicted_displacement(const Sample& sample, const Vector& change) const {
+    const Matrix& compliance = sample.compliance;
+    Vector x = Vector::Zero(n_), force(n_);
+    Matrix system(n_, n_);
     for (int k = 0; k < prediction_steps; ++k) {
         for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec6 twist = unscaled(x.template segment<6>(6 * e));
-            const Vec3 local = so3_exp(Vec3(twist.tail<3>())).transpose() * change.template segment<3>(6 * e);
-            const Vec3 torque = change.template segment<3>(6 * e + 3);
+            const Vec6 twist = unscaled(x.segment<6>(6 * e));
+            const Vec3 local = so3_exp(Vec3(twist.tail<3>())).transpose() * change.segment<3>(6 * e);
+            const Vec3 torque = change.segment<3>(6 * e + 3);
             const Vec6 on = right_jacobian(twist).transpose() * stack(Vec3(local / radius), torque);
-            force.template segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
+            force.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
             const Mat3 cross = 0.5 * skew(local);
-            system.template middleCols<3>(6 * e).noalias() = -compliance.template middleCols<3>(6 * e + 3) * cross;
-            system.template middleCols<3>(6 * e + 3).noalias() = compliance.template middleCols<3>(6 * e) * cross;
+            system.middleCols<3>(6 * e).noalias() = -compliance.middleCols<3>(6 * e + 3) * cross;
+            system.middleCols<3>(6 * e + 3).noalias() = compliance.middleCols<3>(6 * e) * cross;
         }
         const double norm = std::sqrt(std::max(0.0, system.cwiseProduct(system.transpose()).sum()));
         system *= norm > most_cancelled ? -most_cancelled / norm : -1;
         system.diagonal().array() += 1;
-        x += solve_general(system, Column(compliance * force - x));
+        x += solve_general(system, compliance * force - x);
     }
     return x;
 }
@@ -148,71 +185,146 @@ Eigen::Matrix<double, n, 1> Blended::predicted_displacement(const Sample& sample
 // applied loads w, and l the change of the load, |w - b_i| over the range of the models' loads, at most 1. The error of a linear model grows
 // with both, so the factor falls as (l e)^-2 where l e exceeds half of the extent of the collection. Handles and contacts do not count as
 // loads here.
-template <int n>
 double Blended::trust_under_load(const Sample& sample) const {
-    Eigen::Matrix<double, n, 1> change(n_);
+    Vector change(n_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 load = tips[e].own(sample.tips[e].R);
-        change.template segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
+        change.segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
     }
     const double size = change.norm(), changed = size < load_extent_ ? size / load_extent_ : 1;
-    const Eigen::Matrix<double, n, 1> x = predicted_displacement<n>(sample, change);
+    const Vector x = predicted_displacement(sample, change);
     double moved = 0;
     for (std::size_t e = 0; e < tips.size(); ++e)
-        moved += std::hypot(x.template segment<3>(6 * e).norm(), x.template segment<3>(6 * e + 3).norm() / M_PI);
+        moved += std::hypot(x.segment<3>(6 * e).norm(), x.segment<3>(6 * e + 3).norm() / M_PI);
     const double over = changed * moved / (range * extent_), squared = over * over, fourth = squared * squared;
     return 1 / std::sqrt(std::sqrt(1 + fourth * fourth));
 }
 
-// Eq. 25: distances over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the
-// same when small and smooth at half turns); weights (1/d - 1/R)^p, R just beyond the last neighbour.
+// Eq. 25: distances of all models over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the same
+// when small and smooth at half turns). A model that fades in is treated as more distant.
+template <int N>
+void Blended::compute_distances() {
+    const int ends = size<N>(n_) / 6;
+    const double turn = 4 / (M_PI * M_PI), length = 1 / (radius * radius);
+    for (std::size_t i = 0; i < distances_.size(); ++i) {
+        const Four missing = 1.0 - presence_[i];
+        Four sum = missing * missing;
+        for (int e = 0; e < ends; ++e) {
+            const FourPoses& home = homes_[i * ends + e];
+            const FourQuaternions now = four(turns_[e]);
+            const FourVectors away = four(tips[e].pose.p) - home.p, turned = relative(home.q, now, nearer_sign(home.q, now)).v;
+            sum += sqrt(length * dot(away, away) + turn * dot(turned, turned));
+        }
+        distances_[i] = sum;
+    }
+}
+
+// Weights (1/d - 1/R)^p, R just beyond the last neighbour.
 void Blended::weigh() {
     const int k = static_cast<int>(samples.size());
     if (loads_changed_) reset_trust();
-    const double turn = 1 / (M_PI * M_PI), length = 1 / (radius * radius);
+    for (std::size_t e = 0; e < tips.size(); ++e) turns_[e] = tips[e].pose.R;
+    n_ == 6 ? compute_distances<6>() : compute_distances<Eigen::Dynamic>();
+    if (published)
+        for (int i = 0; i < k; ++i) distances_[i / 4][i % 4] = published_distance(i) + (1 - presence(i)) * (1 - presence(i));
     int nearest = 0;
     double more = -neighbours;  // models beyond the neighbours that count; a model that fades in counts by its presence
     for (int i = 0; i < k; ++i) {
-        more += samples[i].presence;
-        double d = published ? published_distance(i) : 0;
-        for (std::size_t e = 0; !published && e < tips.size(); ++e) {
-            const Pose& home = samples[i].tips[e];
-            const double away = (home.p - tips[e].pose.p).squaredNorm();
-            // |R - R_i|^2 = 8 sin^2(angle/2)
-            const double turned = 0.5 * (home.R - tips[e].pose.R).squaredNorm();
-            d += std::sqrt(length * away + turn * turned);
-        }
-        const double missing = 1 - samples[i].presence;  // a model that fades in is treated as more distant
-        distances_[i] = d + missing * missing;
-        if (distances_[i] < distances_[nearest]) nearest = i;
+        more += presence(i);
+        if (distance(i) < distance(nearest)) nearest = i;
     }
-    weights.setZero();
-    const double closest = distances_[nearest];
-    double sum = 0;
+    const double closest = distance(nearest);
     reach_ = 0;
     last_ = -1;
     if (closest < 1e-100 || !std::isfinite(closest)) {
-        weights[nearest] = sum = 1;
+        std::fill(weights_.begin(), weights_.end(), four(0));
+        weights_[nearest / 4][nearest % 4] = 1;
     } else {
         if (neighbours > 0 && more > 0) {
             std::iota(order_.begin(), order_.end(), 0);
             std::nth_element(order_.begin(), order_.begin() + neighbours - 1, order_.end(),
-                             [&](int a, int b) { return distances_[a] < distances_[b]; });
+                             [&](int a, int b) { return distance(a) < distance(b); });
             last_ = order_[neighbours - 1];
-            reach_ = std::min(more, 1.0) / (reach_factor * distances_[last_]);
+            reach_ = std::min(more, 1.0) / (reach_factor * distance(last_));
         }
-        const double most = 1 / closest - reach_;
-        for (int i = 0; i < k; ++i) {
-            double near = samples[i].presence * (1 / distances_[i] - reach_) / most;
-            if (near <= 0) continue;
-            if (samples[i].trust < 0) samples[i].trust = n_ == 6 ? trust_under_load<6>(samples[i]) : trust_under_load<Eigen::Dynamic>(samples[i]);
-            near *= samples[i].trust;
-            sum += weights[i] = power == 4 ? near * near * near * near : std::pow(near, power);
+        const double scale = 1 / (1 / closest - reach_);
+        Four sum = four(0);
+        for (std::size_t i = 0; i < weights_.size(); ++i) {
+            Four near = scale * presence_[i] * (1.0 / distances_[i] - reach_);
+            near = larger(near, four(0));
+            if (largest(choose(trust_[i] < four(0), near, four(0))) > 0)
+                for (int l = 0; l < 4; ++l)
+                    if (near[l] > 0 && trust_[i][l] < 0) trust_[i][l] = trust_under_load(samples[4 * i + l]);
+            near *= trust_[i];
+            sum += weights_[i] = to_power(near, power);
         }
+        const Four over = four(1 / supple::sum(sum));
+        for (Four& weight : weights_) weight *= over;
     }
     used.clear();
     for (int i = 0; i < k; ++i)
-        if ((weights[i] /= sum) > 0) used.push_back({i, weights[i], samples[i].y.data()});
+        if (weights_[i / 4][i % 4] > 0) used.push_back({i, weights_[i / 4][i % 4], samples[i].y.data()});
+}
+
+// Copies the models in use to the lanes of `groups_`, if they are others than before, and sets their weights.
+void Blended::group_models() {
+    const std::size_t count = used.size();
+    bool same = groups_.size() == (count + 3) / 4;
+    for (std::size_t k = 0; same && k < 4 * groups_.size(); ++k)
+        same = groups_[k / 4].model[k % 4] == used[std::min(k, count - 1)].model;
+    if (!same) {
+        groups_.resize((count + 3) / 4);
+        for (std::size_t k = 0; k < 4 * groups_.size(); ++k) groups_[k / 4].put(k % 4, used[std::min(k, count - 1)].model, *this);
+        find_core_ranges();
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const auto weight = [&](std::size_t k) { return k < count ? used[k].weight : 0; };
+        const auto& [a, b, c, d] = groups_[g].model;
+        groups_[g].weight = Four{weight(4 * g), weight(4 * g + 1), weight(4 * g + 2), weight(4 * g + 3)};
+        groups_[g].distance = Four{distance(a), distance(b), distance(c), distance(d)};
+    }
+}
+
+void Blended::find_core_ranges() {
+    std::fill(core_.begin(), core_.end(), four(0));
+    for (int j = 0; j < n_; ++j) {
+        int &first = core_first_[j] = j, &end = core_end_[j] = j + 1;
+        for (const auto& use : used)
+            for (int i = 0; i < n_; ++i) {
+                const Four& value = samples[use.model].core[i + n_ * j];
+                if (largest(value) == 0 && largest(-value) == 0) continue;
+                first = std::min(first, i);
+                end = std::max(end, i + 1);
+            }
+    }
+}
+
+void Blended::Group::put(int lane, int index, const Blended& of) {
+    const Sample& sample = of.samples[index];
+    const int n = of.n_;
+    model[lane] = index;
+    energy[lane] = sample.energy;
+    for (std::vector<Four>* each : {&frame, &core}) each->resize(n * n);
+    compliance.resize(of.slope_.size(), four(0));
+    for (std::vector<Four>* each : {&has_column, &wrench, &own, &eta, &load, &load_displacement, &load_difference, &weight_gradient, &strain_by_weight,
+                                    &turned, &inner})
+        each->resize(n);
+    for (int k = 0; k < n * n; ++k) {
+        frame[k][lane] = sample.frame[k][compliance_kind];
+        core[k][lane] = sample.core[k][compliance_kind];
+    }
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j <= i; ++j) compliance[entry(i, j)][lane] = sample.compliance(i, j);
+    for (int k = 0; k < n; ++k) {
+        has_column[k][lane] = sample.has_column[k][compliance_kind];
+        wrench[k][lane] = sample.wrench[k];
+    }
+    tips.resize(n / 6);
+    for (int e = 0; e < n / 6; ++e) {
+        supple::put(tips[e].home, lane, sample.tips[e]);
+        supple::put(tips[e].force, lane, sample.force[e]);
+        supple::put(tips[e].torque, lane, sample.wrench.segment<3>(6 * e + 3));
+    }
 }
 
 // The distance of eq. 25 as printed: |xi_e - xi_e^(i)| with both displacements from the first model's pose.
@@ -237,102 +349,150 @@ Pose Blended::published_mean(int e) const {
 
 // Algorithm 3: frames and cores are averaged separately, and the columns of the frame are normalised. A direction that some of the
 // models do not have is averaged over the others; its eigenvalue is averaged over all, with zeros for the former.
-template <int n>
-void Blended::mix(Kind kind, Matrix& into) {
-    using Square = Eigen::Map<Eigen::Matrix<double, n, n>, Eigen::Aligned16>;
-    using Given = Eigen::Map<const Eigen::Matrix<double, n, n>>;
-    using Column = Eigen::Map<Eigen::Matrix<double, n, 1>>;
-    for (Matrix* each : {&frame_, &core_, &half_, &into}) each->resize(n_, n_);
-    Square frame(frame_.data(), n_, n_), core(core_.data(), n_, n_), half(half_.data(), n_, n_);
-    Square result(into.data(), n_, n_);
-    Column column_share(column_share_.data(), n_);
-    frame.setZero();
-    core.setZero();
-    column_share.setZero();
-    for (const auto& use : used) {
-        const Eigenframe& part = samples[use.model].parts[kind];
-        frame += use.weight * Given(part.frame.data(), n_, n_);
-        core += use.weight * Given(part.core.data(), n_, n_);
-        column_share += use.weight * Eigen::Map<const Eigen::Matrix<double, n, 1>>(part.has_column.data(), n_);
+template <int N>
+void Blended::mix() {
+    const int n = size<N>(n_);
+    Four *__restrict frame = frame_.data(), *__restrict core = core_.data();
+    Four *__restrict half = half_.data(), *__restrict full = full_.data();
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const Group& group = groups_[g];
+        const Sample& A = samples[group.model[0]];
+        const Sample& B = samples[group.model[1]];
+        const Sample& C = samples[group.model[2]];
+        const Sample& D = samples[group.model[3]];
+        const Four a = four(group.weight[0]), b = four(group.weight[1]), c = four(group.weight[2]), d = four(group.weight[3]);
+        const auto add_mean = [&](Four* __restrict to, std::vector<Four> Sample::*of, int first, int end) {
+            const Four *p = (A.*of).data(), *q = (B.*of).data(), *r = (C.*of).data(), *s = (D.*of).data();
+            for (int k = first; k < end; ++k) {
+                const Four mean = (a * p[k] + b * q[k]) + (c * r[k] + d * s[k]);
+                to[k] = g ? to[k] + mean : mean;
+            }
+        };
+        add_mean(frame, &Sample::frame, 0, n * n);
+        for (int j = 0; j < n; ++j) add_mean(core, &Sample::core, n * j + core_first_[j], n * j + core_end_[j]);
+        add_mean(column_share_.data(), &Sample::has_column, 0, n);
     }
-    for (int j = 0; j < n_; ++j) {
-        length_[j] = frame.col(j).norm();
-        if (column_share[j] > 0) frame.col(j) /= std::max(length_[j], agreement * column_share[j]);
+    for (int j = 0; j < n; ++j) {
+        Four squared = frame[n * j] * frame[n * j];
+        for (int i = 1; i < n; ++i) squared += frame[i + n * j] * frame[i + n * j];
+        const Four share = column_share_[j], length = sqrt(squared);
+        const Four scale = choose(share > four(0), 1.0 / larger(length, agreement * share), four(0));
+        for (int i = 0; i < n; ++i) frame[i + n * j] *= scale;
+        length_[j] = length;
+        column_scale_[j] = scale;
     }
-    half.noalias() = frame * core;
-    result.noalias() = half * frame.transpose();
-}
-
-void Blended::mix(Kind kind, Matrix& into) {
-    if (n_ == 6) return mix<6>(kind, into);
-    mix<Eigen::Dynamic>(kind, into);
+    for (int j = 0; j < n; ++j) {
+        const int first = core_first_[j], end = core_end_[j];
+        const Four* column = core + n * j;
+        for (int i = 0; i < n; ++i) half[i + n * j] = frame[i + n * first] * column[first];
+        for (int k = first + 1; k < end; ++k)
+            for (int i = 0; i < n; ++i) half[i + n * j] += frame[i + n * k] * column[k];
+    }
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        for (int j = 0; j <= i; ++j) {
+            Four sum = half[i] * frame[j];
+            for (int k = 1; k < n; ++k) sum += half[i + n * k] * frame[j + n * k];
+            full[i + n * j] = full[j + n * i] = sum;
+        }
+    });
 }
 
 // P: the directions in which the blended compliance is not zero.
-void Blended::admissible() {
+void Blended::find_basis() {
+    double most = 0;
     active_.clear();
-    const double most = core_.diagonal().maxCoeff();
-    for (int j = 0; j < core_.cols(); ++j)
-        if (core_(j, j) > zero_compliance * most) active_.push_back(j);
-    if (static_cast<int>(active_.size()) == n_) {
-        basis.setIdentity(n_, n_);
+    for (int j = 0; j < n_; ++j) most = std::max(most, core_[j + n_ * j][compliance_kind]);
+    for (int j = 0; j < n_; ++j)
+        if (core_[j + n_ * j][compliance_kind] > zero_compliance * most) active_.push_back(j);
+    reduced_ = static_cast<int>(active_.size()) < n_;
+    if (!reduced_) {
+        if (basis.cols() != n_) basis.setIdentity(n_, n_);
         return;
     }
-    basis.resize(n_, active_.size());
+    Matrix P(n_, active_.size());
     int r = 0;
     for (int j : active_) {  // Gram-Schmidt, twice
-        auto column = basis.col(r);
-        column = frame_.col(j).normalized();
+        auto column = P.col(r);
+        for (int i = 0; i < n_; ++i) column[i] = frame_[i + n_ * j][compliance_kind];
+        column.normalize();
         double left = 1;
         for (int pass = 0; pass < 2; ++pass) {
-            for (int i = 0; i < r; ++i) column -= basis.col(i).dot(column) * basis.col(i);
+            for (int i = 0; i < r; ++i) column -= P.col(i).dot(column) * P.col(i);
             left *= column.norm();
             column.normalize();
         }
         if (left > dependent_column) ++r;
     }
-    basis.conservativeResize(n_, r);
+    basis = P.leftCols(r);
+    projected_.resize(r * r);
+    for (int kind = 0; kind < 4; ++kind) {  // P^T A P
+        Matrix full(n_, n_);
+        for (int k = 0; k < n_ * n_; ++k) full.data()[k] = full_[k][kind];
+        const Matrix small = basis.transpose() * (full * basis);
+        for (int k = 0; k < r * r; ++k) projected_[k][kind] = small.data()[k];
+    }
 }
 
 void Blended::blend() {
     if (!stale_) return;
     stale_ = false;
+    n_ == 6 ? blend_models<6>() : blend_models<Eigen::Dynamic>();
+}
+
+template <int N>
+void Blended::blend_models() {
     weigh();
-    mix(inverse_mass_kind, full_[1]);
-    if (damped) mix(inverse_damping_kind, full_[2]);
-    mix(compliance_kind, full_[0]);  // last: its frame is used below
-    admissible();
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        sums_[e] = {};
-        for (const auto& use : used) sums_[e].add(use.weight, samples[use.model].dual_quaternions[e]);
-        means[e] = used.size() == 1 ? samples[used[0].model].tips[e] : published ? published_mean(e) : sums_[e].pose();
-        const Vec6 twist = log(tips[e].pose.seen_from(means[e]));
-        jacobians_[e] = right_jacobian(twist);
-        xi.segment<6>(6 * e) = scaled(twist);
-    }
-    for (const auto& use : used) {
-        Sample& sample = samples[use.model];
-        for (std::size_t e = 0; e < tips.size(); ++e)
-            sample.own.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(sample.tips[e])));
-    }
+    group_models();
+    mix<N>();
+    find_basis();
+    compute_displacements<N>();
     if (published) {
         wrench_.setZero();
         for (const auto& use : used) wrench_ += use.weight * samples[use.model].wrench;
-        each_ = 2.0 * (full_[0] * wrench_);
+        for (int i = 0; i < n_; ++i) {
+            each_[i] = 0;
+            for (int j = 0; j < n_; ++j) each_[i] += full_[i + n_ * j][compliance_kind] * wrench_[j];
+        }
     } else {
-        n_ == 6 ? compute_load_displacements<6>() : compute_load_displacements<Eigen::Dynamic>();
+        compute_load_displacements<N>();
     }
-    if (basis.cols() == n_) {
-        compliance = full_[0];
-        inverse_mass = full_[1];
-        if (damped) inverse_damping = full_[2];
-        load_displacement = 0.5 * each_;
-    } else {
-        const Matrix& P = basis;
-        compliance = P.transpose() * (full_[0] * P);
-        inverse_mass = P.transpose() * (full_[1] * P);
-        if (damped) inverse_damping = P.transpose() * (full_[2] * P);
-        load_displacement = 0.5 * (P.transpose() * each_);
+    to_basis(each_, load_displacement);
+}
+
+// The displacements of the end effectors from the poses of the models in use (`own`), the mean Hbar of these poses, and the displacement
+// xi from it.
+template <int N>
+void Blended::compute_displacements() {
+    const int ends = size<N>(n_) / 6;
+    for (int e = 0; e < ends; ++e) {
+        const FourPoses now{four(turns_[e]), four(tips[e].pose.p)};
+        Four real = four(0), moved = four(0);
+        for (Group& group : groups_) {
+            Group::Tip& tip = group.tips[e];
+            tip.sign = nearer_sign(tip.home.q, now.q);
+            tip.seen = {relative(tip.home.q, now.q, tip.sign), turned_back(tip.home.q, now.p - tip.home.p)};
+            set(&group.own[6 * e], scaled(log(tip.seen)));
+            const FourQuaternions q = (tip.sign * group.weight) * tip.home.q, pq = product(tip.home.p, q);
+            real += sums(q.v.x, q.v.y, q.v.z, q.w);
+            moved += sums(pq.v.x, pq.v.y, pq.v.z, pq.w);
+        }
+        mean_poses_[e] = {real, moved};
+        if (used.size() == 1) {
+            means[e] = samples[used[0].model].tips[e];
+            for (int k = 0; k < 6; ++k) xi[6 * e + k] = groups_[0].own[6 * e + k][0];
+        } else if (published) {
+            means[e] = published_mean(e);
+            xi.segment<6>(6 * e) = scaled(log(tips[e].pose.seen_from(means[e])));
+        } else {
+            means[e] = mean_poses_[e].pose();
+            Four twist[6];
+            set(twist, scaled(log(seen_from(now, {mean_poses_[e].turn, mean_poses_[e].place.v}))));
+            for (int k = 0; k < 6; ++k) xi[6 * e + k] = twist[k][0];
+        }
+        const Vec6 twist = unscaled(xi.segment<6>(6 * e));
+        const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
+        jacobians_[e] = {twist, right_jacobian_coefficients(g)};
+        inverse_jacobians_[e] = {twist, right_jacobian_inverse_coefficients(g)};
     }
 }
 
@@ -346,65 +506,75 @@ void Blended::blend() {
 // `steepest` times as long as eta_i, as in monotone interpolation by cubics.
 //
 // With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
-template <int n>
+template <int N>
 void Blended::compute_load_displacements() {
-    using Column = Eigen::Matrix<double, n, 1>;
-    using Square = Eigen::Map<const Eigen::Matrix<double, n, n>>;
-    using Given = Eigen::Map<const Column>;
-    const Given mean(wrench_.data(), n_);
-    Eigen::Map<Column> by(by_.data(), n_), sum(each_.data(), n_);
-    sum.setZero();
-    for (std::size_t e = 0; e < tips.size(); ++e) {
+    const int n = size<N>(n_), ends = n / 6;
+    for (int e = 0; e < ends; ++e) {
         forces_[e].setZero();
-        for (const auto& use : used) forces_[e] += use.weight * samples[use.model].force[e];
+        for (const Group& group : groups_) forces_[e] += weighted_sum(group.weight, group.tips[e].force);
     }
-    const double share = loads_known ? geometric_share<n>() : 1;
-    for (std::size_t e = 0; e < tips.size(); ++e) {
+    const double share = loads_known ? geometric_share<N>() : 1;
+    for (int e = 0; e < ends; ++e) {
         const Vec3 force = forces_[e];
         Vec3 torque = Vec3::Zero();
-        for (const auto& use : used) torque += use.weight * samples[use.model].wrench.segment<3>(6 * e + 3);
-        Eigen::Matrix<double, 6, 3> on =
-            jacobians_[e].topRows<3>().transpose() * tips[e].pose.R.transpose();
-        on.topRows<3>() *= radius;
-        wrench_.segment<6>(6 * e).setZero();
-        if (share < 1) {
-            Eigen::Matrix<double, 6, 3> less = (share - 1) * on;  // t on(xi) + (1 - t) on(0) is on + less
-            less.topRows<3>() += ((1 - share) * radius) * means[e].R.transpose();
-            wrench_.segment<6>(6 * e) = -(less * applied_force(e));
-            on += less;
+        for (const Group& group : groups_) torque += weighted_sum(group.weight, group.tips[e].torque);
+        const Mat3 back = tips[e].pose.R.transpose();  // (upper, lower): generalised force of a force in world axes
+        Mat3 upper = radius * (jacobians_[e].M.transpose() * back);
+        Mat3 lower = jacobians_[e].dM.transpose() * back;
+        wrench_.segment<6>(6 * e) = stack(Vec3(Vec3::Zero()), torque);
+        if (share < 1) {  // t times that at xi, 1 - t times that at 0
+            const Mat3 less_upper = (1 - share) * (radius * means[e].R.transpose() - upper), less_lower = (share - 1) * lower;
+            const Vec3 applied = applied_force(e);
+            wrench_.segment<6>(6 * e) -= stack(less_upper * applied, less_lower * applied);
+            upper += less_upper;
+            lower += less_lower;
         }
-        wrench_.segment<6>(6 * e) += on * force;
-        wrench_.segment<3>(6 * e + 3) += torque;
-        for (const auto& use : used) {
-            Sample& sample = samples[use.model];
-            const Vec3 own = sample.wrench.segment<3>(6 * e + 3);
-            const Vec6 eta = ground > 0 ? scaled(log(sample.tips[e].seen_from(means[e])))
-                                        : Vec6(xi.segment<6>(6 * e) - sample.own.segment<6>(6 * e));
-            sample.eta.segment<6>(6 * e) = eta;
-            sample.load.segment<6>(6 * e) = on * sample.force[e] + stack(Vec3(Vec3::Zero()), own) + ground * eta;
-            sample.load_difference.segment<6>(6 * e) =
-                stack(radius * (sample.tips[e].R.transpose() * (sample.force[e] - force)), own - torque) + ground * eta;
+        wrench_.segment<6>(6 * e) += stack(upper * force, lower * force);
+        for (Group& group : groups_) {
+            const Group::Tip& tip = group.tips[e];
+            FourTwists eta = twists(&group.own[6 * e]);
+            if (ground > 0)
+                eta = scaled(log(seen_from(tip.home, {four(Eigen::Quaterniond(means[e].R)), four(means[e].p)})));
+            else
+                eta = {four(Vec3(xi.segment<3>(6 * e))) - eta.linear, four(Vec3(xi.segment<3>(6 * e + 3))) - eta.angular};
+            set(&group.eta[6 * e], eta);
+            set(&group.load[6 * e], {times(upper, tip.force) + ground * eta.linear,
+                                     times(lower, tip.force) + tip.torque + ground * eta.angular});
+            set(&group.load_difference[6 * e], {radius * turned_back(tip.home.q, tip.force - four(force)) + ground * eta.linear,
+                                                tip.torque - four(torque) + ground * eta.angular});
         }
     }
-    slope_ = full_[0];
-    Eigen::Map<Eigen::Matrix<double, n, n>> slope(slope_.data(), n_, n_);
-    for (const auto& use : used) {
-        Sample& sample = samples[use.model];
-        const Square compliance(sample.compliance.data(), n_, n_);
-        by.noalias() = compliance * Given(sample.load_difference.data(), n_);
-        const double size = by.norm(), most = steepest * Given(sample.eta.data(), n_).norm();
-        const double kept = size > most ? most / size : 1;
-        by *= kept;
-        slope -= (0.5 * use.weight * kept) * compliance;
-        for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec3 v = sample.eta.segment<3>(6 * e), w = sample.eta.segment<3>(6 * e + 3);
-            const Vec3 V = by.template segment<3>(6 * e), W = by.template segment<3>(6 * e + 3);
-            by.template segment<6>(6 * e) += 0.5 * stack(w.cross(V) + v.cross(W), w.cross(W));
+    for (Group& group : groups_) {
+        Four* __restrict by = group.load_displacement.data();
+        const Four *compliance = group.compliance.data(), *difference = group.load_difference.data(), *eta = group.eta.data();
+        Four size = four(0), most = four(0);
+        repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+            Four sum = compliance[entry(i, 0)] * difference[0];
+            for (int j = 1; j < n; ++j) sum += compliance[entry(i, j)] * difference[j];
+            by[i] = sum;
+            size += sum * sum;
+            most += eta[i] * eta[i];
+        });
+        most *= steepest * steepest;
+        const Four kept = choose(size > most, sqrt(most / size), four(1));
+        for (int i = 0; i < n; ++i) by[i] *= kept;
+        for (int e = 0; e < ends; ++e) {
+            const FourTwists change = bracket(twists(&group.eta[6 * e]), twists(by + 6 * e));
+            by[6 * e] += 0.5 * change.linear.x, by[6 * e + 1] += 0.5 * change.linear.y, by[6 * e + 2] += 0.5 * change.linear.z;
+            by[6 * e + 3] += 0.5 * change.angular.x, by[6 * e + 4] += 0.5 * change.angular.y, by[6 * e + 5] += 0.5 * change.angular.z;
         }
-        Eigen::Map<Column>(sample.load_displacement.data(), n_) = by;
-        sum += use.weight * by;
+        const bool more = &group != &groups_[0];
+        weighted_sums(0.5 * group.weight, by, n, more, each_.data());
+        weighted_sums(-0.5 * group.weight * kept, compliance, (n * (n + 1) / 2 + 3) / 4 * 4, more, slope_.data());
     }
-    sum.noalias() += 2 * (Square(full_[0].data(), n_, n_) * mean);
+    double* __restrict slope = slope_.data();
+    const Four* full = full_.data();
+    Eigen::Matrix<double, N, 1> common(n);
+    multiply_lane<compliance_kind>(full, n, wrench_.data(), common.data());
+    for (int i = 0; i < n; ++i) each_.data()[i] += common.data()[i];
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        for (int j = 0; j <= i; ++j) slope[entry(i, j)] += full[j + n * i][compliance_kind];
+    });
 }
 
 // N in world axes: the force that users apply to an end effector, without handles and contacts.
@@ -417,20 +587,33 @@ Vec3 Blended::applied_force(int e) const {
 // A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism stays stable as the load decreases, but a model
 // has only the first-order change of the stiffness, which may exceed C^-1. So t limits the norm of t A relative to C^-1:
 // t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
-template <int n>
-double Blended::geometric_share() {
-    half_.setZero(n_, n_);  // 2 C A
+template <int N>
+double Blended::geometric_share() const {
+    using Square = Eigen::Matrix<double, N, N>;
+    const int n = size<N>(n_);
+    Square twice(n, n);  // 2 C A
     bool any = false;
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec3 away = radius * (means[e].R.transpose() * (forces_[e] - applied_force(e)));
-        any |= away.squaredNorm() > 0;
-        const Mat3 cross = skew(away);
-        half_.middleCols<3>(6 * e).noalias() = -full_[0].middleCols<3>(6 * e + 3) * cross;
-        half_.middleCols<3>(6 * e + 3).noalias() = full_[0].middleCols<3>(6 * e) * cross;
+    for (int e = 0; e < n / 6; ++e) {
+        const Vec3 f = radius * (means[e].R.transpose() * (forces_[e] - applied_force(e)));
+        any |= f.squaredNorm() > 0;
+        const auto C = [&](int i, int j) { return full_[i + n * (6 * e + j)][compliance_kind]; };
+        for (int i = 0; i < n; ++i) {  // rows of C times [[0, f x], [-f x, 0]]
+            const Vec3 upper = f.cross(Vec3(C(i, 3), C(i, 4), C(i, 5))), lower = Vec3(C(i, 0), C(i, 1), C(i, 2)).cross(f);
+            for (int k = 0; k < 3; ++k) {
+                twice(i, 6 * e + k) = upper[k];
+                twice(i, 6 * e + 3 + k) = lower[k];
+            }
+        }
     }
     if (!any) return 1;
-    const Eigen::Map<const Eigen::Matrix<double, n, n>> twice(half_.data(), n_, n_);
-    const double norm = 0.5 * std::sqrt(std::max(0.0, twice.cwiseProduct(twice.transpose()).sum()));
+    double sum = 0;
+    const double* entries = twice.data();
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        double row = 0.5 * entries[i + n * i] * entries[i + n * i];
+        for (int j = 0; j < i; ++j) row += entries[i + n * j] * entries[j + n * i];
+        sum += 2 * row;
+    });
+    const double norm = 0.5 * std::sqrt(std::max(0.0, sum));
     return norm > most_cancelled ? most_cancelled / norm : 1;
 }
 
@@ -444,34 +627,41 @@ void Blended::compute_link_coordinates() {
 
 void Blended::generalised_force(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 on = jacobians_[e].transpose() * tips[e].own(tips[e].pose.R);
+        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }
 
-// Conversion between twists and coordinates in the basis. The basis is the identity if no direction is rigid.
+// Coordinates of twists in the basis. The basis is the identity if no direction is rigid.
 void Blended::to_basis(const Vector& twists, Vector& z) const {
-    if (basis.cols() == n_) z = twists;
+    if (!reduced_) z = twists;
     else z.noalias() = basis.transpose() * twists;
 }
 
-void Blended::from_basis(const Vector& z, Vector& twists) const {
-    if (basis.cols() == n_) twists = z;
-    else twists.noalias() = basis * z;
+void Blended::to_basis(const Four* twists, Four* z) const {
+    if (!reduced_) {
+        std::copy(twists, twists + n_, z);
+        return;
+    }
+    for (Eigen::Index j = 0; j < basis.cols(); ++j) {
+        Four sum = four(0);
+        for (int i = 0; i < n_; ++i) sum += basis(i, j) * twists[i];
+        z[j] = sum;
+    }
 }
 
 void Blended::rates(Vector& result) const {
     for (std::size_t e = 0; e < tips.size(); ++e)
-        result.segment<6>(6 * e) = scaled(right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))) * tips[e].velocity);
+        result.segment<6>(6 * e) = scaled(inverse_jacobians_[e] * tips[e].velocity);
 }
 
 Vector Blended::holding_wrench() const {
     const Vector z = basis.transpose() * xi;
-    Vector result = basis * (solve_positive(compliance, z + load_displacement) - ground * z);
+    Vector result = basis * (solve_positive(blended(compliance_kind), z + load_displacement) - ground * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
-        result.segment<6>(6 * e) = right_jacobian_inverse(unscaled(xi.segment<6>(6 * e))).transpose() * on;
+        result.segment<6>(6 * e) = inverse_jacobians_[e].transpose_times(on);
     }
     return result;
 }
@@ -479,7 +669,7 @@ Vector Blended::holding_wrench() const {
 // Equilibrium of the springs under the wrench all_. Negative stiffnesses are replaced by their magnitudes, so that the step goes
 // along the force.
 Vector Blended::rest_with_ground() const {
-    const Matrix identity = Matrix::Identity(compliance.rows(), compliance.cols()), K = solve_positive(compliance, identity);
+    const Matrix identity = Matrix::Identity(basis.cols(), basis.cols()), K = solve_positive(blended(compliance_kind), identity);
     const SymmetricEigen modes(K - ground * identity);
     const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground * z_;
     const Vector along = modes.vectors.transpose() * force;
@@ -494,7 +684,7 @@ double Blended::relax(int iterations, double tolerance) {
         blend();
         generalised_force(all_);
         z_.noalias() = basis.transpose() * xi;
-        const Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(compliance * (basis.transpose() * all_) - load_displacement));
+        const Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(blended(compliance_kind) * (basis.transpose() * all_) - load_displacement));
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose goal_pose = means[e] * exp(unscaled(goal.segment<6>(6 * e)));

@@ -32,62 +32,72 @@
 // Twists are scaled by the mechanism's radius (lengths / r), so that they are in radians and generalised forces in joules.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "contact/contact.hpp"
 #include "reduced/blended_links.hpp"
 #include "reduced/reduced.hpp"
+#include "spatial/four_poses.hpp"
 
 namespace supple {
 
-// A symmetric matrix (n, n) as frame * core * frame^T, columns matched across all models.
-struct Eigenframe {
-    Matrix frame;  // (n, c), a zero column for each direction that the model does not have
-    Matrix core;   // (c, c)
-    Vector has_column;  // (c,) 1 if the model has this direction, otherwise 0
+SUPPLE_INLINE Coefficients right_jacobian_coefficients(const Stumpff& g) {
+    return {{-g[2], g[3] / 2 - g[4]}, {g[3], (3 * g[5] - g[4]) / 2}};
+}
+SUPPLE_INLINE Coefficients right_jacobian_inverse_coefficients(const Stumpff& g) {
+    const double over = 1 / g[2], d = (g[3] / 2 - g[4]) * over;
+    return {{0.5, 0}, {d, d * d - (2 * g[6] - 1.25 * g[5] + g[4] / 4) * over}};
+}
+SUPPLE_INLINE Pose exp(const Vec6& xi, const Stumpff& g) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), turned = w.cross(v);
+    return {detail::polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
+}
+
+// [[M, dM], [0, M]]: the form of Jacobians of exp and log (spatial.hpp)
+struct TwistJacobian {
+    Mat3 M, dM;
+
+    TwistJacobian() = default;
+    __attribute__((flatten)) TwistJacobian(const Vec6& twist, const Coefficients& c)
+        : M(detail::polynomial(twist.tail<3>(), c)), dM(detail::directional_derivative(twist.tail<3>(), twist.head<3>(), c)) {}
+    SUPPLE_INLINE Vec6 operator*(const Vec6& x) const {
+        return stack(M * x.head<3>() + dM * x.tail<3>(), M * x.tail<3>());
+    }
+    SUPPLE_INLINE Vec6 transpose_times(const Vec6& w) const {
+        return stack(M.transpose() * w.head<3>(), dM.transpose() * w.head<3>() + M.transpose() * w.tail<3>());
+    }
 };
 
-// A pose as a dual quaternion: q, and p q.
-struct DualQuaternion {
-    Eigen::Quaterniond q{1, 0, 0, 0}, pq{0, 0, 0, 0};
-    DualQuaternion() = default;
-    DualQuaternion(const Pose& pose) : q(pose.R), pq(Eigen::Quaterniond(0, pose.p.x(), pose.p.y(), pose.p.z()) * q) {}
-};
+// The weighted mean of poses: sums of a q and a p q over poses with weights a, where the dual quaternion of a pose is (q, p q). It does
+// not depend on the order of the poses. All lanes are alike.
+struct PoseMean {
+    FourQuaternions turn, inverse;  // rotation; inverse of the sum of a q
+    FourQuaternions place;          // sum of a p q times this inverse: its vector is the position
 
-// The weighted mean of poses; it does not depend on their order.
-class PoseMean {
-   public:
-    void add(double weight, const DualQuaternion& pose);
+    PoseMean() = default;
+    PoseMean(const Four& real, const Four& moved);  // (x, y, z, w)
     Pose pose() const;
-    void close();                             // to be called after all poses were added, before `towards`
-    Vec6 towards(const DualQuaternion& pose) const;   // derivative of the mean (a body twist) by the weight of a pose
-
-   private:
-    Eigen::Quaterniond real_{0, 0, 0, 0}, moved_{0, 0, 0, 0}, inverse_{0, 0, 0, 0}, place_{0, 0, 0, 0};
-    Mat3 back_;
 };
 
 class Blended : public Participant {
    public:
-    enum Kind { compliance_kind, inverse_mass_kind, inverse_damping_kind };  // C, M^-1, D^-1
+    // lanes of the blended matrices: C, M^-1, D^-1, and C again
+    static constexpr int compliance_kind = 0, inverse_mass_kind = 1, inverse_damping_kind = 2, soft_kind = 3;
     struct Sample {
         std::vector<Pose> home;   // poses of the end effectors at which the model was made
-        Eigenframe parts[3];      // scaled; the compliance includes the common spring
-        Matrix compliance;              // (n, n) the compliance of `parts`
         Vector wrench;            // b, scaled
         double energy = 0;        // J, at these poses
-        std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
-        Vector load, load_displacement;     // generalised force of b on xi, and displacement by b: compute_load_displacements()
         Matrix cobasis;           // (m, n): the model's own coordinates of a twist, not scaled
-        double presence = 1;      // grows from 0 to 1 after a model is added
-        double trust = 1;         // factor of its weight (before the power) under the applied loads; negative: not yet known
-        std::vector<Pose> tips;   // `home`, moved by set-points
-        std::vector<DualQuaternion> dual_quaternions;  // the same poses
-        Vector eta, load_difference;          // twist from the mean pose to that of the model, its load less the mean load; scaled
-        Vector own;               // displacement of the end effectors from the poses of this model, scaled
-        Vector y;                 // the model's own coordinates at which its links are evaluated
         Matrix bounded;           // (n, bounds): bounded joint coordinates per twist, not scaled
         Vector bound_values;      // (bounds,) the same coordinates at the pose of the model, changed by set-points
+
+        // computed by add() and move_sample()
+        std::vector<Four> frame, core, has_column;  // a kind in each lane: (n, n) by columns, (n, n), (n,) 1 where the kind has this direction
+        Matrix compliance;        // (n, n); it includes the common spring
+        std::vector<Pose> tips;   // `home`, moved by set-points
+        std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
+        Vector y;                 // the model's own coordinates at which its links are evaluated
     };
     struct Tip : ExternalLoad {
         Pose pose;
@@ -106,7 +116,9 @@ class Blended : public Participant {
     Vector lower, upper;  // (bounds,) of joint coordinates; enforced in a World only
 
     void prepare();
-    void add(Sample sample);
+    // frames (n, n) and cores (n, n) of C, M^-1 and D^-1, scaled: frame core frame^T, columns matched across all models, with a zero column
+    // for each direction that the model does not have. `presence` grows from 0 to 1 after a model is added.
+    void add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence);
     void move_sample(int i, const Vector& twists);  // by set-points
     bool step();                     // false: the result is not finite; the state is that of the last successful step
     // in a World: the end effectors are the frames
@@ -134,79 +146,152 @@ class Blended : public Participant {
     void set_energy_budget(double energy) { energy_budget = energy, budget_unset_ = false; }
     double energy_budget = 0;              // J: initial energy plus work of loads less work of dampers
 
-    Vector weights;                  // (k,) of the last blend
+    double presence(int i) const { return presence_[i / 4][i % 4]; }
+    void set_presence(int i, double presence) {
+        presence_[i / 4][i % 4] = presence;
+        fading_ = true;
+    }
+
+    // as of the last blend; matrices are (r, r)
+    Vector weights() const;          // (k,)
     std::vector<BlendedLinks::Use> used;
     std::vector<Pose> means;         // Hbar
     Matrix basis;                    // (n, r) P, orthonormal columns of scaled twists
-    Matrix compliance, inverse_mass, inverse_damping;       // (r, r) blended compliance, inverse mass and inverse damping
-    Matrix strain;                   // (r, r) J, of the last step
-    Vector load_displacement;                  // (r,) displacement by the equilibrium wrenches of the models
+    Matrix blended(int kind) const;
+    Matrix strain() const;           // J, of the last step
+    Vector load_displacement;        // (r,) displacement by the equilibrium wrenches of the models
     Vector xi;                       // (n,) from the means, scaled
     Vector holding_wrench() const;          // (n,) wrench that holds the tips at their present poses, in their own axes
     void compute_link_coordinates();                      // computes y of each model in use
 
    private:
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
+
+    // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
+    // twists and wrenches are scaled.
+    struct Group {
+        struct Tip {
+            FourPoses home;
+            FourVectors force, torque;  // N in world axes, Nm in those of the end effector: the wrench of the model
+            FourPoses seen;             // pose of the end effector relative to that of the model
+            Four sign;                  // of the quaternion in the mean
+        };
+        std::array<int, 4> model;
+        Four weight, energy, distance;
+        std::vector<Tip> tips;
+        std::vector<Four> frame, core, has_column;  // of the compliance
+        std::vector<Four> compliance;        // lower triangle by rows, padded to fours
+        std::vector<Four> wrench;
+        std::vector<Four> own;               // displacement of the end effectors from the poses of the model
+        std::vector<Four> eta;               // twist from the mean pose to that of the model
+        std::vector<Four> load_difference;   // the model's load less the mean load, in its own axes
+        std::vector<Four> load;              // generalised force of b on xi
+        std::vector<Four> load_displacement; // displacement by this difference
+        std::vector<Four> weight_gradient, strain_by_weight;  // d alpha_i / d xi and d r / d alpha_i
+        std::vector<Four> turned, inner;     // scratch of add_compliance_derivative()
+
+        void put(int lane, int model, const Blended& of);
+    };
+
+    // The size that is known when compiling, if it is: one end effector without rigid directions.
+    template <int n>
+    static constexpr int size(int given) {
+        return n == Eigen::Dynamic ? given : n;
+    }
+    // of an entry in a lower triangle by rows
+    static constexpr int entry(int i, int j) { return i < j ? entry(j, i) : i * (i + 1) / 2 + j; }
     void weigh();
+    template <int n>
+    void compute_distances();
+    void group_models();
+    void find_core_ranges();
     void reset_trust();
-    template <int n>
     double trust_under_load(const Sample& sample) const;
-    template <int n>
-    Eigen::Matrix<double, n, 1> predicted_displacement(const Sample& sample, const Eigen::Matrix<double, n, 1>& change) const;
+    Vector predicted_displacement(const Sample& sample, const Vector& change) const;
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     template <int n>
-    void mix(Kind kind, Matrix& into);
-    void mix(Kind kind, Matrix& into);
+    void blend_models();
+    template <int n>
+    void mix();
+    template <int n>
+    void compute_displacements();
     template <int n>
     void compute_load_displacements();
     template <int n>
-    double geometric_share();
+    double geometric_share() const;
     Vec3 applied_force(int e) const;
     double published_distance(int model) const;
     Pose published_mean(int e) const;
     Vector rest_with_ground() const;
     template <int n>
-    void differentiate_strain(const Vector& spring_force);
+    void differentiate_weights();
     template <int n>
-    void compliance_derivative(int use, const Vector& by, Vector& result);
+    void differentiate_strain(const double* spring_force);
+    template <int n>
+    void add_compliance_derivative(const double* vector);
+    template <int n>
+    void add_mean_derivative();
+    template <int r>
+    double damping_time(const double* springs, double kinetic, double elastic);
+    template <int r>
+    void add_strain_damping(double factor, Eigen::Matrix<double, r, r>& system);
     template <int n>
     bool solve();
-    double stored_energy(const Vector& spring_force);
-    void limit_kinetic_energy(double kinetic, double stored);
+    double stored_energy(const double* spring_force);
+    double limit_kinetic_energy(double kinetic, double stored);
     Eigen::Matrix<double, 3, 6> point_map(int e, const Vec3& local) const;
     Eigen::Matrix<double, 3, 6> by_scaled_twist(int e, const Eigen::Matrix<double, 3, 6>& rows) const;
     Vec6 evaluation_twist(int use, int e) const;
+    Vector weight_gradient(int use) const;  // (n,)
+    void fade_in();
     void evaluate_bounds() const;
     Vector bound_row(int bound) const;
-    void admissible();
+    void find_basis();
+    const std::vector<Four>& matrices() const { return reduced_ ? projected_ : full_; }  // (r, r)
+    void models_changed();
+    double distance(int model) const { return distances_[model / 4][model % 4]; }
     void generalised_force(Vector& result) const;  // (n,) of the applied wrenches on xi, scaled
     void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_basis(const Vector& twists, Vector& z) const;
-    void from_basis(const Vector& z, Vector& twists) const;
+    void to_basis(const Four* twists, Four* z) const;
+    template <int r>
+    void from_basis(const Eigen::Matrix<double, r, 1>& z, Vector& twists) const;
     Vec6 scaled(const Vec6& twist) const { return stack(twist.head<3>() / radius, twist.tail<3>()); }
     Vec6 unscaled(const Vec6& x) const { return stack(x.head<3>() * radius, x.tail<3>()); }
+    FourTwists scaled(const FourTwists& twist) const { return {(1 / radius) * twist.linear, twist.angular}; }
 
     int n_ = 0;
-    bool stale_ = true, budget_unset_ = true, loads_changed_ = true;
+    bool stale_ = true, budget_unset_ = true, loads_changed_ = true, fading_ = false, reduced_ = false;
     double extent_ = 0;               // largest distance of a model from the first one
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
-    Vector external_impulse_;                    // (r,) impulses of loads and handles
-    Matrix dissipation_;                     // (r, r) h D of dampers, and h (h k + d) J^T J of handles
+    Vector external_impulse_;         // (r,) impulses of loads and handles
+    Matrix dissipation_;              // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights
     int last_ = -1;                   // the neighbour whose distance determines R
-    std::vector<double> distances_;
+    // of all models, four abreast
+    std::vector<FourPoses> homes_;    // by four models, then by end effector
+    std::vector<Four> presence_, distances_, weights_;
+    std::vector<Four> trust_;         // factor of a weight (before the power) under the applied loads; negative: not yet known
     std::vector<int> order_;
-    Matrix frame_, core_, half_, full_[3];
-    Vector column_share_, length_;           // per column of the frame: weight of the models that have it; norm before normalisation
+    std::vector<Group> groups_;       // of the models in use
+    // a kind in each lane
+    std::vector<Four> frame_, core_, half_, full_;  // (n, n) by columns: algorithm 3
+    std::vector<int> core_first_, core_end_;    // range of the rows of a column of `core_` that are not zero in all models in use
+    std::vector<Four> column_share_, length_;   // (n,) weight of the models that have a column; its norm before normalisation
+    std::vector<Four> column_scale_;            // factor of the column in the normalisation
+    std::vector<Four> projected_, inverse_;     // (r, r) `full_` in the basis, if it is not the identity; inverses
     Vector new_rates_, z_, v_, push_;     // in the basis: rates after the step, coordinates, rates, applied force
-    Vector wrench_, each_, all_, by_; // (n,) mean wrench, and scratch
-    Matrix weight_gradient_, strain_by_weight_;           // (n, used): d alpha_i / d xi and d r / d alpha_i
-    Matrix slope_;                    // (n, n): change of load_displacement by a change of the mean load
-    Vector spring_force_;                     // (r,) lambda, force of the springs
+    Vector wrench_, each_, all_, by_;     // (n,) mean wrench, and scratch
+    Vector slope_;                    // (n, n) lower triangle: change of load_displacement by a change of the mean load
+    // per group of models: `strain_by_weight` and `weight_gradient` in the basis, (r,); the same, (r) padded to fours, per model
+    std::vector<Four> strain_lanes_, gradient_lanes_, strain_columns_, gradient_columns_;
+    std::vector<Four> strain_, bent_;  // (r, r padded to fours) by rows: J and K J; empty if J is the identity
+    Vector spring_force_;             // (r,) lambda, force of the springs
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi
     Matrix system_, rows_, response_;   // A of this step; G and A^-1 G in a World
-    std::vector<PoseMean> sums_;
-    std::vector<Mat6> jacobians_;     // right Jacobians of exp at xi
+    std::vector<Eigen::Quaterniond> turns_;  // rotations of the end effectors
+    std::vector<PoseMean> mean_poses_;
+    std::vector<TwistJacobian> jacobians_, inverse_jacobians_;  // right Jacobians of exp at xi, and their inverses
     std::vector<Vec3> forces_;        // W, N in world axes: the mean force of the models on each end effector
     std::vector<int> active_;
 };

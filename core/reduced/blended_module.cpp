@@ -34,7 +34,7 @@ class BlendedCore {
         for (int i = 0; i < count; ++i) poses[16 * i + 15] = 1;
     }
 
-    // frames (n, c) and cores (c, c) of compliance, inverse mass and inverse damping
+    // frames and cores (n, n) of compliance, inverse mass and inverse damping
     void add(const Doubles& home, const std::vector<Doubles>& frames, const std::vector<Doubles>& cores,
              const Doubles& wrench, const Doubles& cobasis, const Doubles& rest,
              const Doubles& maps, double energy, bool damped, double fade) {
@@ -45,17 +45,19 @@ class BlendedCore {
         expect(maps, 6 * links.count() * m);
         Blended::Sample sample;
         for (std::size_t e = 0; e < model.tips.size(); ++e) sample.home.push_back(pose(home.data() + 16 * e));
-        for (std::size_t k = 0; k < 3; ++k)
-            sample.parts[k] = {matrix(frames.at(k), n), matrix(cores.at(k), frames.at(k).size() / n), {}};
+        std::array<Matrix, 3> frame, core;
+        for (std::size_t k = 0; k < 3; ++k) {
+            expect(frames.at(k), n * n);
+            expect(cores.at(k), n * n);
+            frame[k] = matrix(frames[k], n);
+            core[k] = matrix(cores[k], n);
+        }
         sample.wrench = vector(wrench);
         sample.energy = energy;
         sample.cobasis = matrix(cobasis, m);
-        if (fade > 0) {  // s, time in which its presence grows to 1
-            sample.presence = 0;
-            model.fading = fade;
-        }
+        if (fade > 0) model.fading = fade;  // s, time in which its presence grows to 1
         model.damped = model.damped || damped;
-        model.add(std::move(sample));
+        model.add(std::move(sample), frame, core, fade > 0 ? 0 : 1);
         model.prepare();
         links.add(rest.data(), maps.data(), static_cast<int>(m));
     }
@@ -165,7 +167,7 @@ void bind_blended(nb::module_& module) {
         .def("set_presence",  // of the first models; that of later ones is 1
              [](BlendedCore& c, const Doubles& presence) {
                  for (std::size_t i = 0; i < c.model.samples.size(); ++i)
-                     c.model.samples[i].presence = i < presence.size() ? presence.data()[i] : 1.0;
+                     c.model.set_presence(static_cast<int>(i), i < presence.size() ? presence.data()[i] : 1.0);
                  c.model.mark_changed();
              })
         .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights depend on poses only
@@ -177,17 +179,17 @@ void bind_blended(nb::module_& module) {
         }, copy)
         .def_prop_ro("presence", [](const BlendedCore& c) {
             Vector all(c.model.samples.size());
-            for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.samples[i].presence;
+            for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.presence(static_cast<int>(i));
             return copied(all);
         }, copy)
         .def_prop_ro("state", [](const BlendedCore& c) { return copied(c.state()); }, copy)
         // as of the last blend, in scaled twists
-        .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights); }, copy)
+        .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights()); }, copy)
         .def_prop_ro("basis", [](const BlendedCore& c) { return copied(c.model.basis); }, copy)
-        .def_prop_ro("compliance", [](const BlendedCore& c) { return copied(c.model.compliance); }, copy)
-        .def_prop_ro("inverse_mass", [](const BlendedCore& c) { return copied(c.model.inverse_mass); }, copy)
-        .def_prop_ro("inverse_damping", [](const BlendedCore& c) { return copied(c.model.inverse_damping); }, copy)
-        .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain); }, copy)
+        .def_prop_ro("compliance", [](const BlendedCore& c) { return copied(c.model.blended(Blended::compliance_kind)); }, copy)
+        .def_prop_ro("inverse_mass", [](const BlendedCore& c) { return copied(c.model.blended(Blended::inverse_mass_kind)); }, copy)
+        .def_prop_ro("inverse_damping", [](const BlendedCore& c) { return copied(c.model.damped ? c.model.blended(Blended::inverse_damping_kind) : Matrix()); }, copy)
+        .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain()); }, copy)
         .def_prop_ro("load_displacement", [](const BlendedCore& c) { return copied(c.model.load_displacement); }, copy)
         .def_prop_ro("xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
         .def_prop_ro("holding_wrench", [](const BlendedCore& c) { return copied(c.model.holding_wrench()); }, copy)

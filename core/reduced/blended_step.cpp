@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "reduced/blended.hpp"
 
@@ -18,39 +19,97 @@ constexpr double energy_margin = 0.25;     // relative error allowed for the sto
 constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
 constexpr double most_parts = 16;
 
-// Inverses of four symmetric positive matrices, one in each lane: a = L L^T, a^-1 = L^-T L^-1. Roots and quotients take most of the
-// time, and four of them in vector lanes take as long as one.
-template <int n>
-void invert_positive(std::array<Eigen::Matrix<double, n, n>, 4>& a) {
-    if constexpr (n == Eigen::Dynamic) {
-        for (auto& each : a) each = solve_positive(each, Matrix(Matrix::Identity(each.rows(), each.cols())));
-    } else {
-        constexpr int lanes = 4;
-        alignas(32) double L[n][n][lanes], U[n][n][lanes];  // L with the inverse of its diagonal, and its inverse
-        for (int j = 0; j < n; ++j)
-            for (int i = j; i < n; ++i) {
-                alignas(32) double sum[lanes];
-                for (int c = 0; c < lanes; ++c) sum[c] = a[c](i, j);
-                for (int k = 0; k < j; ++k)
-                    for (int c = 0; c < lanes; ++c) sum[c] -= L[i][k][c] * L[j][k][c];
-                for (int c = 0; c < lanes; ++c) L[i][j][c] = i == j ? 1 / std::sqrt(sum[c]) : sum[c] * L[j][j][c];
-            }
-        for (int j = 0; j < n; ++j) {
-            for (int c = 0; c < lanes; ++c) U[j][j][c] = L[j][j][c];
-            for (int i = j + 1; i < n; ++i) {
-                alignas(32) double sum[lanes] = {};
-                for (int k = j; k < i; ++k)
-                    for (int c = 0; c < lanes; ++c) sum[c] -= L[i][k][c] * U[k][j][c];
-                for (int c = 0; c < lanes; ++c) U[i][j][c] = sum[c] * L[i][i][c];
-            }
+// Matrices (n, n) and vectors (n,) in lanes, for local use
+template <int N>
+using Squares = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N * N)>>;
+template <int N>
+using Columns = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N < 0 ? 0 : N)>>;
+
+// The inverse of a pivot; undefined if the matrix is not positive
+SUPPLE_INLINE Four inverse_pivot(const Four& pivot) {
+    return choose(pivot > four(0), 1.0 / pivot, four(std::numeric_limits<double>::quiet_NaN()));
+}
+
+// Factors of a symmetric positive matrix `a` (n, n; lower triangle) = L D L^T: L below the diagonal of `l`, L D above it, D^-1 on it.
+template <int N, class Given, class Square>
+SUPPLE_INLINE void factorise(int n, const Given& a, Square& l) {
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
+        auto pivot = a(j, j);
+        for (int k = 0; k < j; ++k) pivot -= l[k + n * j] * l[j + n * k];
+        l[j + n * j] = inverse_pivot(pivot);
+        for (int i = j + 1; i < n; ++i) {
+            auto sum = a(i, j);
+            for (int k = 0; k < j; ++k) sum -= l[k + n * i] * l[j + n * k];
+            l[j + n * i] = sum;
+            l[i + n * j] = sum * l[j + n * j];
         }
-        for (int j = 0; j < n; ++j)
-            for (int i = j; i < n; ++i) {
-                alignas(32) double sum[lanes] = {};
-                for (int k = i; k < n; ++k)
-                    for (int c = 0; c < lanes; ++c) sum[c] += U[k][i][c] * U[k][j][c];
-                for (int c = 0; c < lanes; ++c) a[c](i, j) = a[c](j, i) = sum[c];
-            }
+    });
+}
+
+// Inverses of four symmetric positive matrices (n, n), one in each lane, with `raised` added to the diagonal: L^-T D^-1 L^-1.
+// Quotients take most of the time, and four of them in vector lanes take as long as one.
+template <int N>
+void invert_positive(const Four* a, int size, const Four& raised, Four* into) {
+    const int n = N == Eigen::Dynamic ? size : N;
+    Squares<N> l, inverse;  // factors; L^-1 below the diagonal, D^-1 L^-1 above it
+    if constexpr (N == Eigen::Dynamic) {
+        l.resize(n * n);
+        inverse.resize(n * n);
+    }
+    factorise<N>(n, [&](int i, int j) { return i == j ? a[i + n * j] + raised : a[i + n * j]; }, l);
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
+        for (int i = j + 1; i < n; ++i) {
+            Four sum = -l[i + n * j];
+            for (int k = j + 1; k < i; ++k) sum -= l[i + n * k] * inverse[k + n * j];
+            inverse[i + n * j] = sum;
+            inverse[j + n * i] = l[i + n * i] * sum;
+        }
+    });
+    repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
+        for (int i = j; i < n; ++i) {
+            Four sum = i == j ? l[i + n * i] : inverse[j + n * i];
+            for (int k = i + 1; k < n; ++k) sum += inverse[i + n * k] * inverse[k + n * j];
+            into[i + n * j] = into[j + n * i] = sum;
+        }
+    });
+}
+
+// a^-1 b for a symmetric positive matrix (lower triangle). All lanes are alike: where neighbouring entries share vectors, the processor
+// waits for one entry to be written before it reads several.
+template <int N>
+Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a, const Eigen::Matrix<double, N, 1>& b) {
+    const int n = N == Eigen::Dynamic ? static_cast<int>(a.rows()) : N;
+    Squares<N> l;
+    Columns<N> x;
+    if constexpr (N == Eigen::Dynamic) {
+        l.resize(n * n);
+        x.resize(n);
+    }
+    factorise<N>(n, [&](int i, int j) { return four(a.data()[i + n * j]); }, l);
+    repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+        Four sum = four(b.data()[i]);
+        for (int k = 0; k < i; ++k) sum -= l[i + n * k] * x[k];
+        x[i] = sum;
+    });
+    Eigen::Matrix<double, N, 1> result(n);
+    repeat<N>(n, [&](auto back) __attribute__((always_inline)) {
+        const int i = n - 1 - back;
+        Four sum = x[i] * l[i + n * i];
+        for (int k = n - 1; k > i; --k) sum -= l[k + n * i] * x[k];
+        x[i] = sum;
+        result.data()[i] = sum[0];
+    });
+    return result;
+}
+
+// Lanes as columns: to (4, pad) from x (n,), zero beyond n
+SUPPLE_INLINE void to_columns(const Four* x, int n, Four* to) {
+    const int pad = (n + 3) / 4;
+    for (int b = 0; b < pad; ++b) {
+        Four rows[4];
+        for (int k = 0; k < 4; ++k) rows[k] = 4 * b + k < n ? x[4 * b + k] : four(0);
+        transpose(rows[0], rows[1], rows[2], rows[3]);
+        for (int l = 0; l < 4; ++l) to[l * pad + b] = rows[l];
     }
 }
 
@@ -67,188 +126,361 @@ Eigen::Matrix<double, 3, 6> Blended::point_map(int e, const Vec3& local) const {
 
 // (3, 6): rows per unit twist of a tip, as rows per unit of its coordinates.
 Eigen::Matrix<double, 3, 6> Blended::by_scaled_twist(int e, const Eigen::Matrix<double, 3, 6>& rows) const {
-    Eigen::Matrix<double, 3, 6> by = rows * jacobians_[e];
-    by.leftCols<3>() *= radius;
+    const TwistJacobian& J = jacobians_[e];
+    Eigen::Matrix<double, 3, 6> by;
+    by.leftCols<3>() = radius * (rows.leftCols<3>() * J.M);
+    by.rightCols<3>() = rows.leftCols<3>() * J.dM + rows.rightCols<3>() * J.M;
     return by;
 }
 
-// dC/d alpha times a vector, for a model in use. A column q = s/|s| of the frame, with the sum s, changes by
-// (q_i - q (q . q_i)) / |s| per weight of q_i. If the models do not agree, q is s over a given length.
-template <int n>
-void Blended::compliance_derivative(int use, const Vector& by, Vector& result) {
-    using Column = Eigen::Matrix<double, n, 1>;
-    using Given = Eigen::Map<const Eigen::Matrix<double, n, n>>;
-    const Eigenframe& part = samples[used[use].model].parts[compliance_kind];
-    const Given frame(frame_.data(), n_, n_), core(core_.data(), n_, n_);
-    const Given own_frame(part.frame.data(), n_, n_), own_core(part.core.data(), n_, n_);
-    const Eigen::Map<const Column> vector(by.data(), n_);
-    const Column seen = frame.transpose() * vector, own = own_frame.transpose() * vector, carried = core * seen;
-    Column turned(n_), back(n_), shrunk(n_);
-    for (int j = 0; j < n_; ++j) {
-        const double least = agreement * column_share_[j];
-        const bool unit = length_[j] > least;
-        const double share = unit ? frame.col(j).dot(own_frame.col(j)) : agreement * part.has_column[j];
-        const double over = column_share_[j] > 0 ? 1 / std::max(length_[j], least) : 0;
-        turned[j] = over * (own[j] - share * seen[j]);
-        back[j] = over * carried[j];
-        shrunk[j] = share * back[j];
+// dC/d alpha_i times a vector, added to the derivative of the strain by the weights. A column q = s/|s| of the frame, with the sum s,
+// changes by (q_i - q (q . q_i)) / |s| per weight of q_i. If the models do not agree, q is s over a given length.
+template <int N>
+void Blended::add_compliance_derivative(const double* vector) {
+    const int n = size<N>(n_);
+    const auto frame = [&](int i, int j) { return frame_[i + n * j][compliance_kind]; };
+    const auto core = [&](int i, int j) { return core_[i + n * j][compliance_kind]; };
+    Eigen::Matrix<double, N, 1> seen(n), back(n), scale(n);
+    Eigen::Matrix<bool, N, 1> unit(n);
+    for (int j = 0; j < n; ++j) {
+        Four sum = frame_[n * j] * vector[0];
+        for (int i = 1; i < n; ++i) sum += frame_[i + n * j] * vector[i];
+        seen[j] = sum[compliance_kind];
+        scale[j] = column_scale_[j][compliance_kind];
+        unit[j] = length_[j][compliance_kind] > agreement * column_share_[j][compliance_kind];
     }
-    const Column inner = core * turned + own_core * seen - shrunk;
-    Eigen::Map<Column> into(result.data(), n_);
-    into.noalias() = frame * inner;
-    into.noalias() += own_frame * back;
+    for (int j = 0; j < n; ++j) {
+        back[j] = 0;
+        for (int i = core_first_[j]; i < core_end_[j]; ++i) back[j] += core(i, j) * seen[i];
+        back[j] *= scale[j];
+    }
+    for (Group& group : groups_) {
+        Four *__restrict turned = group.turned.data(), *__restrict inner = group.inner.data();
+        Four* __restrict to = group.strain_by_weight.data();
+        const Four *own_frame = group.frame.data(), *own_core = group.core.data();
+        for (int j = 0; j < n; ++j) {
+            const Four* column = own_frame + n * j;
+            Four own = column[0] * vector[0], share = column[0] * frame(0, j);
+            for (int i = 1; i < n; ++i) {
+                own += column[i] * vector[i];
+                share += column[i] * frame(i, j);
+            }
+            if (!unit[j]) share = agreement * group.has_column[j];
+            turned[j] = scale[j] * (own - share * seen[j]);
+            inner[j] = -back[j] * share;
+        }
+        for (int j = 0; j < n; ++j) {
+            Four sum = inner[j];
+            for (int i = core_first_[j]; i < core_end_[j]; ++i) sum += core(i, j) * turned[i] + own_core[i + n * j] * seen[i];
+            inner[j] = sum;
+        }
+        for (int i = 0; i < n; ++i) {
+            Four sum = to[i];
+            for (int j = 0; j < n; ++j) sum += frame(i, j) * inner[j] + own_frame[i + n * j] * back[j];
+            to[i] = sum;
+        }
+    }
 }
 
-// J: derivative of the strain by xi, changing weights included.
-template <int n>
-void Blended::differentiate_strain(const Vector& spring_force) {
-    using Column = Eigen::Matrix<double, n, 1>;
-    const int r = static_cast<int>(basis.cols()), count = static_cast<int>(used.size());
-    strain.setIdentity(r, r);
-    if (count < 2) return;
-    // d ln(weight)/d xi = p / (1/d - 1/R) (-d'/d^2 + R'/R^2), before normalisation of the weights
-    const auto steps = [&](int i, auto&& into) {
-        for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Pose &home = samples[i].tips[e], &pose = tips[e].pose;
-            const Vec3 away = pose.R.transpose() * (pose.p - home.p) / (radius * radius);
-            const Mat3 turned = home.R.transpose() * pose.R;
-            const Vec3 turn(turned(2, 1) - turned(1, 2), turned(0, 2) - turned(2, 0), turned(1, 0) - turned(0, 1));
-            const double d2 = away.dot(pose.R.transpose() * (pose.p - home.p)) + (3 - turned.trace()) / (M_PI * M_PI);
-            const double over = d2 > 0 ? 1 / std::sqrt(d2) : 0;
-            into.template segment<6>(6 * e) = over * stack(away, turn / (2 * M_PI * M_PI));
-        }
-    };
-    weight_gradient_.resize(n_, count);
-    strain_by_weight_.resize(n_, count);
-    Column reach = Column::Zero(n_), mean = Column::Zero(n_);
-    if (last_ >= 0) {
-        steps(last_, reach);
-        reach *= reach_ / distances_[last_];
-    }
-    int most = 0;
-    for (int k = 0; k < count; ++k) {
-        const double d = distances_[used[k].model];
-        Column step(n_);
-        steps(used[k].model, step);
-        weight_gradient_.col(k) = power / (1 / d - reach_) * (reach - step / (d * d));
-        mean += used[k].weight * weight_gradient_.col(k);
-        if (used[k].weight > used[most].weight) most = k;
-    }
-    Column others = Column::Zero(n_);
-    for (int k = 0; k < count; ++k) {
-        if (k == most) continue;
-        weight_gradient_.col(k) = used[k].weight * (weight_gradient_.col(k) - mean);
-        others += weight_gradient_.col(k);
-    }
-    weight_gradient_.col(most) = -others;  // the gradients add up to zero; computed directly, this one is a difference of large numbers near a sample
-    from_basis(spring_force, all_);
-    by_ = wrench_ - all_;
-    const Eigen::Map<const Eigen::Matrix<double, n, n>> slope(slope_.data(), n_, n_);
-    for (int k = 0; k < count; ++k) {
-        const Sample& sample = samples[used[k].model];
-        compliance_derivative<n>(k, by_, all_);
-        const Eigen::Map<const Column> load(sample.load.data(), n_);
-        strain_by_weight_.col(k).noalias() = slope * load;
-        strain_by_weight_.col(k) += 0.5 * sample.load_displacement + all_;
-    }
-    for (std::size_t e = 0; e < tips.size(); ++e) {
+// d xi / d alpha_i by the derivative of the mean pose, subtracted from the derivative of the strain by the weights. The mean is the
+// quotient of the sums of a q and of a p q.
+template <int N>
+void Blended::add_mean_derivative() {
+    for (int e = 0; e < size<N>(n_) / 6; ++e) {
+        const FourQuaternions& place = mean_poses_[e].place;
+        // derivative of xi by a twist of the mean, in the axes of the mean: -Jl^-1, with Jl^-1 = Jr^-1 - ad
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
-        const Mat6 back = right_jacobian_inverse(-twist), on = jacobians_[e].transpose();
-        sums_[e].close();
-        for (int k = 0; k < count; ++k) {
-            strain_by_weight_.template block<6, 1>(6 * e, k) -= scaled(back * sums_[e].towards(samples[used[k].model].dual_quaternions[e]));
-            const Vec6 by = on * weight_gradient_.template block<6, 1>(6 * e, k);
-            weight_gradient_.template block<6, 1>(6 * e, k) = stack(radius * by.template head<3>(), by.template tail<3>());
+        const Mat3 back = means[e].R.transpose();
+        const Mat3 diagonal = (inverse_jacobians_[e].M - skew(twist.tail<3>())) * back;
+        const Mat3 corner = (inverse_jacobians_[e].dM - skew(twist.head<3>())) * back;
+        for (Group& group : groups_) {
+            const Group::Tip& tip = group.tips[e];
+            const FourQuaternions turn = tip.sign * (tip.home.q * mean_poses_[e].inverse);
+            const FourQuaternions away{-place.w, tip.home.p - place.v};
+            const FourVectors linear = (away * turn).v, angular = 2.0 * turn.v;
+            const FourVectors v = (1 / radius) * (times(diagonal, linear) + times(corner, angular)), w = times(diagonal, angular);
+            Four* to = &group.strain_by_weight[6 * e];
+            to[0] -= v.x, to[1] -= v.y, to[2] -= v.z, to[3] -= w.x, to[4] -= w.y, to[5] -= w.z;
         }
     }
-    if (r == n_) {
-        Eigen::Map<Eigen::Matrix<double, n, n>> J(strain.data(), r, r);
-        for (int k = 0; k < count; ++k)
-            for (int j = 0; j < r; ++j) J.col(j) += weight_gradient_(j, k) * Eigen::Map<const Column>(&strain_by_weight_(0, k), r);
-    } else
-        strain += Matrix(basis.transpose() * strain_by_weight_) * Matrix(weight_gradient_.transpose() * basis);
 }
 
-// (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of
-// the step. tau = max(h, least_damping_time, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
-// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. A ratio
-// s / omega of damping to stiffness compensates this.
-template <int n>
-bool Blended::solve() {
-    using Square = Eigen::Matrix<double, n, n>;
-    using Column = Eigen::Matrix<double, n, 1>;
-    const int r = static_cast<int>(basis.cols());
-    const Square I = Square::Identity(r, r);
-    std::array<Square, 4> inverse{inverse_mass, compliance, damped ? Square(inverse_damping) : I, Square(compliance) + least_compliance * compliance.diagonal().maxCoeff() * I};
-    invert_positive<n>(inverse);
-    const Square &mass = inverse[0], &stiffness = inverse[1];
-    const Column stretch = z_ + load_displacement;
-    spring_force_ = stiffness * stretch;
-    Square system = mass;
-    if (published) {  // eq. 24
-        weight_gradient_.setZero(n_, used.size());
-        system += h * h * stiffness;
-    } else {
-        const Column v = v_, springs = stiffness * v;
-        const double kinetic = v.dot(mass * v), elastic = v.dot(springs);
-        limit_kinetic_energy(0.5 * kinetic, stored_energy(inverse[3] * stretch));
-        differentiate_strain<n>(spring_force_);
-        const Square J = strain, bent = stiffness * J;
-        double damping = std::max(h, least_damping_time);
-        if (used.size() > 1 && elastic > 0) {
-            const Column skew = 0.5 * (bent * v - J.transpose() * springs);
-            const double share = std::min(1.0, skew.dot(Square(compliance) * skew) / elastic);
-            damping = std::max(damping, std::sqrt(share * kinetic / elastic));
-        }
-        system += (h * damping) * (J.transpose() * bent);
+// d alpha_i / d xi, from d ln(weight) = p / (1/d - 1/R) (-d'/d^2 + R'/R^2) before normalisation of the weights
+template <int N>
+void Blended::differentiate_weights() {
+    const int n = size<N>(n_);
+    const double turn = 2 / (M_PI * M_PI), length = 1 / (radius * radius);
+    const auto distance_gradient = [&](int e, const FourVectors& home, const FourQuaternions& seen, Four* into) {
+        const FourVectors away = transpose_times(tips[e].pose.R, four(tips[e].pose.p) - home);
+        const Four squared = length * dot(away, away) + 2 * turn * dot(seen.v, seen.v);
+        const Four over = choose(squared > four(0), 1.0 / sqrt(squared), four(0));
+        set(into, {length * over * away, turn * over * seen.w * seen.v});
+    };
+    Eigen::Matrix<double, N, 1> reach(n), mean(n), others(n);
+    reach.setZero();
+    for (int e = 0; last_ >= 0 && e < n / 6; ++e) {
+        const FourPoses& home = homes_[last_ / 4 * (n / 6) + e];
+        Four gradient[6];
+        distance_gradient(e, home.p, seen_from({four(turns_[e]), home.p}, home).q, gradient);
+        for (int k = 0; k < 6; ++k) reach[6 * e + k] = reach_ / distance(last_) * gradient[k][last_ % 4];
     }
-    external_impulse_ = h * push_;
-    dissipation_.setZero(r, r);
-    if (damped) dissipation_ = h * inverse[2];
-    Column right = mass * v_ + h * (push_ - spring_force_ + ground * z_);
+    for (Group& group : groups_) {
+        Four* gradient = group.weight_gradient.data();
+        for (int e = 0; e < n / 6; ++e) distance_gradient(e, group.tips[e].home.p, group.tips[e].seen.q, gradient + 6 * e);
+        const Four d = group.distance, near = power / (1.0 / d - reach_), by = near / (d * d);
+        for (int i = 0; i < n; ++i) gradient[i] = near * reach[i] - by * gradient[i];
+        weighted_sums(group.weight, gradient, n, &group != &groups_[0], mean.data());
+    }
+    const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - used.begin();
+    const Four lane{double(most % 4 == 0), double(most % 4 == 1), double(most % 4 == 2), double(most % 4 == 3)};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const Four weight = most / 4 == static_cast<int>(g) ? (1.0 - lane) * groups_[g].weight : groups_[g].weight;
+        for (int i = 0; i < n; ++i) groups_[g].weight_gradient[i] = weight * (groups_[g].weight_gradient[i] - mean[i]);
+        weighted_sums(four(1), groups_[g].weight_gradient.data(), n, g > 0, others.data());
+    }
+    // the gradients add up to zero; computed directly, that of the largest weight is a difference of large numbers near a sample
+    for (int i = 0; i < n; ++i) groups_[most / 4].weight_gradient[i] -= lane * others[i];
+    for (Group& group : groups_)  // from twists of the end effector to xi
+        for (int e = 0; e < n / 6; ++e) {
+            const Mat3 &diagonal = jacobians_[e].M, &corner = jacobians_[e].dM;
+            const FourTwists by = twists(&group.weight_gradient[6 * e]);
+            set(&group.weight_gradient[6 * e], {radius * transpose_times(diagonal, by.linear),
+                                                transpose_times(corner, by.linear) + transpose_times(diagonal, by.angular)});
+        }
+}
+
+// d r / d alpha_i of the strain r = xi + load_displacement - C lambda, with lambda = spring_force (n,)
+template <int N>
+void Blended::differentiate_strain(const double* spring_force) {
+    const int n = size<N>(n_);
+    Eigen::Matrix<double, N, 1> vector(n);
+    for (int i = 0; i < n; ++i) vector[i] = wrench_[i] - spring_force[i];
+    const double* slope = slope_.data();
+    for (Group& group : groups_) {
+        const Four *displacement = group.load_displacement.data(), *load = group.load.data();
+        Four* __restrict to = group.strain_by_weight.data();
+        repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
+            Four sum = 0.5 * displacement[i];
+            for (int j = 0; j < n; ++j) sum += slope[entry(i, j)] * load[j];
+            to[i] = sum;
+        });
+    }
+    add_compliance_derivative<N>(vector.data());
+    add_mean_derivative<N>();
+}
+
+// tau = max(h, least_damping_time, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
+// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. A ratio
+// s / omega of damping to stiffness compensates this. `springs`: K v; `kinetic`, `elastic`: v.M v and v.K v
+template <int N>
+double Blended::damping_time(const double* springs, double kinetic, double elastic) {
+    const int r = size<N>(static_cast<int>(basis.cols()));
+    const double least = std::max(h, least_damping_time);
+    if (!(elastic > 0)) return least;
+    const double* v = v_.data();
+    Eigen::Matrix<double, N, 1> strained(r), skew(r);  // J v, and J^T K v
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const Four *by_weight = &strain_lanes_[r * g], *gradient = &gradient_lanes_[r * g];
+        Four rate = gradient[0] * v[0], work = by_weight[0] * springs[0];
+        for (int i = 1; i < r; ++i) {
+            rate += gradient[i] * v[i];
+            work += by_weight[i] * springs[i];
+        }
+        weighted_sums(rate, by_weight, r, g > 0, strained.data());
+        weighted_sums(work, gradient, r, g > 0, skew.data());
+    }
+    Eigen::Matrix<double, N, 1> force(r), displacement(r);
+    for (int i = 0; i < r; ++i) strained[i] += v[i];
+    multiply_lane<compliance_kind>(inverse_.data(), r, strained.data(), force.data());
+    for (int i = 0; i < r; ++i) skew[i] = 0.5 * (force[i] - springs[i] - skew[i]);
+    multiply_lane<compliance_kind>(matrices().data(), r, skew.data(), displacement.data());
+    double squared = 0;
+    for (int i = 0; i < r; ++i) squared += skew[i] * displacement[i];
+    return std::max(least, std::sqrt(std::min(1.0, squared / elastic) * kinetic / elastic));
+}
+
+// J^T K J, with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T
+template <int N>
+void Blended::add_strain_damping(double factor, Eigen::Matrix<double, N, N>& system) {
+    const int r = size<N>(static_cast<int>(basis.cols())), pad = (r + 3) / 4, count = 4 * static_cast<int>(groups_.size());
+    const auto number = [](const Four* row, int i) { return row[i / 4][i % 4]; };
+    const Four *by_weight = strain_columns_.data(), *gradient = gradient_columns_.data(), *inverse = inverse_.data();
+    Four *__restrict J = strain_.data(), *__restrict bent = bent_.data();
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
+        for (int b = 0; b < pad; ++b) {
+            const Four unit{double(i % 4 == 0), double(i % 4 == 1), double(i % 4 == 2), double(i % 4 == 3)};
+            Four sum = b == i / 4 ? unit : four(0);
+            for (int k = 0; k < count; ++k) sum += number(by_weight + pad * k, i) * gradient[pad * k + b];
+            J[pad * i + b] = sum;
+        }
+    });
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
+        for (int b = 0; b < pad; ++b) {
+            Four sum = inverse[i][compliance_kind] * J[b];
+            for (int k = 1; k < r; ++k) sum += inverse[i + r * k][compliance_kind] * J[pad * k + b];
+            bent[pad * i + b] = sum;
+        }
+    });
+    repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
+        for (int b = 0; b <= i / 4; ++b) {
+            Four sum = number(J, i) * bent[b];
+            for (int k = 1; k < r; ++k) sum += number(J + pad * k, i) * bent[pad * k + b];
+            sum *= factor;
+            for (int j = 4 * b; j < std::min(4 * b + 4, i + 1); ++j) system.data()[i + r * j] += sum[j % 4];
+        }
+    });
+}
+
+Matrix Blended::strain() const {
+    const int r = static_cast<int>(basis.cols()), pad = (r + 3) / 4;
+    Matrix J = Matrix::Identity(r, r);
+    for (int i = 0; !strain_.empty() && i < r; ++i)
+        for (int j = 0; j < r; ++j) J(i, j) = strain_[pad * i + j / 4][j % 4];
+    return J;
+}
+
+// Twists from their coordinates in the basis.
+template <int N>
+void Blended::from_basis(const Eigen::Matrix<double, N, 1>& z, Vector& twists) const {
+    if (!reduced_) twists = z;
+    else twists.noalias() = basis * z;
+}
+
+Vector Blended::weight_gradient(int use) const {
+    Vector gradient(n_);
+    for (int i = 0; i < n_; ++i) gradient[i] = groups_[use / 4].weight_gradient[i][use % 4];
+    return gradient;
+}
+
+// (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of the step
+template <int N>
+bool Blended::solve() {
+    using Square = Eigen::Matrix<double, N, N>;
+    using Column = Eigen::Matrix<double, N, 1>;
+    const int r = size<N>(static_cast<int>(basis.cols()));
+    const std::vector<Four>& blended = matrices();
+    for (std::vector<Four>* each : {&inverse_, &strain_, &bent_}) each->resize(r * std::max(r, 4 * ((r + 3) / 4)));
+    double softest = 0;
+    for (int i = 0; i < r; ++i) softest = std::max(softest, blended[i + r * i][compliance_kind]);
+    invert_positive<N>(blended.data(), r, Four{0, 0, 0, least_compliance * softest}, inverse_.data());
+    const Four* inverse = inverse_.data();
+    // K (z + c), M v and the force of springs whose compliance is raised
+    spring_force_.resize(r);
+    Column momentum(r), raised(r);
+    Columns<N> x;
+    if constexpr (N == Eigen::Dynamic) x.resize(r);
+    const double *z = z_.data(), *v = v_.data();
+    for (int j = 0; j < r; ++j) {
+        const double stretch = z[j] + load_displacement.data()[j];
+        x[j] = Four{stretch, v[j], 0, stretch};
+    }
+    for (int i = 0; i < r; ++i) {
+        Four sum = inverse[r * i] * x[0];
+        for (int j = 1; j < r; ++j) sum += inverse[j + r * i] * x[j];
+        spring_force_[i] = sum[compliance_kind];
+        momentum[i] = sum[inverse_mass_kind];
+        raised[i] = sum[soft_kind];
+    }
+    Square system(r, r);
+    dissipation_.resize(r, r);
+    const double damping = damped ? h : 0;
+    for (int k = 0; k < r * r; ++k) {
+        dissipation_.data()[k] = damping * inverse[k][inverse_damping_kind];
+        system.data()[k] = inverse[k][inverse_mass_kind] + damping * inverse[k][inverse_damping_kind];
+    }
+    double factor = h * h;  // of J^T K J
+    bool changing = false;
+    if (published) {  // eq. 24
+        for (Group& group : groups_) std::fill(group.weight_gradient.begin(), group.weight_gradient.end(), four(0));
+    } else {
+        Column springs(r);
+        double kinetic = 0, elastic = 0;
+        multiply_lane<compliance_kind>(inverse, r, v, springs.data());
+        for (int i = 0; i < r; ++i) {
+            kinetic += v[i] * momentum[i];
+            elastic += v[i] * springs[i];
+        }
+        from_basis(raised, all_);
+        momentum *= limit_kinetic_energy(0.5 * kinetic, stored_energy(all_.data()));
+        factor = h * std::max(h, least_damping_time);
+        changing = used.size() > 1;
+        if (changing) {
+            from_basis(spring_force_, all_);
+            if (n_ == 6) {
+                differentiate_weights<6>();
+                differentiate_strain<6>(all_.data());
+            } else {
+                differentiate_weights<Eigen::Dynamic>();
+                differentiate_strain<Eigen::Dynamic>(all_.data());
+            }
+            const int pad = (r + 3) / 4;
+            for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) each->resize(r * groups_.size());
+            for (std::vector<Four>* each : {&strain_columns_, &gradient_columns_}) each->resize(4 * pad * groups_.size());
+            for (std::size_t g = 0; g < groups_.size(); ++g) {
+                to_basis(groups_[g].strain_by_weight.data(), &strain_lanes_[r * g]);
+                to_basis(groups_[g].weight_gradient.data(), &gradient_lanes_[r * g]);
+                to_columns(&strain_lanes_[r * g], r, &strain_columns_[4 * pad * g]);
+                to_columns(&gradient_lanes_[r * g], r, &gradient_columns_[4 * pad * g]);
+            }
+            factor = h * damping_time<N>(springs.data(), kinetic, elastic);
+        }
+    }
+    if (changing) {
+        add_strain_damping<N>(factor, system);
+    } else {
+        strain_.clear();
+        for (int k = 0; k < r * r; ++k) system.data()[k] += factor * inverse[k][compliance_kind];
+    }
+    external_impulse_.resize(r);
+    Column right(r);
+    for (int i = 0; i < r; ++i) {
+        external_impulse_[i] = h * push_[i];
+        right[i] = momentum[i] + h * (push_[i] - spring_force_[i] + ground * z_[i]);
+    }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
         if (!tip.has_handle) continue;
-        const Eigen::Matrix<double, 3, n> J = point_map(e, tip.point) * basis.middleRows(6 * e, 6);
+        const Eigen::Matrix<double, 3, N> J = point_map(e, tip.point) * basis.middleRows(6 * e, 6);
         const Column pull = h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
+        const Square more = h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
         right += pull;
         external_impulse_ += pull;
-        dissipation_ += h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
+        dissipation_ += more;
+        system += more;
     }
-    system += dissipation_;
-    new_rates_ = solve_positive(system, right);
+    new_rates_ = solve_symmetric<N>(system, right);
     system_ = system;
     return new_rates_.allFinite();
 }
 
 // Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
 // store almost no energy; in `spring_force` (lambda) their compliance is raised to `least_compliance` times the largest one.
-double Blended::stored_energy(const Vector& spring_force) {
-    from_basis(spring_force, by_);
-    by_ -= ground * xi;
-    double sum = 0;
-    for (const auto& use : used) {
-        const Sample& sample = samples[use.model];
-        sum += use.weight * (sample.energy + 0.5 * sample.own.dot(sample.wrench + by_));
+double Blended::stored_energy(const double* spring_force) {
+    double stored = 0;
+    for (const Group& group : groups_) {
+        Four work = four(0);
+        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground * xi[i]));
+        stored += sum(group.weight * (group.energy + 0.5 * work));
     }
-    return sum;
+    return stored;
 }
 
 // The blended force has no potential, and changing weights can add energy. The budget is the initial energy plus the work of loads
 // less that of dampers. Velocities are scaled down where the kinetic energy exceeds the budget less the stored energy, plus a margin
-// (`energy_margin`) for the error of the estimate of the stored energy.
-void Blended::limit_kinetic_energy(double kinetic, double stored) {
-    double least = stored;
+// (`energy_margin`) for the error of the estimate of the stored energy. Returns the factor of the velocities.
+double Blended::limit_kinetic_energy(double kinetic, double stored) {
+    double least = stored, factor = 1;
     for (const auto& use : used) least = std::min(least, samples[use.model].energy);
     const double doubt = energy_margin * (stored - least), most = energy_budget - stored + doubt;
     if (budget_unset_ || !std::isfinite(energy_budget)) {
         energy_budget = kinetic + stored;
         budget_unset_ = false;
     } else if (kinetic > std::max(most, 0.0)) {
-        v_ *= std::sqrt(std::max(most, 0.0) / kinetic);
+        factor = std::sqrt(std::max(most, 0.0) / kinetic);
     }
     // the budget may differ from the present energy by the margin only
     energy_budget = std::clamp(energy_budget, stored - doubt, kinetic + stored + doubt);
+    return factor;
 }
 
 bool Blended::begin() {
@@ -263,7 +495,8 @@ bool Blended::begin() {
 
 // The twist of one end effector at which a model in use is evaluated.
 Vec6 Blended::evaluation_twist(int use, int e) const {
-    const Vec6 own = samples[used[use].model].own.segment<6>(6 * e);
+    Vec6 own;
+    for (int k = 0; k < 6; ++k) own[k] = groups_[use / 4].own[6 * e + k][use % 4];
     return published ? unscaled(own) : Vec6(0.5 * unscaled(own + xi.segment<6>(6 * e)));
 }
 
@@ -283,7 +516,7 @@ void Blended::evaluate_bounds() const {
             bound_rate_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * rate;
         }
         bound_at_ += used[k].weight * bound_own_;
-        if (used.size() > 1) bound_rate_ += weight_gradient_.col(k).dot(moves_) * bound_own_;
+        if (used.size() > 1) bound_rate_ += weight_gradient(k).dot(moves_) * bound_own_;
     }
 }
 
@@ -297,11 +530,11 @@ Vector Blended::bound_row(int bound) const {
             const Vec6 map = sample.bounded.col(bound).segment<6>(6 * e), half = evaluation_twist(k, e);
             const Vec6 common = unscaled(xi.segment<6>(6 * e));
             own += map.dot(half);
-            const Vec6 by = jacobians_[e].transpose() * (right_jacobian_inverse(2 * half - common).transpose() * map);
+            const Vec6 by = jacobians_[e].transpose_times(right_jacobian_inverse(2 * half - common).transpose() * map);
             const Vec6 total = 0.5 * used[k].weight * (by + map);
             row.segment<6>(6 * e) += stack(radius * total.head<3>(), total.tail<3>());
         }
-        if (used.size() > 1) row += own * weight_gradient_.col(k);
+        if (used.size() > 1) row += own * weight_gradient(k);
     }
     return basis.transpose() * row;
 }
@@ -318,22 +551,32 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         new_rates_.noalias() += response_ * Eigen::Map<const Vector>(impulses, rows);
         if (!new_rates_.allFinite()) return false;
     }
-    energy_budget += new_rates_.dot(external_impulse_) - new_rates_.dot(dissipation_ * new_rates_);
+    energy_budget += new_rates_.dot(external_impulse_);
+    for (int j = 0; j < new_rates_.size(); ++j) energy_budget -= new_rates_[j] * dissipation_.col(j).dot(new_rates_);
     if (rows) energy_budget += Eigen::Map<const Vector>(impulses, rows).dot(rows_.transpose() * new_rates_);
     z_ += h * new_rates_;
     from_basis(z_, all_);
     from_basis(new_rates_, by_);
-    if (!(all_.norm() < largest_norm)) return false;
+    if (!(all_.squaredNorm() < largest_norm * largest_norm)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(all_.segment<6>(6 * e));
-        tips[e].pose = means[e] * exp(twist);
-        tips[e].velocity = right_jacobian(twist) * unscaled(by_.segment<6>(6 * e));
+        const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
+        tips[e].pose = means[e] * exp(twist, g);
+        tips[e].velocity = TwistJacobian(twist, right_jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
     }
-    for (Sample& sample : samples)
-        if (sample.presence < 1) sample.presence = std::min(1.0, sample.presence + h / fading);
+    if (fading_) fade_in();
     time += h;
     stale_ = true;
     return true;
+}
+
+void Blended::fade_in() {
+    fading_ = false;
+    for (int i = 0; i < static_cast<int>(samples.size()); ++i) {
+        if (presence(i) == 1) continue;
+        presence_[i / 4][i % 4] = std::min(1.0, presence(i) + h / fading);
+        fading_ = true;
+    }
 }
 
 // A step with a large displacement, in which weights change much, is divided.
@@ -375,7 +618,7 @@ double Blended::energy() const {
     Vector all(n_);
     rates(all);
     const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + load_displacement;
-    return 0.5 * (v.dot(solve_positive(inverse_mass, v)) + r.dot(solve_positive(compliance, r)) - ground * z.squaredNorm());
+    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground * z.squaredNorm());
 }
 
 }  // namespace supple

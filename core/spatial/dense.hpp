@@ -111,35 +111,6 @@ T operator-(T a, const T& b) {
     return a;
 }
 
-template <int n>
-Eigen::Matrix<double, n, 1> solve_general(const Eigen::Matrix<double, n, n>& a, const Eigen::Matrix<double, n, 1>& b)
-    requires(n != Eigen::Dynamic)
-{
-    double A[n][n + 1];  // rows, with those of b
-    for (int i = 0; i < n; ++i) {
-        for (int j = 0; j < n; ++j) A[i][j] = a.data()[i + n * j];
-        A[i][n] = b.data()[i];
-    }
-    for (int k = 0; k < n; ++k) {
-        int best = k;
-        for (int i = k + 1; i < n; ++i)
-            if (std::abs(A[i][k]) > std::abs(A[best][k])) best = i;
-        if (best != k)
-            for (int j = k; j <= n; ++j) std::swap(A[k][j], A[best][j]);
-        for (int i = k + 1; i < n; ++i) {
-            const double factor = A[i][k] / A[k][k];
-            for (int j = k + 1; j <= n; ++j) A[i][j] -= factor * A[k][j];
-        }
-    }
-    Eigen::Matrix<double, n, 1> x;
-    for (int i = n; i-- > 0;) {
-        double sum = A[i][n];
-        for (int j = i + 1; j < n; ++j) sum -= A[i][j] * x.data()[j];
-        x.data()[i] = sum / A[i][i];
-    }
-    return x;
-}
-
 // For fixed sizes, with all columns of b in one loop
 template <int n, int m>
 Eigen::Matrix<double, n, m> solve_positive(const Eigen::Matrix<double, n, n>& a, const Eigen::Matrix<double, n, m>& b)
