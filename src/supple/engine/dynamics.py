@@ -439,6 +439,8 @@ class Simulation(Recordable):
     """None: only a `World` has contact."""
     touches: Mapping[str, Any] = MappingProxyType({})
     """None: only a `World` has pads."""
+    ellipsoids: Mapping[str, Any] = MappingProxyType({})
+    """None: reduced models give the compliance of their end effectors."""
     moving_joints: None = None
     """All joints move."""
     can_set_torque = has_velocities = True

@@ -59,7 +59,8 @@ class Moving(Protocol):
     and floating models), `World`, and the viewer's motions.
 
     The names of a world's parts are "mechanism:body", "mechanism:joint" and so on; an object has its own name. What
-    something cannot do is empty (`contacts`, `touches`, `targets`, `controls`), or a property at the end says so.
+    something cannot do is empty (`contacts`, `touches`, `ellipsoids`, `targets`, `controls`), or a property at the end
+    says so.
     """
 
     # description
@@ -131,6 +132,11 @@ class Moving(Protocol):
     @property
     def touches(self) -> Mapping[str, Any]:
         """Forces on soft pads and displacements of their points (`supple.contact.pads.Touch`), by the covered body."""
+
+    @property
+    def ellipsoids(self) -> Mapping[str, Any]:
+        """Compliance ellipsoid of each end effector at its present pose (`supple.reduced.matrices.Ellipsoid`, m/N), by
+        name; empty where no model gives the compliance. Each access computes them."""
 
     @property
     def moving_joints(self) -> NDArray[np.bool_] | None:

@@ -43,6 +43,7 @@ from supple.reduced.condensation import CondensedModel, CondensedMotion
 from supple.reduced.driving import Drives
 from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
+from supple.reduced.matrices import Ellipsoid, compliance_at, ellipsoid
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import RECONSTRUCTIONS
 
@@ -427,6 +428,31 @@ class ReducedSimulation(Recordable):
             kinetic = 0.5 * rates @ self.model.mass @ rates
         return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
 
+    @property
+    def ellipsoids(self) -> dict[str, Ellipsoid]:
+        """Compliance ellipsoid of each end effector at its present pose, by name: its displacements under additional
+        forces of 1 N in all directions, m/N, in world axes. A linear model's compliance turns with the end effector; a
+        blended one is evaluated, and a condensed one linearised, at the present pose. A free base counts as held."""
+        if isinstance(self._motion, BlendedMotion):
+            whole = self._motion.evaluate().compliance
+            own = {name: whole[6 * i : 6 * i + 6, 6 * i : 6 * i + 6] for i, name in enumerate(self.end_effectors)}
+        elif isinstance(self._motion, CondensedMotion):
+            own = _compliances(self.linear())
+        else:
+            own = self._linear_compliances
+        found = {}
+        for name, compliance in own.items():
+            pose = self.end_effector_pose(name)
+            turn = np.kron(np.eye(2), pose[:3, :3])
+            found[name] = ellipsoid(turn @ compliance @ turn.T, pose[:3, 3], name)
+        return found
+
+    @cached_property
+    def _linear_compliances(self) -> dict[str, Array]:
+        """Of a linear model, which does not change."""
+        assert isinstance(self.model, ReducedModel)
+        return _compliances(self.model)
+
     @cached_property
     def _joint_rates(self) -> JointRates:
         return JointRates(self.mechanism)
@@ -550,6 +576,12 @@ class ReducedSimulation(Recordable):
             "model": self.model, "end effectors": ", ".join(self.model.end_effectors), "time": f"{self.time:g} s",
             "time step": f"{self.dt:g} s", "reconstruction": self.reconstruction,
         })  # fmt: skip
+
+
+def _compliances(model: ReducedModel) -> dict[str, Array]:
+    """(6, 6) of each end effector but a free base, by name, in its own axes."""
+    names = [name for name in model.end_effectors if name != model.free_base]
+    return {name: compliance_at(model, name, "body", None) for name in names}
 
 
 def _restored(

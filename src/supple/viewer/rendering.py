@@ -146,7 +146,7 @@ class Renderer:
 
     def _draw_floor(self, camera: Camera, solid: Array) -> None:
         """Draws the floor, the shadows on it, and lines a round length apart."""
-        z, spacing = self._floor_z, _round_length(self.radius / 3)
+        z, spacing = self._floor_z, facets.round_number(self.radius / 3)
         centre = np.round(camera.target[:2] / spacing) * spacing
         cells = max(CELLS, int(np.ceil(1.5 * self.radius / spacing)))
         half = cells * spacing
@@ -265,9 +265,3 @@ def _largest_force(recording: Recording) -> float:
     chosen = np.unique(np.linspace(0, len(recording) - 1, FRAMES_FOR_CAMERA).astype(int))
     forces = [np.linalg.norm(c.force) for time in recording.times[chosen] for c in recording.contacts(float(time))]
     return float(np.percentile(forces, 98)) if forces else 0.0
-
-
-def _round_length(length: float) -> float:
-    """1, 2 or 5 times a power of ten, at most `length`."""
-    power = 10.0 ** np.floor(np.log10(length))
-    return float(power * max(n for n in (1, 2, 5) if n * power <= length * (1 + 1e-9)))

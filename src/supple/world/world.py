@@ -642,6 +642,11 @@ class World:
         return {name: self.touch(name) for name in self._pads}
 
     @property
+    def ellipsoids(self) -> dict[str, Any]:
+        """Compliance ellipsoids of the end effectors of reduced models at their present poses, by "mechanism:name"."""
+        return self._parts.by_name("ellipsoids")
+
+    @property
     def can_set_torque(self) -> bool:
         """Whether a mechanism takes torques."""
         return any(sim.can_set_torque for sim in self._mechanisms.values())
