@@ -449,8 +449,7 @@ class Simulation(Recordable):
     @property
     def end_effectors(self) -> tuple[str, ...]:
         """Bodies and sites that `apply` and `pull` act on: all but those of the world."""
-        mech = self.mechanism
-        return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+        return movable_frames(self.mechanism)
 
     @property
     def placeable(self) -> tuple[str, ...]:
@@ -597,6 +596,11 @@ def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | Non
     if d < 0:
         raise MechanismError(f"the damping of a handle must not be negative, got {d}")
     return k, float(d)
+
+
+def movable_frames(mech: Mechanism) -> tuple[str, ...]:
+    """Names of all bodies, and of the sites that are not fixed to the world."""
+    return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
 
 
 def positive_seconds(value: object, argument: str = "dt") -> float:

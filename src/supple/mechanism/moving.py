@@ -56,7 +56,7 @@ class Contact:
 
 class Moving(Protocol):
     """A mechanism or a world that moves in time steps: `Simulation`, `ReducedSimulation` (of linear, blended, condensed
-    and floating models), `World`, and the viewer's motions.
+    and floating models), `FullSimulation`, `World`, and the viewer's motions.
 
     The names of a world's parts are "mechanism:body", "mechanism:joint" and so on; an object has its own name. What
     something cannot do is empty (`contacts`, `touches`, `ellipsoids`, `targets`, `controls`), or a property at the end
@@ -71,7 +71,8 @@ class Moving(Protocol):
 
     @property
     def kind(self) -> str:
-        """How it is simulated: "engine", "linear", "blended", "condensed", "adaptive", "joints" or "world"."""
+        """How it is simulated: "engine", "linear", "blended", "condensed", "adaptive", "nodes" (all nodes of flexible
+        bodies) or "world"."""
 
     @property
     def end_effectors(self) -> tuple[str, ...]:

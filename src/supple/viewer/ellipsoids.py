@@ -14,7 +14,7 @@ from supple.viewer import facets
 if TYPE_CHECKING:
     import viser
 
-COLOUR, OPACITY = (46, 134, 171), 0.45
+COLOUR, OPACITY = (46, 134, 171), 0.6
 THINNEST = 0.01
 """Smallest semi-axis of an ellipsoid on the page, over its longest one."""
 SIZE = 0.25
