@@ -252,6 +252,8 @@ class Simulation(Recordable):
         and the simulation are then those after the last step that converged.
         """
         check_count(n)
+        if self.in_world is not None:
+            raise stepped_by_world(self.in_world)
         if self.observers:
             advance_observed(self.observers, self._advance, n)
         else:
@@ -330,13 +332,13 @@ class Simulation(Recordable):
         """World poses (4, 4) of every body."""
         mech = self.mechanism
         amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
-        return Poses(mech, self._core.poses, amplitudes, copy=False)
+        return Poses(mech, self._core.poses, amplitudes, False)
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
         or site."""
-        velocities: Twists = Twists(self.mechanism, self._core.velocities)
+        velocities: Twists = Twists(self.mechanism, self._core.velocities, False)
         return velocities
 
     @property
@@ -614,6 +616,14 @@ def check_count(n: object) -> None:
     """Raises unless n is a number of steps."""
     if not isinstance(n, (int, np.integer)) or n < 0:  # int | np.integer would build a union at every call
         raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
+
+
+def stepped_by_world(name: str) -> MechanismError:
+    """The error for a simulation that is in a world under a name and was stepped by itself."""
+    return MechanismError(
+        f"'{name}' is in a world, which steps it together with all that it touches; call step of the world, or make "
+        "another simulation"
+    )
 
 
 def check_inertia(mech: Mechanism) -> None:

@@ -215,6 +215,8 @@ class Participant(Moving, Protocol):
 
     observers: list[Any]
     """Recordings and logs of it (`supple.recording.observing.Observer`); the world calls them."""
+    in_world: str | None
+    """Its name in a world, which steps it; None outside of worlds."""
 
     def contact_frames(self) -> list[tuple[int, int, Array]]:
         """Frames that shapes are fixed to: index of the frame in the core object, index of its body, pose (4, 4) of the

@@ -23,7 +23,7 @@ from supple.engine.assembly import (
     read_targets,
     sprung_axes,
 )
-from supple.engine.dynamics import check_count, handle_spring, positive_seconds
+from supple.engine.dynamics import check_count, handle_spring, positive_seconds, stepped_by_world
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
@@ -273,6 +273,8 @@ class ReducedSimulation(Recordable):
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
+        if self.in_world is not None:
+            raise stepped_by_world(self.in_world)
         if self.observers:
             advance_observed(self.observers, self._advance, n)
         else:
@@ -341,18 +343,13 @@ class ReducedSimulation(Recordable):
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
         motion, mech = self._motion, self.mechanism
-        motion.core.update()
+        far = motion.core.update()
         amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
-        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
-        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, False)
+        if far > 1.1 * self._watched and not self._warned and self.reconstruction == "twist":
             self._watched = far  # next check when it has moved a tenth further
             self._warn_out_of_range(poses)
         return poses
-
-    @property
-    def _watches(self) -> bool:
-        """Whether reading poses may still warn that the model is out of its range."""
-        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:

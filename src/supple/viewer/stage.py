@@ -17,7 +17,7 @@ from supple.reduced.matrices import Ellipsoid
 from supple.viewer.ellipsoids import Ellipsoids
 from supple.viewer.forces import Forces
 from supple.viewer.measures import Pull
-from supple.viewer.skins import COLOUR, Skin, mechanism_skins
+from supple.viewer.skins import Skin, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Stage:
             name,
             skin.vertices(poses).astype(np.float32),
             skin.faces,
-            color=GHOST if ghost else COLOUR,
+            color=GHOST if ghost else skin.colour,
             opacity=0.3 if ghost else None,
             cast_shadow=not ghost,
         )
