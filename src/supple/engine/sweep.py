@@ -210,9 +210,11 @@ class _Task:
 
     def values_of(self, variant: int) -> dict[Parameter, float]:
         """The parameters of a variant."""
-        index = np.unravel_index(variant, self.shape)
-        pairs = zip(self.parameters, self.values, index, strict=True)
-        return {each: float(values[i]) for group, values, i in pairs for each in group}
+        result: dict[Parameter, float] = {}
+        for group, values in zip(reversed(self.parameters), reversed(self.values), strict=True):
+            variant, i = divmod(variant, len(values))  # quicker than np.unravel_index
+            result |= dict.fromkeys(group, float(values[i]))
+        return result
 
     def describe(self, variant: int, load: int) -> str:
         index = np.unravel_index(variant, self.shape)
@@ -313,6 +315,8 @@ class _Solver:
         self.ends = np.cumsum([len(each) for each in self.acting]).tolist()
         """Number of loads up to each set of them."""
         self.varied = {(each.part, each.index) for each in varied}
+        self.varies_targets = any(each.field not in ("stiffness", "damping", "mass") for each in varied)
+        self.targets: dict[str, float] | None = None
         self.scale_by_part = not any(part in ("body", "payload") for part, _ in self.varied)
         zero = {each: 0.0 for each in varied if each.field == "stiffness"}
         self.unvaried_scale = stiffness_scale(self.names.changed(zero))
@@ -341,9 +345,10 @@ class _Solver:
             elif each.part in ("body", "payload"):
                 body = mech.bodies[each.index]
                 eqs.core.set_inertia(each.index, body.mass, body.centre, body.inertia)
-        targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
-        self.rest = per_axis(mech, "rest")
-        eqs.set_targets(self.rest, targets)
+        if self.targets is None or self.varies_targets:
+            self.targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
+            self.rest = per_axis(mech, "rest")
+        eqs.set_targets(self.rest, self.targets)
 
     def _stiffness_scale(self, mech: Mechanism) -> float:
         """`stiffness_scale` of a variant; only varied parts are computed again."""
