@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from supple.retargeting import characters
-from supple.viewer.moving_picture import write_moving_picture
+from supple.viewer.side_by_side import retargeted_recordings
+from supple.viewer.video import write_panels
 
 FRONT = (8.0, 20.0)
 full = "--full" in sys.argv
@@ -44,4 +45,5 @@ figure.tight_layout()
 figure.savefig(folder / "dancer_deviation.png", dpi=80)
 if full:
     performed = characters.stored("dancer", dt=4e-3)
-    write_moving_picture(performed, folder / "dancer.gif", begin=0.5, end=5.5, height=240, view=FRONT)
+    shown = retargeted_recordings(performed, 12.5)
+    write_panels(shown, folder / "dancer.gif", ghost="target", begin=0.5, end=5.5, height=240, view=FRONT)

@@ -12,7 +12,8 @@ import numpy as np
 
 from supple.retargeting import characters
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
-from supple.viewer.moving_picture import write_moving_picture
+from supple.viewer.side_by_side import retargeted_recordings
+from supple.viewer.video import write_panels
 
 full = "--full" in sys.argv
 folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
@@ -37,4 +38,5 @@ axes[2].set(ylabel="water, degrees", xlabel="time, s")
 figure.tight_layout()
 figure.savefig(folder / "bartender_deviation.png", dpi=80)
 if full:
-    write_moving_picture(result, folder / "bartender.gif", begin=0.3, end=6.5, height=240)
+    shown = retargeted_recordings(result, 12.5)
+    write_panels(shown, folder / "bartender.gif", ghost="target", begin=0.3, end=6.5, height=240)

@@ -11,7 +11,8 @@ import numpy as np
 
 from supple.retargeting import characters
 from supple.retargeting.report import write_distances
-from supple.viewer.moving_picture import write_moving_picture
+from supple.viewer.side_by_side import retargeted_recordings
+from supple.viewer.video import write_panels
 
 full = "--full" in sys.argv
 folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
@@ -25,4 +26,5 @@ for name, (before, after) in result.deviations.items():
     print(f"{name}: peak {peaks[0]:.1f} mm before, {peaks[1]:.1f} mm after; rms {rms[0]:.2f} and {rms[1]:.2f} mm")
 write_distances(result, folder / "boxer_deviation.png")
 if full:
-    write_moving_picture(result, folder / "boxer.gif", begin=5.2, end=10.0)
+    shown = retargeted_recordings(result, 12.5)
+    write_panels(shown, folder / "boxer.gif", ghost="target", begin=5.2, end=10.0)

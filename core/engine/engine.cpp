@@ -79,6 +79,7 @@ void bind_engine(nb::module_& module) {
         .def("set_spring_stiffness", &Engine::set_spring_stiffness)
         .def("set_inertia", &Engine::set_inertia)
         .def("continue_branch", &Engine::continue_branch)
+        .def("positions_under", &Engine::positions_under)
         .def("set_state", &Engine::set_state)
         .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
             return Linearisation(e.synchronised(), e.state(q, lambda, mu));

@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 
 #include <memory>
+#include <stdexcept>
 #include <tuple>
 
 #include "engine/branch.hpp"
@@ -299,6 +300,42 @@ class Engine {
             step = supple::continue_branch(system, {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations});
         }
         return {step.converged, step.rate, step.changed, step.history};
+    }
+
+    // `continue_branch` from one state under each of several sets of loads: for each whether it converged, and the position (3,) of a
+    // point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k].
+    std::tuple<std::vector<bool>, Array> positions_under(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& limits,
+                                                         int iterations, const std::vector<int>& ends, const std::vector<int>& bodies,
+                                                         const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world,
+                                                         int body, const Doubles& point) {
+        expect(limits, 7);
+        expect(point, 3);
+        const auto at = vectors<3>(points);
+        const auto values = vectors<6>(wrenches);
+        if (at.size() != bodies.size() || values.size() != bodies.size() || world.size() != bodies.size())
+            throw std::invalid_argument("as many points, wrenches and axes as bodies are needed");
+        set_state(q, lambda, mu);
+        const double* size = limits.data();
+        const Vec3 on_body(point.data());
+        std::vector<bool> converged;
+        std::vector<double> positions;
+        {
+            nb::gil_scoped_release release;
+            const State start = system.state;
+            std::size_t first = 0;
+            for (const int end : ends) {
+                system.loads.clear();
+                for (; first < static_cast<std::size_t>(end); ++first)
+                    system.loads.push_back({bodies.at(first), at[first], values[first], world[first]});
+                system.state = start;
+                const BranchStep step =
+                    supple::continue_branch(system, {size[0], size[1], size[2], size[3], size[4], size[5], size[6], iterations});
+                converged.push_back(step.converged);
+                const Vec3 found = body < 0 ? on_body : Vec3(system.state.H.at(body).R * on_body + system.state.H[body].p);
+                positions.insert(positions.end(), found.data(), found.data() + 3);
+            }
+        }
+        return {std::move(converged), numpy(std::move(positions), {ends.size(), 3})};
     }
 
     // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).

@@ -57,6 +57,17 @@ class MemberOf : public BatchMember {
     Core& core_;
 };
 
+// Distance of the end effectors from their poses in the model's own state, m and rad.
+template <class Core>
+double reach(const Core& c) {
+    double sum = 0;
+    for (std::size_t e = 0; e < c.tip_arrays.home.size(); ++e) {
+        const Pose &from = c.tip_arrays.home[e], to = c.model.frame(static_cast<int>(e));
+        sum += (to.p - from.p).squaredNorm() + 0.5 * (to.R - from.R).squaredNorm();
+    }
+    return std::sqrt(sum);
+}
+
 // Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4); with `tip_velocity(i)` and `tip_arrays` it
 // also gives the poses and twists of the end effectors.
 template <class Core>
@@ -94,14 +105,6 @@ void bind_motion(nanobind::class_<Core>& core) {
             c.tip_arrays.home.clear();
             for (int e = 0; e < c.model.frames(); ++e) c.tip_arrays.home.push_back(pose(poses.data() + 16 * e));
         });
-        core.def_prop_ro("reach", [](const Core& c) {  // m and rad
-            double sum = 0;
-            for (std::size_t e = 0; e < c.tip_arrays.home.size(); ++e) {
-                const Pose &from = c.tip_arrays.home[e], to = c.model.frame(static_cast<int>(e));
-                sum += (to.p - from.p).squaredNorm() + 0.5 * (to.R - from.R).squaredNorm();
-            }
-            return std::sqrt(sum);
-        });
         // views of memory that later calls of update_tips overwrite
         core.def_prop_ro("tip_poses", [](Core& c) {
             return nb::ndarray<nb::numpy, const double>(c.tip_arrays.poses.data(), {c.tip_arrays.poses.size() / 16, 4, 4}, nb::find(c));
@@ -113,7 +116,13 @@ void bind_motion(nanobind::class_<Core>& core) {
                  nb::keep_alive<0, 1>());
     }
     if constexpr (requires(Core& c) { c.update(); }) {
-        core.def("update", &Core::update);
+        if constexpr (requires(Core& c) { c.tip_velocity(0); })  // returns the reach: one call less for every reading of poses
+            core.def("update", [](Core& c) {
+                c.update();
+                return reach(c);
+            });
+        else
+            core.def("update", &Core::update);
         // the links' poses as of the last update: a view of memory that later updates overwrite
         core.def_prop_ro("poses", [](Core& c) {
             return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));

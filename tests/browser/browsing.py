@@ -65,10 +65,12 @@ def browser() -> Iterator[Any]:
 class Visit:
     """An open page and the errors of its console."""
 
-    def __init__(self, running: Any, server: Any, width: int = 900, height: int = 540) -> None:
+    def __init__(
+        self, running: Any, server: Any, width: int = 900, height: int = 540, resolution: float = RESOLUTION
+    ) -> None:
         self.server = server
         size = {"width": width, "height": height}
-        self.page = running.new_page(viewport=size, device_scale_factor=RESOLUTION)
+        self.page = running.new_page(viewport=size, device_scale_factor=resolution)
         self.page.add_init_script(FEWER_FRAMES)
         self.page.set_default_timeout(1e3 * PATIENCE)
         self.errors: list[str] = []

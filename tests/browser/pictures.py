@@ -19,7 +19,7 @@ from supple.world import rigid_object
 def ladder(running, path):
     with viewing(supple.library.ladder(), port=free_port()) as page:
         session = page.session
-        visit = Visit(running, page.server, 1280, 800)
+        visit = Visit(running, page.server, 1280, 800, 1.0)
         session.ghost = True
         session.pull("tip", session.frame.pulls["tip"].point + [0.0, -1.3, -0.2])
         until(lambda: session.frame.displacement > 0.3 and session.frame.kinetic < 1e-2, "the ladder to come to rest")
@@ -29,7 +29,7 @@ def ladder(running, path):
 def chain(running, path):
     with viewing(supple.library.bicycle_chain(), port=free_port()) as page:
         session = page.session
-        visit = Visit(running, page.server, 900, 620)
+        visit = Visit(running, page.server, 900, 620, 1.0)
         visit.until(lambda: visit.painted() > 0.001, "the chain to be drawn")
         session.pull("tip", session.frame.pulls["tip"].point + [-0.1, 0.0, 0.14])
         time = session.frame.time
@@ -40,7 +40,7 @@ def chain(running, path):
 
 def hand(running, path):
     with viewing(SceneModels("hand"), port=free_port()) as page:
-        visit = Visit(running, page.server, 900, 620)
+        visit = Visit(running, page.server, 900, 620, 1.0)
         visit.until(lambda: visit.painted() > 0.01, "the hand to be drawn")
         page.session.reset()
         until(lambda: page.session.frame.time > 1.4, "the hand to lift")
@@ -51,7 +51,7 @@ def hand(running, path):
 def rod(running, path):
     with viewing(supple.library.rod_on_motor(), port=free_port()) as page:
         session = page.session
-        visit = Visit(running, page.server, 900, 620)
+        visit = Visit(running, page.server, 900, 620, 1.0)
         start = session.frame.pulls["tip"].point
         session.pull("tip", start + [0.5, 0.0, -0.1])
         until(lambda: session.frame.poses["tip"][0, 3] > start[0] + 0.2, "the rod to bend")
@@ -88,9 +88,25 @@ def use_world(visit, session):
 def world(running, path):
     made = two_arms()
     with viewing(made, controller=lambda w: {"left:hinge_1": 0.25 * np.sin(2 * w.time)}, port=free_port()) as page:
-        visit = Visit(running, page.server, 1280, 800)
+        visit = Visit(running, page.server, 1280, 800, 1.0)
         use_world(visit, page.session)
         page.session.paused = True
+        _shot(visit, path)
+
+
+def use_ellipsoids(visit, session, point):
+    """What a user does to see the compliance: ticks the box, then pulls a tip to a point."""
+    visit.until(lambda: visit.painted() > 0.001, "the mechanism to be drawn")
+    visit.page.get_by_label("Compliance ellipsoids").first.click()
+    visit.until(lambda: session.frame.ellipsoids, "the ellipsoids")
+    session.pull("left_tip", point)
+    visit.until(lambda: session.frame.displacement > 0.05, "the tip to follow")
+
+
+def ellipsoids(running, path):
+    with viewing(supple.library.y(), port=free_port()) as page:
+        visit = Visit(running, page.server, 1280, 800, 1.0)
+        use_ellipsoids(visit, page.session, page.session.frame.pulls["left_tip"].point + [0.4, 0.0, 0.1])
         _shot(visit, path)
 
 
@@ -114,7 +130,7 @@ def _small(path):
     small.save(path, optimize=True)
 
 
-PICTURES = {"ladder": ladder, "chain": chain, "hand": hand, "rod": rod, "world": world}
+PICTURES = {"ladder": ladder, "chain": chain, "hand": hand, "rod": rod, "world": world, "ellipsoids": ellipsoids}
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

@@ -133,6 +133,25 @@ def test_a_world_with_sliders_and_a_controller(running):
         visit.close()
 
 
+def test_compliance_ellipsoids(running):
+    """They are drawn to scale for the force that the user types, and follow the end effector."""
+    with viewing(supple.library.y(), port=free_port()) as page:
+        session = page.session
+        visit = Visit(running, page.server, height=1100)
+        pictures.use_ellipsoids(visit, session, session.frame.pulls["left_tip"].point + [0.3, 0.0, 0.0])
+        node = page._stage._ellipsoids._nodes[0]
+        longest = session.frame.ellipsoids["left_tip"].semi_axes[0]
+        first = page._force.value
+        assert 0.05 < first * longest / session.mechanism.radius <= 0.25
+        np.testing.assert_allclose(max(node.scale), first * longest, rtol=1e-6)
+        visit.type_value("Their force, N", 2 * first)
+        visit.until(lambda: abs(max(node.scale) - 2 * first * longest) < 1e-6 * first * longest, "a larger ellipsoid")
+        visit.choose("Method", "engine")
+        visit.until(lambda: not node.visible and not page._force.visible, "the ellipsoids to be gone")
+        assert visit.errors == []
+        visit.close()
+
+
 def test_a_script_is_loaded_again(running, tmp_path):
     path = tmp_path / "scene.py"
     text = "import supple\nsimulation = supple.Simulation(supple.library.robot_arm({}), 2e-3)\n"

@@ -9,6 +9,8 @@ import supple
 from supple import elastic
 from supple.engine import FullSimulation, full, full_equilibrium
 from supple.mechanism import Builder, Curve, Mechanism
+from supple.mechanism.moving import check_moving
+from supple.viewer.session import Session
 
 QUIET = {"progress": lambda fraction: None}
 
@@ -120,6 +122,34 @@ def test_simulation_stays_in_an_equilibrium() -> None:
     reached = full_equilibrium(mech, targets={"motor": 0.5}, start=start, **QUIET)
     direct = full_equilibrium(mech, targets={"motor": 0.5}, **QUIET)
     np.testing.assert_allclose(reached.poses["weight"], direct.poses["weight"], atol=1e-8)
+
+
+def test_it_moves_in_viewer_recordings_and_logs(tmp_path) -> None:
+    """It has the members of `Moving`; amplitudes are those that describe its nodes best."""
+    mech = rod_on_motor()
+    q = mech.reference.copy()
+    eta = [mech.coordinates.index(name) for name in mech.flexible[0].coordinates]
+    q[eta] = 1e-3, -5e-4, 2e-4
+    rates = np.zeros(mech.dof)
+    rates[eta] = 0.02, 0.01, -0.03
+    sim = FullSimulation(mech, 1e-3, q=q, rates=rates)
+    check_moving(sim)
+    np.testing.assert_allclose(sim.q, q, atol=1e-9)
+    np.testing.assert_allclose(sim.qd, rates, atol=1e-6)
+    np.testing.assert_allclose(sim.poses.amplitudes["rod"], q[eta], atol=1e-9)
+    log = sim.log(["q", "top", "energy"])
+    with sim.record(rate=1000) as recorder:
+        sim.step(3, **QUIET)
+    assert len(log) == 4
+    assert log["top"][-1] == pytest.approx(sim.poses["top"][:3, 3])
+    np.testing.assert_allclose(recorder.recording.at(3e-3).amplitudes["rod"], sim.poses.amplitudes["rod"])
+    session = Session(sim, ["top"])
+    session.pull("top", session.frame.pulls["top"].point + [0, 0.05, 0])
+    session.step(3)
+    assert session.frame.force > 0
+    assert session.frame.poses["top"][1, 3] > 0
+    sim.reset()
+    np.testing.assert_allclose(sim.q, q, atol=1e-9)
 
 
 def test_displacements_are_relative_to_the_reference_interface() -> None:

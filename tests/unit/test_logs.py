@@ -72,6 +72,23 @@ def test_steps_taken_at_once_give_the_same_rows(run):
     assert (len(log), len(coarse)) == (60, 13)
 
 
+def test_times_increase_after_going_back():
+    sim = supple.Simulation(arm(), 2e-3)
+    log = sim.log(["tip"])
+    sim.step(3)
+    saved = sim.save()
+    sim.step(4)
+    sim.apply("tip", [1.0, 0, 0, 0, 0, 0])
+    sim.restore(saved)
+    sim.apply("tip", [1.0, 0, 0, 0, 0, 0])
+    sim.step(2)
+    np.testing.assert_allclose(log["time"], 2e-3 * np.arange(6))
+    assert log["tip"][-1] == pytest.approx(sim.poses["tip"][:3, 3])
+    sim.reset()
+    sim.step(1)
+    np.testing.assert_allclose(log["time"], [0.0, 2e-3])
+
+
 def test_a_table_reads_back_the_same(run, tmp_path):
     _, log, rows = run
     log.to_csv(tmp_path / "log.csv")

@@ -10,7 +10,8 @@ from supple.retargeting import Motion
 from supple.retargeting.optimiser import compared
 from supple.retargeting.problem import Problem
 from supple.retargeting.weights import Weights
-from supple.viewer.moving_picture import write_moving_picture
+from supple.viewer.side_by_side import retargeted_recordings
+from supple.viewer.video import write_panels
 
 STENCIL = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
 """Central differences of fourth order."""
@@ -88,14 +89,21 @@ def test_the_push_rod_bends_in_and_out_of_plane(mech, run):
 
 def test_moving_picture(problem, run, tmp_path):
     image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("imageio_ffmpeg")
     result = compared(problem, run, run, [run.cost], "stored")
-    write_moving_picture(result, tmp_path / "rapper.gif", begin=0.1, rate=10, height=100)
+    shown = retargeted_recordings(result, 50)
+    options = {"ghost": "target", "progress": lambda fraction: None}
+    assert write_panels(shown, tmp_path / "rapper.gif", begin=0.05, fps=10, height=100, **options) == 3
     with image.open(tmp_path / "rapper.gif") as picture:
         assert (picture.n_frames, picture.height) == (3, 100)
-    with pytest.raises(MechanismError, match=r"ends in \.gif"):
-        write_moving_picture(result, tmp_path / "rapper.png")
+        colours = np.asarray(picture.convert("RGB")).reshape(100, 3, -1, 3).astype(int)
+    assert (colours.min(axis=-1) < 150).any(axis=(0, 2)).all()  # something is drawn in every panel
+    with pytest.raises(MechanismError, match=r"ends in \.mp4 or \.gif"):
+        write_panels(shown, tmp_path / "rapper.png", **options)
     with pytest.raises(MechanismError, match="no two pictures between 1 and inf s"):
-        write_moving_picture(result, tmp_path / "rapper.gif", begin=1.0)
+        write_panels(shown, tmp_path / "rapper.gif", begin=1.0, **options)
+    with pytest.raises(MechanismError, match="did you mean 'target'"):
+        write_panels(shown, tmp_path / "rapper.gif", ghost="targets")
 
 
 def test_bad_sizes_are_named():

@@ -278,6 +278,18 @@ def test_frames_are_written_after_a_second_of_computing(tmp_path, monkeypatch):
         assert i + 1 - sum(map(len, written_times(tmp_path / "run.npz"))) <= 10
 
 
+def test_a_file_without_its_mechanism_says_so(tmp_path):
+    sim = supple.Simulation(supple.library.robot_arm(3), 1e-2)
+    with sim.record(tmp_path / "run.npz") as recorder:
+        sim.step(5)
+    content = (tmp_path / "run.npz").read_bytes()
+    second = content.index(b"PK\3\4", 4)  # after the header
+    (tmp_path / "cut.npz").write_bytes(content[: second + 100])
+    with pytest.raises(supple.MechanismError, match="cut off before its mechanism was complete"):
+        Recording.load(tmp_path / "cut.npz")
+    assert len(recorder.recording) > 1
+
+
 def test_a_file_that_is_cut_anywhere_is_read_or_refused(tmp_path):
     mech = supple.library.y()
     writer = FrameWriter(mech, "none", tmp_path / "run.npz", clock=iter(range(1000)).__next__)

@@ -134,6 +134,12 @@ def test_a_file_of_another_measure_is_refused(tmp_path):
             supple.sweep(arm(), vary, LOADS[:1], second, resume=file)
 
 
+def test_a_measure_that_cannot_be_sent_to_a_process_is_named():
+    refused = pytest.raises(supple.MechanismError, match="cannot be sent to other processes")
+    with ProcessPoolExecutor(1) as pool, refused:
+        supple.sweep(arm(), VARY, LOADS, lambda eq: eq.poses["tip"][2, 3], executor=pool)
+
+
 def test_csv_has_a_row_for_each_variant_and_load(swept, tmp_path):
     swept.to_csv(tmp_path / "out.csv")
     rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))

@@ -71,6 +71,21 @@ def test_every_method_comes_to_rest_where_the_engine_does(method):
     assert frame.kinetic < 1e-9
 
 
+def test_ellipsoids_where_a_method_gives_the_compliance(session):
+    session.ellipsoids = True
+    session.pull("tip", session.frame.pulls["tip"].point + [0, 0.2, 0])
+    session.step(20)
+    found = session.frame.ellipsoids["tip"]
+    assert found.centre == pytest.approx(session.frame.poses["tip"][:3, 3])
+    assert found.semi_axes[0] > 0
+    session.method = "engine"
+    assert session.ellipsoids
+    assert not session.frame.ellipsoids
+    session.ellipsoids = True
+    assert not session.ellipsoids
+    assert "gives no compliance" in session.messages[-1].text
+
+
 def test_energies_of_engine_and_reduced_model_agree():
     mech = supple.library.robot_arm()
     energies = []

@@ -116,7 +116,13 @@ def test_bad_arguments_of_a_world(resting):
     resting.add(sim)
     with pytest.raises(supple.MechanismError, match="in the world already"):
         resting.add(sim, "again")
-    with pytest.raises(supple.MechanismError, match="is a mechanism"):
+    with pytest.raises(supple.MechanismError, match="'arm' is in a world, which steps it"):
+        sim.step()
+    with pytest.raises(supple.MechanismError, match="is in another world, as 'arm'"):
+        supple.World().add(sim)
+    assert (resting.pose("arm:upper") == sim.poses["upper"]).all()
+    assert (resting.velocity("arm:upper") == sim.velocities["upper"]).all()
+    with pytest.raises(supple.MechanismError, match="is a mechanism; name one of its bodies, as in 'arm:body'"):
         resting.pose("arm")
     with pytest.raises(supple.MechanismError, match="bx"):
         resting.pose("bx")

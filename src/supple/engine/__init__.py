@@ -16,7 +16,8 @@ from supple.engine.tape import Tape
 from supple.mechanism.moving import Energy
 
 if TYPE_CHECKING:
-    from supple.engine.full import FullEquilibrium, FullSimulation, full_equilibrium
+    from supple.engine.full import FullEquilibrium, full_equilibrium
+    from supple.engine.full_simulation import FullSimulation
 
 __all__ = [
     "Energy",
@@ -44,6 +45,6 @@ def __getattr__(name: str) -> Any:
     """Imports the full simulation of finite elements when it is first used."""
     if name not in ("FullEquilibrium", "FullSimulation", "full_equilibrium"):
         raise AttributeError(f"supple.engine has no attribute {name!r}")
-    from supple.engine import full
+    from supple.engine import full, full_simulation
 
-    return getattr(full, name)
+    return getattr(full_simulation if name == "FullSimulation" else full, name)

@@ -252,6 +252,8 @@ class Simulation(Recordable):
         and the simulation are then those after the last step that converged.
         """
         check_count(n)
+        if self.in_world is not None:
+            raise stepped_by_world(self.in_world)
         if self.observers:
             advance_observed(self.observers, self._advance, n)
         else:
@@ -330,13 +332,13 @@ class Simulation(Recordable):
         """World poses (4, 4) of every body."""
         mech = self.mechanism
         amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
-        return Poses(mech, self._core.poses, amplitudes, copy=False)
+        return Poses(mech, self._core.poses, amplitudes, False)
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
         or site."""
-        velocities: Twists = Twists(self.mechanism, self._core.velocities)
+        velocities: Twists = Twists(self.mechanism, self._core.velocities, False)
         return velocities
 
     @property
@@ -439,6 +441,8 @@ class Simulation(Recordable):
     """None: only a `World` has contact."""
     touches: Mapping[str, Any] = MappingProxyType({})
     """None: only a `World` has pads."""
+    ellipsoids: Mapping[str, Any] = MappingProxyType({})
+    """None: reduced models give the compliance of their end effectors."""
     moving_joints: None = None
     """All joints move."""
     can_set_torque = has_velocities = True
@@ -447,8 +451,7 @@ class Simulation(Recordable):
     @property
     def end_effectors(self) -> tuple[str, ...]:
         """Bodies and sites that `apply` and `pull` act on: all but those of the world."""
-        mech = self.mechanism
-        return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+        return movable_frames(self.mechanism)
 
     @property
     def placeable(self) -> tuple[str, ...]:
@@ -597,6 +600,11 @@ def handle_spring(mech: Mechanism, stiffness: float | None, damping: float | Non
     return k, float(d)
 
 
+def movable_frames(mech: Mechanism) -> tuple[str, ...]:
+    """Names of all bodies, and of the sites that are not fixed to the world."""
+    return (*(b.name for b in mech.bodies), *(s.name for s in mech.sites if mech.frame(s.name)[0] >= 0))
+
+
 def positive_seconds(value: object, argument: str = "dt") -> float:
     """Returns a positive time in seconds, or raises."""
     if not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
@@ -608,6 +616,14 @@ def check_count(n: object) -> None:
     """Raises unless n is a number of steps."""
     if not isinstance(n, (int, np.integer)) or n < 0:  # int | np.integer would build a union at every call
         raise MechanismError(f"the number of steps must be a whole number, 0 or more, got {n!r}")
+
+
+def stepped_by_world(name: str) -> MechanismError:
+    """The error for a simulation that is in a world under a name and was stepped by itself."""
+    return MechanismError(
+        f"'{name}' is in a world, which steps it together with all that it touches; call step of the world, or make "
+        "another simulation"
+    )
 
 
 def check_inertia(mech: Mechanism) -> None:

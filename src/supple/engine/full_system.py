@@ -83,6 +83,10 @@ class FullSystem:
         """World poses (4, 4) of all bodies, interface frames included."""
         return Poses(self.mechanism, state.bodies.poses)
 
+    def forget_factors(self) -> None:
+        """Makes the next step factorise the elements again, so that it does not depend on earlier ones."""
+        self._factors = []
+
     def predicted(self, past: FullState, before: FullState, h: float, trend: float) -> FullState:
         """The state after a time step with extrapolated velocities."""
         parts: list[PartState] = []

@@ -65,8 +65,8 @@ class Newton:
     def correct(self, last_motion: float = LAST_MOTION) -> Correction:
         """`continue_branch` with the loads and set-points that the equations have."""
         core = self.eqs.core
-        sizes = [last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES]
-        converged, rate, changed, self.history = core.continue_branch(*self.state, np.array(sizes), BRANCH_LIMIT)
+        found = core.continue_branch(*self.state, branch_sizes(last_motion), BRANCH_LIMIT)
+        converged, rate, changed, self.history = found
         self.iterations += len(self.history)
         if converged:
             self.state = core.q, core.reactions, core.mu
@@ -132,3 +132,8 @@ class Newton:
         core.evaluate(True)
         core.factorise(0.0)
         return not core.negative
+
+
+def branch_sizes(last_motion: float = LAST_MOTION) -> Array:
+    """(7,) tolerances and largest steps of the core's steps along a branch."""
+    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES])

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from pickle import PicklingError, dumps
 from time import monotonic
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ from supple.engine.assembly import (
     stiffness_scale,
 )
 from supple.engine.linearisation import Linearisation, check_held
-from supple.engine.newton import Newton
+from supple.engine.newton import BRANCH_LIMIT, Newton, branch_sizes
 from supple.engine.statics import Equilibrium, equilibrium, solved_equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.files import read_arrays, writing
@@ -209,9 +210,11 @@ class _Task:
 
     def values_of(self, variant: int) -> dict[Parameter, float]:
         """The parameters of a variant."""
-        index = np.unravel_index(variant, self.shape)
-        pairs = zip(self.parameters, self.values, index, strict=True)
-        return {each: float(values[i]) for group, values, i in pairs for each in group}
+        result: dict[Parameter, float] = {}
+        for group, values in zip(reversed(self.parameters), reversed(self.values), strict=True):
+            variant, i = divmod(variant, len(values))  # quicker than np.unravel_index
+            result |= dict.fromkeys(group, float(values[i]))
+        return result
 
     def describe(self, variant: int, load: int) -> str:
         index = np.unravel_index(variant, self.shape)
@@ -303,12 +306,17 @@ class _Solver:
         self.needs_equilibrium = not isinstance(task.measure, str)
         if not self.needs_equilibrium:
             self.body, pose = mech.frame(str(task.measure))
-            self.point = pose[:, 3]
+            self.point = np.ascontiguousarray(pose[:3, 3])
         self.checked: set[int] = set()
         """Loads under which every coordinate was found to be held."""
         self.acting = list(task.loads.values())
         self.loads = [_load_arrays(each) for each in self.acting]
+        self.all_loads = _load_arrays(tuple(load for each in self.acting for load in each))
+        self.ends = np.cumsum([len(each) for each in self.acting]).tolist()
+        """Number of loads up to each set of them."""
         self.varied = {(each.part, each.index) for each in varied}
+        self.varies_targets = any(each.field not in ("stiffness", "damping", "mass") for each in varied)
+        self.targets: dict[str, float] | None = None
         self.scale_by_part = not any(part in ("body", "payload") for part, _ in self.varied)
         zero = {each: 0.0 for each in varied if each.field == "stiffness"}
         self.unvaried_scale = stiffness_scale(self.names.changed(zero))
@@ -337,9 +345,10 @@ class _Solver:
             elif each.part in ("body", "payload"):
                 body = mech.bodies[each.index]
                 eqs.core.set_inertia(each.index, body.mass, body.centre, body.inertia)
-        targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
-        self.rest = per_axis(mech, "rest")
-        eqs.set_targets(self.rest, targets)
+        if self.targets is None or self.varies_targets:
+            self.targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
+            self.rest = per_axis(mech, "rest")
+        eqs.set_targets(self.rest, self.targets)
 
     def _stiffness_scale(self, mech: Mechanism) -> float:
         """`stiffness_scale` of a variant; only varied parts are computed again."""
@@ -362,8 +371,20 @@ class _Solver:
         if self.needs_equilibrium:
             acting = Acting(self.acting[load], eqs.mechanism.gravity, self.rest, dict(eqs.targets))
             return self._measured(solved_equilibrium(newton, acting))
-        at: Array = (eqs.core.poses[self.body] @ self.point if self.body >= 0 else self.point)[:3]
+        pose = eqs.core.poses[self.body] if self.body >= 0 else np.eye(4)
+        at: Array = pose[:3, :3] @ self.point + pose[:3, 3]
         return at
+
+    def positions(self) -> list[Array | None]:
+        """Positions (3,) of the measured body for each load, in one call of the core that leaves other threads free.
+        None where that does not give the answer: `measure` does then."""
+        if self.needs_equilibrium or len(self.checked) < len(self.acting):
+            return [None] * len(self.task.loads)
+        start, sizes = self.start, branch_sizes()
+        converged, found = self.eqs.core.positions_under(
+            *start, sizes, BRANCH_LIMIT, self.ends, *self.all_loads, self.body, self.point
+        )
+        return [at if known else None for at, known in zip(found, converged, strict=True)]
 
     def _measured(self, found: Equilibrium) -> Array:
         measure = self.task.measure
@@ -383,9 +404,9 @@ def _solve(task: _Task, variants: Sequence[int]) -> list[list[Array | Exception]
     for variant in variants:
         row: list[Array | Exception] = []
         solver.set_variant(variant)
-        for load in range(len(task.loads)):
+        for load, known in enumerate(solver.positions() if solver.simple else [None] * len(task.loads)):
             try:
-                row.append(solver.measure(variant, load))
+                row.append(solver.measure(variant, load) if known is None else known)
             except (ConvergenceError, MechanismError) as error:
                 row.append(type(error)(f"{task.describe(variant, load)}: {error}"))
         result.append(row)
@@ -407,7 +428,7 @@ def _run(
     futures: dict[Future[Any], list[int]] = {executor.submit(_solve, task, chunk): chunk for chunk in chunks}
     try:
         for done in futures:  # in order, so that the first failure is always the same one
-            for variant, row in zip(futures[done], done.result(), strict=True):
+            for variant, row in zip(futures[done], _rows(done, task), strict=True):
                 results.put(variant, row, skip_failures)
             results.save_sometimes()
             report(results.fraction_done)
@@ -417,6 +438,28 @@ def _run(
         raise
     finally:
         results.save()
+
+
+def _rows(done: Future[Any], task: _Task) -> list[list[Array | Exception]]:
+    """What `_solve` returned in a thread or process."""
+    try:
+        rows: list[list[Array | Exception]] = done.result()
+    except (PicklingError, AttributeError, TypeError) as error:
+        if not _is_picklable(task):
+            raise MechanismError(
+                f"the measure cannot be sent to other processes ({error}); define it with `def` at the top level of a "
+                "module, name a body instead, or use an executor of threads"
+            ) from None
+        raise
+    return rows
+
+
+def _is_picklable(task: _Task) -> bool:
+    try:
+        dumps(task)
+    except (PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 class _Results:

@@ -56,10 +56,11 @@ class Contact:
 
 class Moving(Protocol):
     """A mechanism or a world that moves in time steps: `Simulation`, `ReducedSimulation` (of linear, blended, condensed
-    and floating models), `World`, and the viewer's motions.
+    and floating models), `FullSimulation`, `World`, and the viewer's motions.
 
     The names of a world's parts are "mechanism:body", "mechanism:joint" and so on; an object has its own name. What
-    something cannot do is empty (`contacts`, `touches`, `targets`, `controls`), or a property at the end says so.
+    something cannot do is empty (`contacts`, `touches`, `ellipsoids`, `targets`, `controls`), or a property at the end
+    says so.
     """
 
     # description
@@ -70,7 +71,8 @@ class Moving(Protocol):
 
     @property
     def kind(self) -> str:
-        """How it is simulated: "engine", "linear", "blended", "condensed", "adaptive", "joints" or "world"."""
+        """How it is simulated: "engine", "linear", "blended", "condensed", "adaptive", "nodes" (all nodes of flexible
+        bodies) or "world"."""
 
     @property
     def end_effectors(self) -> tuple[str, ...]:
@@ -131,6 +133,11 @@ class Moving(Protocol):
     @property
     def touches(self) -> Mapping[str, Any]:
         """Forces on soft pads and displacements of their points (`supple.contact.pads.Touch`), by the covered body."""
+
+    @property
+    def ellipsoids(self) -> Mapping[str, Any]:
+        """Compliance ellipsoid of each end effector at its present pose (`supple.reduced.matrices.Ellipsoid`, m/N), by
+        name; empty where no model gives the compliance. Each access computes them."""
 
     @property
     def moving_joints(self) -> NDArray[np.bool_] | None:
@@ -208,6 +215,8 @@ class Participant(Moving, Protocol):
 
     observers: list[Any]
     """Recordings and logs of it (`supple.recording.observing.Observer`); the world calls them."""
+    in_world: str | None
+    """Its name in a world, which steps it; None outside of worlds."""
 
     def contact_frames(self) -> list[tuple[int, int, Array]]:
         """Frames that shapes are fixed to: index of the frame in the core object, index of its body, pose (4, 4) of the

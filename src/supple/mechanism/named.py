@@ -22,15 +22,26 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
 
     mechanism: Mechanism
 
-    def __new__(cls, mechanism: Mechanism, values: Array) -> Any:
-        result = np.array(values, np.float64).view(cls)
+    def __new__(cls, mechanism: Mechanism, values: Array, copy: bool = True) -> Any:
+        """The values with the names of a mechanism; without `copy` the array itself, which must be of floats."""
+        result = (np.array(values, np.float64) if copy else values).view(cls)
         result.mechanism = mechanism
-        result.setflags(write=False)
+        result.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
         return result
 
-    def __array_finalize__(self, source: Any) -> None:
-        if isinstance(source, _Named) and source.shape == self.shape:  # a copy
-            self.mechanism = source.mechanism
+    # Without __array_finalize__, which NumPy would call for every view: these make the copies that keep their names.
+
+    def copy(self, order: Any = "C") -> Any:
+        """A copy that can be written to."""
+        result = np.array(self, copy=True, order=order, subok=True)
+        result.mechanism = self.mechanism
+        return result
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
 
     def __array_wrap__(self, result: Any, context: Any = None, return_scalar: bool = False) -> Any:
         plain = np.asarray(result)

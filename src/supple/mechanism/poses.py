@@ -23,17 +23,18 @@ class Poses(Sequence[Array]):
     Names of sites and "world" are accepted too.
     """
 
+    __slots__ = ("amplitudes", "array", "mechanism")
+
     def __init__(
         self,
         mechanism: Mechanism,
         poses: Array,
         amplitudes: Mapping[str, ArrayLike] | None = None,
-        *,
         copy: bool = True,
     ) -> None:
         self.mechanism = mechanism
-        self.array = kept = np.array(poses) if copy else poses
-        kept.setflags(write=False)
+        self.array = poses = np.array(poses) if copy else poses
+        poses.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
         self.amplitudes = _amplitudes(mechanism, amplitudes or {}) if mechanism.flexible else {}
         """(r,) modal amplitudes of each flexible body, by its name, m: its shape in the frame of its reference
         interface. Zero (undeformed) where the poses came without amplitudes."""
@@ -41,10 +42,11 @@ class Poses(Sequence[Array]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self.array[key]
+        index = self.mechanism.body_indices.get(key)
+        if index is not None:
+            return self.array[index].copy()
         if key == WORLD:
             return np.eye(4)
-        if (index := self.mechanism.body_indices.get(key)) is not None:
-            return self.array[index].copy()
         body, pose_body_frame = self.mechanism.frame(key)
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame

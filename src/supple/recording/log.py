@@ -24,7 +24,8 @@ class Log:
     a recording.
 
     `log["time"]` is (n,), `log["tip x"]` (n,), `log["tip"]` (n, 3): the columns of that name, with or without unit, or
-    of that quantity.
+    of that quantity. Times increase: when a simulation has gone back (`restore`, `reset`), its next row replaces all
+    rows of later times.
     """
 
     def __init__(self, quantities: Sequence[Quantity]) -> None:
@@ -38,9 +39,12 @@ class Log:
         self._observing: tuple[list[Observer], Observer] | None = None
 
     def add(self, moving: Any) -> None:
-        """Adds a row of the present state, unless the last row has the same time."""
-        time = float(moving.time)
-        if self._numbers and self._numbers[-len(self.columns)] == time:
+        """Adds a row of the present state, after rows of earlier times. The last row may have the same time; it stays
+        then."""
+        time, width = float(moving.time), len(self.columns)
+        while self._numbers and self._numbers[-width] > time:
+            del self._numbers[-width:]
+        if self._numbers and self._numbers[-width] == time:
             return
         row = [np.array([time]), *(each.read(moving) for each in self._quantities)]
         self._numbers.frombytes(np.concatenate(row).astype(np.float64).tobytes())

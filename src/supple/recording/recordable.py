@@ -15,6 +15,8 @@ class Recordable:
     """Recordings and logs of a simulation while it steps."""
 
     observers: list[Observer]
+    in_world: str | None = None
+    """Its name in a world, which steps it; None outside of worlds."""
 
     def record(
         self: Any, path: str | PathLike[str] | None = None, rate: float = 30.0, *, skin: Any = None

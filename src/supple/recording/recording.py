@@ -95,6 +95,11 @@ class Recording:
             """The surfaces that deform, besides the flexible bodies of the mechanism."""
             self._check_fields()
         except MALFORMED as error:
+            if not self._archive.complete and not any(name.startswith("frames/") for name in entries):
+                raise MechanismError(
+                    f"{where} was cut off before its mechanism was complete, so nothing of it can be shown; make it "
+                    f"again with {MAKER}"
+                ) from None
             raise self._damaged(error) from None
         self._entries = entries
         self._chunks = [name[7:] for name in entries if name.startswith("frames/") and f"times/{name[7:]}" in entries]

@@ -523,11 +523,6 @@ class BlendedMotion:
         return self._displacement_from(0)
 
     @property
-    def reach(self) -> float:
-        distance: float = self.core.reach
-        return distance
-
-    @property
     def velocities(self) -> Array:
         """(bodies, 6) by central differences of the link poses along the end effectors' velocities."""
         velocities: Array = self.core.velocities()

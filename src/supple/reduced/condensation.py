@@ -380,11 +380,6 @@ class CondensedMotion:
         return twists
 
     @property
-    def reach(self) -> float:
-        distance: float = self.core.reach
-        return distance
-
-    @property
     def velocities(self) -> Array:
         velocities: Array = self._solver.engine.velocities
         return velocities

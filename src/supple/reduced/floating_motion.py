@@ -136,10 +136,6 @@ class FloatingMotion:
         return displacement
 
     @property
-    def reach(self) -> float:
-        return float(np.linalg.norm(self.core.y))
-
-    @property
     def velocities(self) -> Array:
         self.update_links()
         if self._velocities is None:
@@ -221,8 +217,10 @@ class _CoreWithLinks:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def update(self) -> None:
+    def update(self) -> float:
+        """Updates the links; returns the distance from the linearised state, in the units of the coordinates."""
         self._motion.update_links()
+        return float(np.linalg.norm(self._core.y))
 
     @property
     def poses(self) -> Array:

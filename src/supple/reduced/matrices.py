@@ -139,8 +139,18 @@ def ellipsoid_at(model: ReducedModel, name: str, kind: str, part: str, point: Ar
         raise MechanismError(f"kind must be 'compliance' or 'stiffness', got {kind!r}")
     if part not in ("linear", "angular"):
         raise MechanismError(f"part must be 'linear' or 'angular', got {part!r}")
+    pose = model.rest_poses[name]
+    centre = pose[:3, 3] + (0.0 if point is None else pose[:3, :3] @ np.asarray(point, dtype=float))
+    return ellipsoid(compliance_at(model, name, "world", point), centre, name, kind, part)
+
+
+def ellipsoid(
+    compliance: Array, centre: Array, name: str, kind: str = "compliance", part: str = "linear"
+) -> Ellipsoid:
+    """The ellipsoid of a compliance (6, 6) in world axes, at a point (3,) of the world, m; `name` is that of the body
+    or site."""
     own = slice(0, 3) if part == "linear" else slice(3, 6)
-    directions, semi_axes, forces = np.linalg.svd(compliance_at(model, name, "world", point)[own, own])
+    directions, semi_axes, forces = np.linalg.svd(compliance[own, own])
     semi_axes[semi_axes <= RIGID * semi_axes[0]] = 0.0
     if kind == "stiffness":
         if semi_axes[-1] == 0:
@@ -150,8 +160,6 @@ def ellipsoid_at(model: ReducedModel, name: str, kind: str, part: str, point: Ar
             )
         semi_axes, directions = 1 / semi_axes[::-1], forces[::-1].T
     directions = directions * np.array([1.0, 1.0, np.sign(np.linalg.det(directions))])
-    pose = model.rest_poses[name]
-    centre = pose[:3, 3] + (0.0 if point is None else pose[:3, :3] @ np.asarray(point, dtype=float))
     return Ellipsoid(np.array(centre), semi_axes, directions, kind, part)
 
 

@@ -50,10 +50,6 @@ class Motion(Protocol):
         """(n,): twists (6e,) of the end effectors, then modes."""
 
     @property
-    def reach(self) -> float:
-        """A measure of the distance from the linearised state; its unit depends on the kind of model."""
-
-    @property
     def velocities(self) -> Array:
         """(bodies, 6) twists of every link in its own frame; it may be overwritten by later calls."""
 
@@ -197,11 +193,6 @@ class LinearMotion:
     def displacement(self) -> Array:
         displacement: Array = self.model.basis @ self.core.y + self.shift
         return displacement
-
-    @property
-    def reach(self) -> float:
-        distance: float = self.core.reach
-        return distance
 
     @property
     def velocities(self) -> Array:

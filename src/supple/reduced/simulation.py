@@ -23,7 +23,7 @@ from supple.engine.assembly import (
     read_targets,
     sprung_axes,
 )
-from supple.engine.dynamics import check_count, handle_spring, positive_seconds
+from supple.engine.dynamics import check_count, handle_spring, positive_seconds, stepped_by_world
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
@@ -43,6 +43,7 @@ from supple.reduced.condensation import CondensedModel, CondensedMotion
 from supple.reduced.driving import Drives
 from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
+from supple.reduced.matrices import Ellipsoid, compliance_at, ellipsoid
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import RECONSTRUCTIONS
 
@@ -279,6 +280,8 @@ class ReducedSimulation(Recordable):
     def step(self, n: int = 1) -> None:
         """Advances by n steps. Raises `ConvergenceError` if a step has no solution."""
         check_count(n)
+        if self.in_world is not None:
+            raise stepped_by_world(self.in_world)
         if self.observers:
             advance_observed(self.observers, self._advance, n)
         else:
@@ -367,18 +370,13 @@ class ReducedSimulation(Recordable):
         """World poses (4, 4) of every body. Each access computes all of them. The amplitudes of flexible bodies are
         those of `coordinates`."""
         motion, mech = self._motion, self.mechanism
-        motion.core.update()
+        far = motion.core.update()
         amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
-        poses = Poses(mech, motion.link_poses.copy(), amplitudes, copy=False)
-        if self._watches and (far := motion.reach) > 1.1 * self._watched:
+        poses = Poses(mech, motion.link_poses.copy(), amplitudes, False)
+        if far > 1.1 * self._watched and not self._warned and self.reconstruction == "twist":
             self._watched = far  # next check when it has moved a tenth further
             self._warn_out_of_range(poses)
         return poses
-
-    @property
-    def _watches(self) -> bool:
-        """Whether reading poses may still warn that the model is out of its range."""
-        return self.reconstruction == "twist" and not self._warned
 
     @property
     def momentum(self) -> Array:
@@ -453,6 +451,31 @@ class ReducedSimulation(Recordable):
             rates = self.model.basis @ self._motion.state[1]
             kinetic = 0.5 * rates @ self.model.mass @ rates
         return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+
+    @property
+    def ellipsoids(self) -> dict[str, Ellipsoid]:
+        """Compliance ellipsoid of each end effector at its present pose, by name: its displacements under additional
+        forces of 1 N in all directions, m/N, in world axes. A linear model's compliance turns with the end effector; a
+        blended one is evaluated, and a condensed one linearised, at the present pose. A free base counts as held."""
+        if isinstance(self._motion, BlendedMotion):
+            whole = self._motion.evaluate().compliance
+            own = {name: whole[6 * i : 6 * i + 6, 6 * i : 6 * i + 6] for i, name in enumerate(self.end_effectors)}
+        elif isinstance(self._motion, CondensedMotion):
+            own = _compliances(self.linear())
+        else:
+            own = self._linear_compliances
+        found = {}
+        for name, compliance in own.items():
+            pose = self.end_effector_pose(name)
+            turn = np.kron(np.eye(2), pose[:3, :3])
+            found[name] = ellipsoid(turn @ compliance @ turn.T, pose[:3, 3], name)
+        return found
+
+    @cached_property
+    def _linear_compliances(self) -> dict[str, Array]:
+        """Of a linear model, which does not change."""
+        assert isinstance(self.model, ReducedModel)
+        return _compliances(self.model)
 
     @cached_property
     def _joint_rates(self) -> JointRates:
@@ -578,6 +601,12 @@ class ReducedSimulation(Recordable):
             "model": self.model, "end effectors": ", ".join(self.model.end_effectors), "time": f"{self.time:g} s",
             "time step": f"{self.dt:g} s", "reconstruction": self.reconstruction,
         })  # fmt: skip
+
+
+def _compliances(model: ReducedModel) -> dict[str, Array]:
+    """(6, 6) of each end effector but a free base, by name, in its own axes."""
+    names = [name for name in model.end_effectors if name != model.free_base]
+    return {name: compliance_at(model, name, "body", None) for name in names}
 
 
 def _restored(

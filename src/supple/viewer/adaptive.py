@@ -43,6 +43,7 @@ class AdaptiveMotion:
     kind = "adaptive"
     contacts: tuple[Contact, ...] = ()
     touches: Mapping[str, Any] = MappingProxyType({})
+    ellipsoids: Mapping[str, Any] = MappingProxyType({})
     controls: dict[str, float | None] = {}  # noqa: RUF012 (never changed)
     energy = Energy(0.0, 0.0, 0.0)
     """Not computed."""

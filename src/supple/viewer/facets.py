@@ -105,3 +105,9 @@ def triangles(vertices: Array, faces: NDArray[np.integer[Any]]) -> Array:
     """Triangles (n, 3) of vertex indices as polygons (n, 4, 3)."""
     corners: Array = vertices[faces[:, [0, 1, 2, 2]]]
     return corners
+
+
+def round_number(most: float) -> float:
+    """1, 2 or 5 times a power of ten, at most `most`."""
+    power = 10.0 ** np.floor(np.log10(most))
+    return float(power * max(n for n in (1, 2, 5) if n * power <= most * (1 + 1e-9)))

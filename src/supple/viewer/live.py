@@ -14,6 +14,7 @@ import numpy as np
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism.record import Array
 from supple.recording import Recording
+from supple.viewer.ellipsoids import likely_force
 from supple.viewer.gltf import glb
 from supple.viewer.history import INTERVAL, LENGTH
 from supple.viewer.measures import Frame
@@ -111,6 +112,15 @@ class LivePage:
             self._contacts = gui.add_checkbox(
                 "Contact forces", True, hint="arrows to one scale", visible=session.has_contacts
             )
+            self._ellipsoids = gui.add_checkbox(
+                "Compliance ellipsoids", False, hint="of the end effectors, at their present poses",
+                visible=session.has_ellipsoids,
+            )  # fmt: skip
+            self._bind(self._ellipsoids, "ellipsoids")
+            self._force: Any = gui.add_number(
+                "Their force, N", 1.0, min=0.0, visible=False,
+                hint="forces of this size, in all directions, would move the end effector to the surface",
+            )  # fmt: skip
             self._followed = gui.add_dropdown(
                 "Camera follows", (NOTHING, *followed_bodies(session)), hint="the view moves with this body"
             )
@@ -247,6 +257,11 @@ class LivePage:
         self._stage.show(frame.poses, frame.ghost, joints, bodies)
         shown = self._contacts.value
         self._stage.show_forces(frame.contacts if shown else (), frame.touches, frame.time)
+        if frame.ellipsoids and not self._force.visible:
+            self._force.value, self._force.visible = likely_force(frame.ellipsoids, radius), True
+        elif not frame.ellipsoids and self._force.visible:
+            self._force.visible = False
+        self._stage.show_ellipsoids(frame.ellipsoids, float(self._force.value))
         if self._handles.keys() != frame.pulls.keys():
             self._add_handles()
         for name, pull in frame.pulls.items():
@@ -279,7 +294,7 @@ class LivePage:
             _assign(self._back, "value", 0.0)
             _assign(self._back, "max", max(INTERVAL, round(session.rewindable, 1)))
         self._sliders.show()
-        for name, handle in (("method", self._method), ("ghost", self._ghost)):
+        for name, handle in (("method", self._method), ("ghost", self._ghost), ("ellipsoids", self._ellipsoids)):
             if name not in self._pending:
                 _assign(handle, "value", getattr(session, name))
         _assign(self._record, "label", "End recording" if session.recording else "Record")

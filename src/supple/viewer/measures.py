@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,10 +15,13 @@ from supple.mechanism import Mechanism, Poses
 from supple.mechanism.moving import Contact, Moving
 from supple.mechanism.record import Array
 from supple.reduced.joints import separation
+from supple.reduced.matrices import Ellipsoid
 from supple.viewer.clock import WALL_CLOCK, Clock
 
 MAX_SECONDS = 0.005
 """s of computing. Separations that take longer are measured in a thread of their own."""
+ELLIPSOID_PERIOD = 0.1
+"""s, at least, between two computations of the compliance ellipsoids."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Frame:
     """Of the last step."""
     touches: dict[str, Touch]
     """Forces on soft pads and displacements of their points, by the covered body."""
+    ellipsoids: dict[str, Ellipsoid]
+    """Compliance ellipsoids at the end effectors, by name; empty where they are not asked for."""
     real_time_factor: float
     """Simulated seconds per second."""
     attainable_factor: float
@@ -89,6 +94,8 @@ class Meter:
         self._seconds = 0.0
         """s that the last measurement of the separations took."""
         self._measurement: Future[None] | None = None
+        self._ellipsoids: dict[str, Ellipsoid] = {}
+        self._last_ellipsoids = -np.inf
 
     def displacement(self, poses: Poses) -> float:
         """Norm of an end effector's twist from its start, linear part over the radius; the largest one."""
@@ -112,6 +119,15 @@ class Meter:
         result = separation(self.mechanism, poses, coordinates)
         self._separations = np.array(list(result.joints.values())), result.total
         self._seconds = self._clock() - start
+
+    def ellipsoids(self, sim: Moving, at_once: bool = True) -> dict[str, Ellipsoid]:
+        """Compliance ellipsoids at the end effectors, where they are now. Without `at_once`, their shapes may be those
+        of a tenth of a second before."""
+        now = self._clock()
+        if at_once or now >= self._last_ellipsoids + ELLIPSOID_PERIOD:
+            self._last_ellipsoids, self._ellipsoids = now, dict(sim.ellipsoids)
+        poses = sim.poses
+        return {name: replace(each, centre=poses[name][:3, 3]) for name, each in self._ellipsoids.items()}
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

@@ -256,8 +256,7 @@ def _floor(points: Array) -> tuple[Array, float, Array]:
     low, high = points.min(axis=0), points.max(axis=0)
     size = (high - low).max() or 1.0
     z = 0.0 if -0.05 * size < low[2] < 0.3 * size else low[2]  # z = 0 if the points are close to it
-    power = 10.0 ** np.floor(np.log10(size / 5))
-    spacing = float(power * max(n for n in (1, 2, 5) if n * power <= size / 5 * (1 + 1e-9)))
+    spacing = facets.round_number(size / 5)
     first, last = np.floor(low[:2] / spacing - 0.25), np.ceil(high[:2] / spacing + 0.25)
     xs, ys = (spacing * np.arange(a, b + 0.5) for a, b in zip(first, last, strict=True))
     lines = [[[x, ys[0], z], [x, ys[-1], z]] for x in xs] + [[[xs[0], y, z], [xs[-1], y, z]] for y in ys]

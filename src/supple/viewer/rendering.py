@@ -25,6 +25,11 @@ SAMPLES = 2
 """Samples of a pixel along each side."""
 BACKGROUND = np.array([251.0, 252, 253])
 FLOOR, SHADOW, LINE, FORCE = (238.0, 240, 242), (212.0, 214, 218), (196.0, 201, 207), (34.0, 87, 168)
+GHOST = (168, 226, 178)
+BEHIND = 100.0
+"""A ghost is drawn as if so many times as far away; the floor as far again, so that it does not hide the ghost."""
+MARGIN = 1.06
+"""Distance of the camera, over that at which it just sees everything."""
 CELLS = 12
 """Cells of the floor from its centre to its edge, at least."""
 LEAST_DISTANCE = 0.02
@@ -61,7 +66,9 @@ class Renderer:
     """Draws frames of a recording as pictures of `size` (width, height) pixels.
 
     The camera looks at the middle of the whole motion from `view`, elevation and azimuth in degrees, far enough to see
-    all of it; with `follow`, a body or site, it moves along with that.
+    all of it; with `follow`, a body or site, it moves along with that. A `ghost` is a second recording of the same
+    mechanism, drawn pale behind the first. `seen` (n, 3) are points that the camera sees, m, by default those of the
+    whole motion (`moving_points`).
     """
 
     def __init__(
@@ -70,38 +77,44 @@ class Renderer:
         size: tuple[int, int] = (1920, 1080),
         view: tuple[float, float] = VIEW,
         follow: str | None = None,
+        *,
+        ghost: Recording | None = None,
+        seen: Array | None = None,
     ) -> None:
         self.recording, (self.width, self.height) = recording, size
         mech = coloured(recording.mechanism)
-        self._follow = follow
+        self._follow, self._ghost = follow, ghost
+        self._floor_behind = 1.0 if ghost is None else BEHIND**2
         if follow is not None:
             mech.frame(follow)
         self._canvas = _core.Canvas(self.width, self.height, SAMPLES)
         self._background = np.tile(BACKGROUND, (self.height, 1))
         self._rigid = [_Rigid(surface) for surface in mechanism_surfaces(mech)]
         self._skins = mechanism_skins(mech)
-        low, high = _box(recording)
+        points = moving_points(recording) if seen is None else seen
+        low, high = points.min(axis=0), points.max(axis=0)
         self.radius = 0.5 * float(np.linalg.norm(high - low)) or 1.0
         self._floor_z = 0.0 if -0.02 * self.radius < low[2] < 0.6 * self.radius else float(low[2])
-        self._axes = _axes(view)
+        self._axes = camera_axes(view)
         if follow is not None:
             half = 1.2 * (mech.radius or self.radius)
-            low, high = -half * np.ones(3), half * np.ones(3)
-        self._camera = Camera((low + high) / 2, self._axes, self._distance(low, high))
+            points = _box_corners(np.zeros((1, 3)), np.full((1, 3), half))
+        self._camera = self._looking_at(points)
         self._largest_force = _largest_force(recording)
         self._light = np.array([-0.38, 0.74, 0.55]) @ self._axes
         if self._light[2] < 0.3:  # the light comes from above
             self._light = np.array([0.3, -0.4, 0.87])
 
-    def _distance(self, low: Array, high: Array) -> float:
-        """m, of a camera that sees the whole box."""
-        half = (high - low) / 2
-        corners = np.array(np.meshgrid(*zip(-half, half, strict=True))).reshape(3, -1).T
-        local = corners @ self._axes.T
+    def _looking_at(self, points: Array) -> Camera:
+        """A camera that sees all points (n, 3), with equal margins."""
+        local = points @ self._axes.T
+        middle = (local.min(axis=0) + local.max(axis=0)) / 2
+        local = local - middle
         tangent = np.tan(0.5 * FIELD_OF_VIEW)
         across = np.abs(local[:, 0]) / (tangent * self.width / self.height)
         up = np.abs(local[:, 1]) / tangent
-        return 1.06 * float((local[:, 2] + np.maximum(across, up)).max()) or 1.0
+        distance = MARGIN * float((local[:, 2] + np.maximum(across, up)).max())
+        return Camera(middle @ self._axes, self._axes, distance or 1.0)
 
     def picture(self, time: float) -> NDArray[np.uint8]:
         """(height, width, 3) the frame nearest to a time, s."""
@@ -111,19 +124,28 @@ class Renderer:
         if self._follow is not None:
             camera = Camera(poses[self._follow][:3, 3], camera.axes, camera.distance)
         self._canvas.clear(self._background)
-        corners, colours = zip(*self._contents(poses, time), strict=True)
-        solid = np.concatenate(corners)
+        solid, colours = self._contents(poses, time)
         self._draw_floor(camera, solid)
-        self._draw(camera, solid, np.concatenate(colours))
+        if self._ghost is not None:
+            self._draw(camera, *self._bodies(self._ghost.at(time), GHOST), BEHIND)
+        self._draw(camera, solid, colours)
         picture: NDArray[np.uint8] = self._canvas.picture()
         return picture
 
-    def _contents(self, poses: Poses, time: float) -> list[tuple[Array, Array]]:
-        """Triangles (n, 3, 3) in the world and the colours (n, 3, 3) of their corners."""
-        parts = [rigid.shaded(poses.array, self._light) for rigid in self._rigid]
+    def _bodies(self, poses: Poses, colour: tuple[int, ...] | None = None) -> tuple[Array, Array]:
+        """Triangles (n, 3, 3) of all bodies in the world and the colours (n, 3, 3) of their corners; all in one colour
+        if one is given."""
+        parts = [(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)))]
+        parts += [rigid.shaded(poses.array, self._light, colour) for rigid in self._rigid]
         for skin in self._skins:
             pose = poses[skin.body]
-            parts.append(self._soft(skin.vertices(poses) @ pose[:3, :3].T + pose[:3, 3], skin.faces, COLOUR))
+            vertices = skin.vertices(poses) @ pose[:3, :3].T + pose[:3, 3]
+            parts.append(self._soft(vertices, skin.faces, skin.colour if colour is None else colour))
+        return _joined(parts)
+
+    def _contents(self, poses: Poses, time: float) -> tuple[Array, Array]:
+        """As `_bodies`, with soft surfaces and contact forces."""
+        parts = [self._bodies(poses)]
         for surface in self.recording.surfaces:
             parts.append(self._soft(self.recording.vertices(surface.name, time), surface.triangles, COLOUR))
         if self._largest_force > 0:
@@ -132,7 +154,7 @@ class Renderer:
                 length = scale * float(np.linalg.norm(contact.force))
                 if length > thick:
                     parts.append(self._arrow(contact.point, contact.point + scale * contact.force, thick))
-        return parts or [(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)))]
+        return _joined(parts)
 
     def _soft(self, vertices: Array, faces: NDArray[np.integer[Any]], colour: tuple[int, ...]) -> tuple[Array, Array]:
         triangles: Array = vertices[faces]
@@ -146,7 +168,7 @@ class Renderer:
 
     def _draw_floor(self, camera: Camera, solid: Array) -> None:
         """Draws the floor, the shadows on it, and lines a round length apart."""
-        z, spacing = self._floor_z, _round_length(self.radius / 3)
+        z, spacing = self._floor_z, facets.round_number(self.radius / 3)
         centre = np.round(camera.target[:2] / spacing) * spacing
         cells = max(CELLS, int(np.ceil(1.5 * self.radius / spacing)))
         half = cells * spacing
@@ -161,7 +183,7 @@ class Renderer:
         shadow = solid[..., :2] - (solid[..., 2:] - z) * (self._light[:2] / self._light[2])
         above = (solid[..., 2] > z - 1e-9).all(axis=1)
         raised = np.concatenate([shadow[above], np.full((*shadow[above].shape[:2], 1), z + lift)], axis=-1)
-        self._draw(camera, raised, np.broadcast_to(np.array(SHADOW), raised.shape))
+        self._draw(camera, raised, np.broadcast_to(np.array(SHADOW), raised.shape), self._floor_behind)
         width = 0.004 * self.radius
         steps = spacing * np.arange(-cells, cells + 1)
         pieces = spacing * np.arange(-cells, cells)
@@ -176,12 +198,14 @@ class Renderer:
         far = np.clip(np.linalg.norm(quads - camera.target[:2], axis=-1, keepdims=True) / fade, 0, 1) ** 2
         shown = far * BACKGROUND + (1 - far) * np.array(colour)
         order = [0, 1, 2, 0, 2, 3]
-        self._draw(camera, corners[:, order].reshape(-1, 3, 3), shown[:, order].reshape(-1, 3, 3))
-
-    def _draw(self, camera: Camera, triangles: Array, colours: Array) -> None:
-        self._canvas.draw(
-            np.ascontiguousarray(camera.project(triangles, self.width, self.height)), np.ascontiguousarray(colours)
+        self._draw(
+            camera, corners[:, order].reshape(-1, 3, 3), shown[:, order].reshape(-1, 3, 3), self._floor_behind
         )
+
+    def _draw(self, camera: Camera, triangles: Array, colours: Array, behind: float = 1.0) -> None:
+        """Draws triangles as if `behind` times as far away, where they are seen."""
+        corners = camera.project(triangles, self.width, self.height) / [1.0, 1.0, behind]
+        self._canvas.draw(np.ascontiguousarray(corners), np.ascontiguousarray(colours))
 
 
 class _Rigid:
@@ -195,14 +219,21 @@ class _Rigid:
         else:
             self._normals = np.repeat(_face_normals(self._triangles)[:, None], 3, axis=1)
 
-    def shaded(self, poses: Array, light: Array) -> tuple[Array, Array]:
-        """Triangles and colours of all copies, with the bodies at poses (bodies, 4, 4)."""
+    def shaded(self, poses: Array, light: Array, colour: tuple[int, ...] | None) -> tuple[Array, Array]:
+        """Triangles and colours of all copies, with the bodies at poses (bodies, 4, 4); all in one colour if one is
+        given."""
         at = self._surface.world_poses(poses)
         turns = at[:, None, None, :3, :3]
         corners = (turns @ self._triangles[..., None])[..., 0] + at[:, None, None, :3, 3]
         normals = (turns @ self._normals[..., None])[..., 0]
-        colours = _shade(normals, self._surface.colours[:, None, None].astype(float), light)
+        own = self._surface.colours[:, None, None].astype(float) if colour is None else np.array(colour, dtype=float)
+        colours = _shade(normals, own, light)
         return corners.reshape(-1, 3, 3), colours.reshape(-1, 3, 3)
+
+
+def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    corners, colours = zip(*parts, strict=True)
+    return np.concatenate(corners), np.concatenate(colours)
 
 
 def _shade(normals: Array, colours: Array, light: Array) -> Array:
@@ -228,7 +259,7 @@ def _vertex_normals(vertices: Array, faces: NDArray[np.integer[Any]]) -> Array:
     return unit
 
 
-def _axes(view: tuple[float, float]) -> Array:
+def camera_axes(view: tuple[float, float]) -> Array:
     """(3, 3) rows: right, up and towards a camera at this elevation and azimuth, degrees."""
     elevation, azimuth = np.radians(array(view, (2,), "view (elevation, azimuth)"))
     right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
@@ -236,28 +267,36 @@ def _axes(view: tuple[float, float]) -> Array:
     return np.stack([right, np.cross(eye, right), eye])
 
 
-def _box(recording: Recording) -> tuple[Array, Array]:
-    """Lowest and highest corner (3,) of everything that moves, over the whole recording."""
-    mech, corners = recording.mechanism, []
-    surfaces = [surface for surface in mechanism_surfaces(mech) if (surface.bodies >= 0).any()]
+def moving_points(
+    recording: Recording, begin: float = -np.inf, end: float = np.inf, *, with_ground: bool = False
+) -> Array:
+    """(n, 3) corners of boxes around everything that moves, from `begin` to `end`, s; also around the shapes of the
+    world but floors, if `with_ground`."""
+    mech, found = recording.mechanism, []
+    least = -1 if with_ground else 0
+    surfaces = [surface for surface in mechanism_surfaces(mech) if (surface.bodies >= least).any()]
     skins = mechanism_skins(mech)
-    chosen = np.unique(np.linspace(0, len(recording) - 1, FRAMES_FOR_CAMERA).astype(int))
-    for time in recording.times[chosen]:
+    shown = np.flatnonzero((recording.times >= begin) & (recording.times <= end))
+    chosen = np.unique(np.linspace(0, len(shown) - 1, FRAMES_FOR_CAMERA).astype(int))
+    for time in recording.times[shown[chosen]]:
         poses = recording.at(float(time))
         for surface in surfaces:
-            at = surface.world_poses(poses.array)[surface.bodies >= 0]
+            at = surface.world_poses(poses.array)[surface.bodies >= least]
             ends = np.array([surface.vertices.min(axis=0), surface.vertices.max(axis=0)])
             middle, half = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
-            centre = at[:, :3, :3] @ middle + at[:, :3, 3]
-            reach = np.abs(at[:, :3, :3]) @ half
-            corners += [(centre - reach).min(axis=0), (centre + reach).max(axis=0)]
+            found.append(_box_corners(at[:, :3, :3] @ middle + at[:, :3, 3], np.abs(at[:, :3, :3]) @ half))
         for skin in skins:
             pose = poses[skin.body]
-            vertices = skin.vertices(poses) @ pose[:3, :3].T + pose[:3, 3]
-            corners += [vertices.min(axis=0), vertices.max(axis=0)]
-        corners += [poses.array[:, :3, 3].min(axis=0), poses.array[:, :3, 3].max(axis=0)]
-    everything = np.array(corners)
-    return everything.min(axis=0), everything.max(axis=0)
+            found.append(skin.vertices(poses) @ pose[:3, :3].T + pose[:3, 3])
+        found.append(poses.array[:, :3, 3])
+    return np.concatenate(found)
+
+
+def _box_corners(centres: Array, halves: Array) -> Array:
+    """(8 n, 3) corners of boxes with centres (n, 3) and half sizes (n, 3)."""
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, 8).T
+    corners: Array = (centres[:, None] + signs * halves[:, None]).reshape(-1, 3)
+    return corners
 
 
 def _largest_force(recording: Recording) -> float:
@@ -265,9 +304,3 @@ def _largest_force(recording: Recording) -> float:
     chosen = np.unique(np.linspace(0, len(recording) - 1, FRAMES_FOR_CAMERA).astype(int))
     forces = [np.linalg.norm(c.force) for time in recording.times[chosen] for c in recording.contacts(float(time))]
     return float(np.percentile(forces, 98)) if forces else 0.0
-
-
-def _round_length(length: float) -> float:
-    """1, 2 or 5 times a power of ten, at most `length`."""
-    power = 10.0 ** np.floor(np.log10(length))
-    return float(power * max(n for n in (1, 2, 5) if n * power <= length * (1 + 1e-9)))

@@ -19,6 +19,7 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 from supple.recording import Recorder, Recording
 from supple.reduced import BlendedModel, ReducedSimulation
+from supple.reduced.matrices import Ellipsoid
 from supple.reduced.simulation import RANGE
 from supple.viewer import transfer
 from supple.viewer.clock import WALL_CLOCK, Clock
@@ -101,6 +102,7 @@ class Session:
         self._history = History()
         self._recorder: Recorder | None = None
         self._exploration: Exploration | None = None
+        self._shows_ellipsoids = False
         self._ghost: Runner | None = None
         self._ghost_poses = self.mechanism.poses
         self._frame_rate = SKIN_RATE if self.mechanism.flexible else FRAME_RATE
@@ -493,6 +495,39 @@ class Session:
     def _runners(self) -> list[Runner]:
         return [runner for runner in (self._runner, self._ghost) if runner is not None]
 
+    # compliance
+
+    @property
+    def ellipsoids(self) -> bool:
+        """Whether frames have the compliance ellipsoids of the end effectors."""
+        return self._shows_ellipsoids
+
+    @ellipsoids.setter
+    def ellipsoids(self, wanted: bool) -> None:
+        with self._runner.lock:
+            self._shows_ellipsoids = wanted
+            if wanted and not self._measured_ellipsoids() and self._shows_ellipsoids:
+                self._shows_ellipsoids = False
+                self.notify(f"the {self._method} method gives no compliance; linear, blended and condensed models do")
+        self._publish(at_once=True, keep=False)
+
+    @property
+    def has_ellipsoids(self) -> bool:
+        """Whether a method of this session gives the compliance of end effectors. It computes the present ones."""
+        with self._runner.lock:
+            return self.changeable or bool(self._runner.sim.ellipsoids)
+
+    def _measured_ellipsoids(self, at_once: bool = True) -> dict[str, Ellipsoid]:
+        """The ellipsoids now, if they are asked for; the caller holds the lock."""
+        if not self._shows_ellipsoids:
+            return {}
+        try:
+            return self._meter.ellipsoids(self._runner.sim, at_once)
+        except (MechanismError, ConvergenceError) as error:
+            self._shows_ellipsoids = False
+            self.notify(f"no compliance here: {error}", warning=True)
+            return {}
+
     # frames
 
     @property
@@ -534,6 +569,7 @@ class Session:
             stored=self._energy.total - self._energy.kinetic - self._initial_energy,
             contacts=sim.contacts,
             touches=dict(sim.touches),
+            ellipsoids=self._measured_ellipsoids(at_once),
             real_time_factor=runner.real_time_factor,
             attainable_factor=sim.dt / runner.step_cost if runner.step_cost else 0.0,
         )

@@ -29,14 +29,20 @@ ALONE: dict[str, Any] = {"contact_excludes": (), "keyframes": (), "actuators": (
 def retargeted_recording(result: Retargeted) -> Recording:
     """A recording of the target, the motion with the input curves and the one with the optimised curves, in this order
     side by side."""
-    return side_by_side({name: _recording(result, name) for name in result.poses})
+    return side_by_side(retargeted_recordings(result))
 
 
-def _recording(result: Retargeted, name: str) -> Recording:
-    mech, recorder = result.mechanism, FrameWriter(result.mechanism, "engine", rate=RATE)
+def retargeted_recordings(result: Retargeted, rate: float = RATE) -> dict[str, Recording]:
+    """Recordings of the "target", of the motion with the "input" and of that with the "optimised" curves, `rate` frames
+    per second."""
+    return {name: _recording(result, name, rate) for name in result.poses}
+
+
+def _recording(result: Retargeted, name: str, rate: float) -> Recording:
+    mech, recorder = result.mechanism, FrameWriter(result.mechanism, "engine", rate=rate)
     last = -np.inf
     for time, poses, axes in zip(result.times, result.poses[name], result.axes[name], strict=True):
-        if time >= last + (1 - 1e-6) / RATE:
+        if time >= last + (1 - 1e-6) / rate:
             recorder.take(float(time), Poses(mech, poses, amplitudes_in(mech, axes)))
             last = time
     return recorder.recording

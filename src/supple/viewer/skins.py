@@ -18,8 +18,10 @@ SHAPE_TOLERANCE = 1e-4
 """Shapes whose part of the motion is smaller than this, over the largest, are left out."""
 MAX_FACETS = 5000
 """A skin with more facets is drawn by their corners only, otherwise by corners and edge middles."""
-COLOUR = (143, 163, 181)
-"""Red, green and blue, 0 to 255."""
+COLOUR, PLASTIC = (143, 163, 181), (237, 158, 51)
+"""Red, green and blue, 0 to 255; `PLASTIC` of light flexible bodies."""
+LIGHT = 2000.0
+"""Density below which a flexible body is drawn as plastic, kg/m^3."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Skin:
     """(f, 3), counter-clockwise seen from outside."""
     coordinates: tuple[str, ...]
     """(r,) names of the amplitudes."""
+    colour: tuple[int, int, int] = COLOUR
 
     def vertices(self, poses: Poses) -> Array:
         """(v, 3) m, in the frame of the body, with the amplitudes of `poses`."""
@@ -85,6 +88,7 @@ def _skin(mech: Mechanism, flexible: FlexibleBody) -> Skin:
         basis.modes[nodes],
         index.reshape(-1, 3).astype(np.uint32),
         tuple(flexible.coordinates),
+        PLASTIC if part.material.density < LIGHT else COLOUR,
     )
 
 

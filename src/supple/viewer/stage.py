@@ -13,9 +13,11 @@ from supple.contact.pads import Touch
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.moving import Contact
 from supple.mechanism.record import Array
+from supple.reduced.matrices import Ellipsoid
+from supple.viewer.ellipsoids import Ellipsoids
 from supple.viewer.forces import Forces
 from supple.viewer.measures import Pull
-from supple.viewer.skins import COLOUR, Skin, mechanism_skins
+from supple.viewer.skins import Skin, mechanism_skins
 from supple.viewer.visuals import Surface, mechanism_surfaces, seen_shapes
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Stage:
         skins = mechanism_skins(mech)
         self._skins = [(skin, self._add_skin(f"{ROOT}/skins/{i}", skin, poses)) for i, skin in enumerate(skins)]
         self._forces = Forces(server, ROOT, mech)
+        self._ellipsoids = Ellipsoids(server, f"{ROOT}/ellipsoids")
         self._ghosts: list[Any] = []
         self._ghost_skins: list[Any] = []
         self._colours: dict[str, NDArray[np.uint8] | None] = {"joints": None, "bodies": None}
@@ -75,7 +78,7 @@ class Stage:
             name,
             skin.vertices(poses).astype(np.float32),
             skin.faces,
-            color=GHOST if ghost else COLOUR,
+            color=GHOST if ghost else skin.colour,
             opacity=0.3 if ghost else None,
             cast_shadow=not ghost,
         )
@@ -131,6 +134,10 @@ class Stage:
     def show_forces(self, contacts: Sequence[Contact], touches: Mapping[str, Touch], time: float) -> None:
         """Draws contact forces and pads at a time, s."""
         self._forces.show(contacts, touches, time)
+
+    def show_ellipsoids(self, ellipsoids: Mapping[str, Ellipsoid], force: float) -> None:
+        """Draws compliance ellipsoids to scale for a force, N."""
+        self._ellipsoids.show(ellipsoids, force)
 
     def follow(self, moved: Array) -> None:
         """Keeps the camera at a body that has moved by `moved` (3,), m: everything is drawn that much further back, so

@@ -157,6 +157,8 @@ class World:
             )
         if any(sim is other for other in self._mechanisms.values()):
             raise MechanismError(f"this simulation of '{mech.name}' is in the world already; make another one")
+        if sim.in_world is not None:
+            raise MechanismError(f"this simulation of '{mech.name}' is in another world, as '{sim.in_world}'; copy it")
         name = self._name(mech.name if name is None else name)
         self._dt = sim.dt
         meshes = {mesh.name: mesh for mesh in mech.meshes}
@@ -170,6 +172,7 @@ class World:
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
         self._mechanisms[name] = sim
+        sim.in_world = name
         groups, bodies, first = welded_groups(mech.bodies, mech.joints), [], len(self._colliders)
         for (frame, body, _), fixed in zip(frames, colliders, strict=True):
             for each in fixed:
@@ -484,12 +487,16 @@ class World:
         return dict(self._mechanisms)
 
     def pose(self, name: str) -> Array:
-        """(4, 4) world pose of an object."""
+        """(4, 4) world pose of an object, or of a body or site as "mechanism:body"."""
+        if (found := self._parts.find(name)) is not None:
+            return np.asarray(found[0].poses[found[1]])
         pose: Array = self._object(name).pose
         return pose
 
     def velocity(self, name: str) -> Array:
-        """(6,) twist of an object, m/s and rad/s in its own frame."""
+        """(6,) twist of an object, or of a body or site as "mechanism:body", m/s and rad/s in its own frame."""
+        if (found := self._parts.find(name)) is not None:
+            return np.asarray(found[0].velocities[found[1]])
         velocity: Array = self._object(name).velocity
         return velocity
 
@@ -556,7 +563,7 @@ class World:
     def _object(self, name: str) -> Any:
         if name not in self._objects:
             if name in self._mechanisms:
-                raise MechanismError(f"'{name}' is a mechanism; use world.mechanisms['{name}']")
+                raise MechanismError(f"'{name}' is a mechanism; name one of its bodies, as in '{name}:body'")
             find(list(self._objects), name, "object in this world")
         return self._objects[name]
 
@@ -640,6 +647,11 @@ class World:
     def touches(self) -> dict[str, Touch]:
         """What `touch` returns for every covered body, by its name."""
         return {name: self.touch(name) for name in self._pads}
+
+    @property
+    def ellipsoids(self) -> dict[str, Any]:
+        """Compliance ellipsoids of the end effectors of reduced models at their present poses, by "mechanism:name"."""
+        return self._parts.by_name("ellipsoids")
 
     @property
     def can_set_torque(self) -> bool:
