@@ -365,6 +365,41 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
             const Mat3 G = zones_[points[q].zone].terms->compliance.block<3, 3>(3 * points[q].row, 3 * points[r].row);
             into.block<3, 3>(3 * q, 3 * r) += R * G * Mat3(R.transpose());
         }
+    for (int s = 0; s < static_cast<int>(seams_.size()); ++s) add_residual(s, points, into);
+}
+
+void Skin::add_residual(int s, const std::vector<TouchPoint>& points, MatrixXd& into) const {
+    const Residual& residual = seams_[s].residual;
+    if (residual.angles.empty()) return;
+    const int first = seams_[s].zones[0], second = seams_[s].zones[1];
+    struct Near {
+        Eigen::Index point, place;
+        const Mat3* R;
+    };
+    std::vector<Near> near;
+    for (std::size_t q = 0; q < points.size(); ++q) {
+        const TouchPoint& at = points[q];
+        int place = -1;
+        if (at.zone == first) place = residual.first[at.row];
+        if (at.zone == second) place = residual.second[at.row];
+        if (at.zone < 0 && at.seam == s) place = residual.own[at.row];
+        if (place >= 0) near.push_back({static_cast<Eigen::Index>(3 * q), 3 * place, &frames_[at.zone == second ? second : first].R});
+    }
+    if (near.empty()) return;
+    const Mat3 rest = zones_[first].reference.R.transpose() * zones_[second].reference.R;
+    const Mat3 turn = frames_[first].R.transpose() * frames_[second].R * Mat3(rest.transpose());
+    const auto& angles = residual.angles;
+    const double angle = std::clamp(residual.axis.dot(so3_log(turn)), angles.front(), angles.back());
+    std::size_t low = 0;
+    while (low + 2 < angles.size() && angles[low + 1] < angle) ++low;
+    const std::size_t high = std::min(low + 1, angles.size() - 1);
+    const double share = high > low ? (angle - angles[low]) / (angles[high] - angles[low]) : 0.0;
+    for (const Near& a : near)
+        for (const Near& b : near) {
+            const Mat3 C = (1 - share) * residual.compliances[low].block<3, 3>(a.place, b.place) +
+                           share * residual.compliances[high].block<3, 3>(a.place, b.place);
+            into.block<3, 3>(a.point, b.point) += *a.R * C * Mat3(b.R->transpose());
+        }
 }
 
 }  // namespace supple::zones

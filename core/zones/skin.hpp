@@ -52,11 +52,21 @@ struct Zone {
     Pose reference;  // of the zone's frame in the world
 };
 
+// Displacements of touched points near a seam per force on them that the functions of the seam leave out (supple.zones.residual).
+struct Residual {
+    Vec3 axis;                          // about which the second zone turns against the first, in the axes of the first
+    std::vector<double> angles;         // rising, rad, since the reference pose; empty: no residual
+    std::vector<MatrixXd> compliances;  // (3 n, 3 n) for each angle, each point in the axes of its zone
+    std::vector<int> first, second;     // place among the n points of each free touch node of the two zones; -1: none
+    std::vector<int> own;               // the same for each node of the seam, in the axes of the first zone
+};
+
 struct Seam {
     std::vector<int> zones;
     MatrixXd functions;         // (k, m) values of the scalar functions at the seam's nodes
     MatrixXd nodes;             // (3, k) in the frame of its first zone
     std::vector<int> vertices;  // (k)
+    Residual residual;
 };
 
 // A point that is touched: a free touch node of a zone, or a node of a seam (zone < 0).
@@ -98,6 +108,7 @@ class Skin {
     void solve_lower(std::vector<MatrixXd>& x, std::vector<bool>& zero) const;
     void solve_upper(std::vector<MatrixXd>& x) const;
     VectorXd zone_amplitudes(int zone) const;  // in the zone's axes
+    void add_residual(int seam, const std::vector<TouchPoint>& points, MatrixXd& into) const;
     int slot(int i, int j) const { return slots_[i * static_cast<int>(seams_.size()) + j]; }
 
     std::vector<Zone> zones_;

@@ -54,12 +54,26 @@ zones::Zone zone(const nb::dict& of, const std::vector<std::shared_ptr<const zon
     return z;
 }
 
+zones::Residual residual(const nb::dict& of) {
+    zones::Residual r;
+    const auto axis = nb::cast<std::vector<double>>(of["axis"]);
+    for (int i = 0; i < 3; ++i) r.axis[i] = axis.at(i);
+    r.angles = nb::cast<std::vector<double>>(of["angles"]);
+    const auto n = nb::cast<std::size_t>(of["points"]);
+    for (const auto& own : nb::cast<nb::list>(of["compliances"])) r.compliances.push_back(matrix(nb::cast<Doubles>(own), 3 * n));
+    r.first = integers(of, "first");
+    r.second = integers(of, "second");
+    r.own = integers(of, "own");
+    return r;
+}
+
 zones::Seam seam(const nb::dict& of) {
     zones::Seam s;
     s.zones = integers(of, "zones");
     s.vertices = integers(of, "vertices");
     s.functions = columns(of, "functions", s.vertices.size());
     s.nodes = columns(of, "nodes", s.vertices.size()).transpose();
+    if (of.contains("residual")) s.residual = residual(nb::cast<nb::dict>(of["residual"]));
     return s;
 }
 

@@ -97,6 +97,26 @@ def test_the_compliance_of_a_seam_basis_is_its_response(finger):
     assert np.abs(predicted - moved[at]).max() < 1e-11
 
 
+def test_a_press_on_the_seam_keeps_what_the_basis_leaves_out(finger, plain):
+    """The residual compliance makes up for most of the basis's error, in bent poses too."""
+    for skin in (finger.skin, plain.skin):
+        basis = skin.with_seam_basis(8)
+        without = basis.with_bases(basis.bases)
+        assert all(residual is not None for residual in basis.residuals)
+        seam = np.intersect1d(skin.seam_vertices(1), skin.touch)
+        forces = np.zeros((skin.vertex_count, 3))
+        forces[seam[:2]] = [0.3, 0.2, 1.0]
+        for q in ((0, 0, 0), (0, 0.35, 0.35), BENT):
+            exact = skin.at(q).motion(forces)[skin.touch]
+            few, fewer = (np.abs(own.at(q).motion(forces)[skin.touch] - exact).max() for own in (basis, without))
+            assert few < 0.02 * np.abs(exact).max()
+            assert few < 0.5 * fewer
+        for residual in basis.residuals:
+            assert np.linalg.eigvalsh(residual.compliances).min() > -1e-12 * residual.compliances.max()
+    complete = skin.with_seam_basis(max(seam.size for seam in skin.seams))
+    assert complete.residuals == (None,) * len(skin.seams)
+
+
 def test_the_resistance_to_bending_as_spring_curves(finger):
     curves = finger.curves(7)
     assert set(curves) == {"pip", "dip"}

@@ -119,6 +119,22 @@ def test_a_probe_does_not_pop_through_the_skin(pad, radius, kind):
     assert probe.position[2] == pytest.approx(size + 1e-3, rel=1e-6)
 
 
+def test_a_small_ball_on_a_moving_skin_touches_the_triangle_below(skin, pad):
+    moving = skin.moving()
+    moving.move([0.0])
+    followed = moving.pad(skin.touch, friction=0.3)
+    assert len(followed.triangles) == len(pad.triangles)
+    forces = []
+    for own in (pad, followed):
+        probe = zones.Probe(own, 5e-4, [4e-4, 7e-4, 6e-4])
+        for depth in np.linspace(0, 1e-3, 20):
+            probe.move([4e-4, 7e-4, 5e-4 - depth])
+            probe.tick()
+        forces.append(probe.force)
+    assert np.allclose(forces[0], forces[1], rtol=1e-6)
+    assert forces[0][2] > 0.05
+
+
 def test_a_deep_press_in_steps_keeps_its_side(pad):
     ball, touch, forces = Shape("sphere", [2e-3], np.eye(4), friction=(0, 0, 0)), None, []
     for depth in np.linspace(1e-4, 6e-3, 25):

@@ -135,6 +135,7 @@ def read_mesh(where: str) -> Any:
     if not Path(where).is_file():
         raise MechanismError(f"there is no file {where}")
     try:
-        return meshio.read(where)
+        with np.errstate(over="ignore"):  # meshio takes text of an STL file for a number of triangles first
+            return meshio.read(where)
     except (SystemExit, Exception) as error:
         raise MechanismError(f"meshio cannot read {where} ({error})") from None

@@ -11,8 +11,8 @@ import numpy as np
 from supple.elastic._checks import Array
 from supple.errors import MechanismError
 from supple.mechanism import kinematics
-from supple.spatial import so3_log
 from supple.zones.layout import placed
+from supple.zones.residual import ONE_AXIS, ResidualCompliance, interpolated, relative_turn, residual_compliance
 from supple.zones.terms import turned
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ PATCH = 1.3
 """Radius of the presses that choose a seam basis, over the distance between touch nodes."""
 ANGLES = 7
 """Angles over the range of a joint at which the seams' shapes are sampled."""
-ONE_AXIS = 1e-6
-"""Largest part of a relative rotation off its axis, rad."""
 
 
 def seam_basis(skin: Skin, functions: int) -> list[Array]:
@@ -55,6 +53,12 @@ def seam_basis(skin: Skin, functions: int) -> list[Array]:
         vectors = svd(metric.T @ scalars, full_matrices=False)[0][:, :functions]
         result.append(np.linalg.qr(solve_triangular(metric.T, vectors))[0])
     return result
+
+
+def residual_compliances(skin: Skin, bases: Sequence[Array]) -> tuple[ResidualCompliance | None, ...]:
+    """By seam of a skin with full seams: the compliance of touch vertices near it that a basis leaves out."""
+    samples = [skin.frames(where)[0] for where in _bent(skin)]
+    return tuple(residual_compliance(skin, i, basis, samples) for i, basis in enumerate(bases))
 
 
 def near_surface(skin: Skin, depth: float) -> list[Array]:
@@ -97,7 +101,8 @@ class InterpolatedInverses:
             raise MechanismError("interpolated seams need samples: configurations over the ranges of the joints")
         axes, angles, inverses = [], [], []
         for i in range(len(skin.seams)):
-            turns = np.array([_relative_turn(own, i) for own in posed])
+            _check_pair(skin, i)
+            turns = np.array([relative_turn(skin, own.frames, i) for own in posed])
             lengths = np.linalg.norm(turns, axis=1)
             if not lengths.max() > 0:
                 raise MechanismError(f"seam {i} does not turn in any sample; give samples over the range of its joint")
@@ -117,26 +122,16 @@ class InterpolatedInverses:
         """Amplitudes of all seams in world axes; each seam by itself."""
         at, result = posed.skin.pattern.offsets, np.zeros_like(rhs)
         for i, seam in enumerate(posed.skin.seams):
-            angle = float(_relative_turn(posed, i) @ self.axes[i])
-            last = len(self.angles[i]) - 1
-            low = min(max(int(np.searchsorted(self.angles[i], angle)) - 1, 0), max(last - 1, 0))
-            high = min(low + 1, last)
-            span = self.angles[i][high] - self.angles[i][low]
-            share = float(np.clip((angle - self.angles[i][low]) / span, 0, 1)) if span > 0 else 0.0
-            inverse = (1 - share) * self.inverses[i][low] + share * self.inverses[i][high]
+            angle = float(relative_turn(posed.skin, posed.frames, i) @ self.axes[i])
+            inverse = interpolated(self.angles[i], self.inverses[i], angle)
             first = posed.frames[seam.zones[0]][:3, :3]
             result[at[i] : at[i + 1]] = turned(first, inverse) @ rhs[at[i] : at[i + 1]]
         return result
 
 
-def _relative_turn(posed: PosedSkin, i: int) -> Array:
-    """(3,) rotation vector of the second zone of seam i against the first, since the reference, in the first's axes."""
-    seam = posed.skin.seams[i]
-    if len(seam.zones) != 2:
-        raise MechanismError(f"seam {i} joins {len(seam.zones)} zones; inverses can be interpolated for two only")
-    first, second = (posed.frames[k][:3, :3] for k in seam.zones)
-    rest_first, rest_second = (posed.skin.reference_frames[k][:3, :3] for k in seam.zones)
-    return np.asarray(so3_log(first.T @ second @ (rest_first.T @ rest_second).T))
+def _check_pair(skin: Skin, i: int) -> None:
+    if (count := len(skin.seams[i].zones)) != 2:
+        raise MechanismError(f"seam {i} joins {count} zones; inverses can be interpolated for two only")
 
 
 def _pressed(skin: Skin, posed: PosedSkin, i: int) -> Array:

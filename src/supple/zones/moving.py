@@ -176,9 +176,24 @@ def _shown(skin: Skin, k: int, zone: Zone) -> int:
 def _packed_seam(skin: Skin, i: int) -> dict[str, Any]:
     seam = skin.seams[i]
     zone = list(skin.zones.values())[seam.zones[0]]
-    return {
+    packed = {
         "zones": list(seam.zones),
         "vertices": skin.seam_vertices(i).tolist(),
         "functions": np.ascontiguousarray(skin.bases[i]),
         "nodes": np.ascontiguousarray(zone.nodes[zone.seam[seam.nodes[0]]]),
     }
+    residual = skin.residuals[i]
+    if residual is not None:
+        place = np.full(skin.vertex_count, -1)
+        place[residual.vertices] = np.arange(len(residual.vertices))
+        first, second = (skin.vertex_of[k][skin.zone_list[k].free_touch] for k in seam.zones)
+        packed["residual"] = {
+            "axis": residual.axis.tolist(),
+            "angles": residual.angles.tolist(),
+            "points": len(residual.vertices),
+            "compliances": list(residual.compliances),
+            "first": place[first].tolist(),
+            "second": place[second].tolist(),
+            "own": place[skin.seam_vertices(i)].tolist(),
+        }
+    return packed

@@ -187,6 +187,10 @@ class PosedSkin:
             energy += 0.5 * float(held @ zone.greens.stiffness @ held + f @ zone.greens.compliance[:t] @ f)
             ratio = min(ratio, zone.least_volume_ratio(u))
             self._add_wrenches(k, p[s:], wrenches)
+        if forces is not None:
+            moved = self._residual_motion(np.asarray(forces, dtype=float))
+            vertices += moved
+            energy += 0.5 * float(np.vdot(moved, forces))
         if ratio < LEAST_VOLUME:
             warnings.warn(
                 f"an element of the skin has {ratio:.2g} of its volume at rest (below {LEAST_VOLUME}): linear "
@@ -219,6 +223,20 @@ class PosedSkin:
             result[skin.vertex_of[k][free]] = u.reshape(-1, 3) @ R.T
         for i in range(len(skin.seams)):
             result[skin.seam_vertices(i)] = skin.bases[i] @ amplitudes[at[i] : at[i + 1]].reshape(-1, 3)
+        return result + self._residual_motion(np.asarray(forces, dtype=float))
+
+    @cached_property
+    def _residuals(self) -> list[tuple[Indices, Array]]:
+        """Touch vertices (n,) near each seam and the compliance (3n, 3n) that the seam's basis leaves out, m/N, in
+        world axes."""
+        pairs = enumerate(self.skin.residuals)
+        return [(own.vertices, own.at(self, i)) for i, own in pairs if own is not None]
+
+    def _residual_motion(self, forces: Array) -> Array:
+        """(v, 3) displacements by forces (v, 3) that the bases of the seams leave out, m."""
+        result = np.zeros_like(forces)
+        for vertices, C in self._residuals:
+            result[vertices] += (C @ forces[vertices].ravel()).reshape(-1, 3)
         return result
 
     def _held(self, k: int, amplitudes: Array) -> Array:
@@ -385,7 +403,8 @@ class PosedSkin:
 
     def compliance(self, chosen: Indices) -> Array:
         """(3n, 3n) C of chosen contact points (n,), m/N, world axes: C = B S^-1 B^T + G with S the seam equations'
-        matrix, B the points' motion per amplitude and G the zones' own compliance."""
+        matrix, B the points' motion per amplitude and G the zones' own compliance with what the seams' bases leave
+        out."""
         skin = self.skin
         at, points = skin.pattern.offsets, skin.contact_points
         B = np.zeros((3 * len(chosen), int(at[-1])))
@@ -410,6 +429,17 @@ class PosedSkin:
                 on_seam = np.where(place >= t, weights, 0.0)
                 shares = np.einsum("pk,pkm->pm", on_seam, basis[np.where(place >= t, place - t, 0)])
                 B[coordinates, at[i] : at[i + 1]] += turned(R, U[:, columns]) + np.kron(shares, np.eye(3))
+        for vertices, residual in self._residuals:
+            place = np.full(skin.vertex_count, -1)
+            place[vertices] = np.arange(len(vertices))
+            own = place[points.vertices[chosen]]
+            near, column = np.nonzero((own >= 0) & (points.weights[chosen] != 0))
+            shares = np.zeros((len(chosen), len(vertices)))
+            np.add.at(shares, (near, own[near, column]), points.weights[chosen][near, column])
+            used = np.flatnonzero(shares.any(axis=1))
+            coordinates = (3 * used[:, None] + np.arange(3)).ravel()
+            spread = np.kron(shares[used], np.eye(3))
+            G[np.ix_(coordinates, coordinates)] += spread @ residual @ spread.T
         half = self.factors.solve_lower(B.T)
         C = half.T @ half + G
         return np.asarray(0.5 * (C + C.T))

@@ -19,12 +19,13 @@ from supple.errors import MechanismError, listed
 from supple.mechanism import Kinematics, Mechanism, Poses, kinematics
 from supple.mechanism.record import checked_pose
 from supple.mechanism.shapes import HeightField, Mesh, Shape
-from supple.zones.approximations import InterpolatedInverses, near_surface, seam_basis
+from supple.zones.approximations import InterpolatedInverses, near_surface, residual_compliances, seam_basis
 from supple.zones.blocks import Pattern
 from supple.zones.layout import COINCIDENT, Seam, coincident, find_seams, placed
 from supple.zones.moving import MovingSkin
 from supple.zones.points import ContactPoints, Taxels, contact_points_of, taxels_of
 from supple.zones.posed import PosedSkin
+from supple.zones.residual import ResidualCompliance
 from supple.zones.terms import ZoneTerms, zone_terms
 from supple.zones.zone import Zone
 
@@ -87,6 +88,8 @@ class Skin:
         self.seams: tuple[Seam, ...] = find_seams(self.zones, self.reference_frames)
         self.bases: tuple[Array, ...] = tuple(np.eye(seam.size) for seam in self.seams)
         """(k, m) scalar functions of each seam; by default all its nodes."""
+        self.residuals: tuple[ResidualCompliance | None, ...] = (None,) * len(self.seams)
+        """By seam: what its basis leaves out of the compliance of touch vertices near it."""
         self.interpolated: InterpolatedInverses | None = None
         """Inverses for the solver "interpolated"."""
 
@@ -116,12 +119,20 @@ class Skin:
         for name in ("terms", "pattern"):
             result.__dict__.pop(name, None)
         result.bases = tuple(arrays)
+        result.residuals = (None,) * len(arrays)
         return result
 
     def with_seam_basis(self, functions: int = 24) -> Skin:
         """The same skin with a few scalar functions on each seam, chosen from the seam's own answers to presses and to
-        bending: 24 functions (72 numbers) serve a seam of 60 nodes (180 numbers). A new pose then costs a tenth."""
-        return self.with_bases(seam_basis(self.with_full_seams(), functions))
+        bending: 24 functions (72 numbers) serve a seam of 60 nodes (180 numbers). A new pose then costs a tenth.
+
+        Touch vertices near a seam keep the compliance that the functions leave out (`residuals`). It is known if the
+        two zones of the seam turn about one axis against each other; other seams have none.
+        """
+        full = self.with_full_seams()
+        result = self.with_bases(seam_basis(full, functions))
+        result.residuals = residual_compliances(full, result.bases)
+        return result
 
     def with_full_seams(self) -> Skin:
         """The same skin with all nodes of its seams."""
