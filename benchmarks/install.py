@@ -1,7 +1,6 @@
 """Time to install supple: from a fresh clone and environment to the end of `supple demo`, then the same from a wheel.
 
-It is not part of CI. The targets hold for two free cores with nothing else running. The commands are those of
-docs/installing.md: with `--no-compile`, Python makes bytecode only of the modules that are imported.
+It is not part of CI. The targets hold for two free cores with nothing else running.
 
 `--quick` installs without the extra `all` and runs one step in place of the demo. `--memory` also compiles the core
 with one process at a time and prints the largest memory of a compiler process (Linux and macOS).
@@ -65,7 +64,7 @@ def install_from_source(report: Report, args: argparse.Namespace, folder: Path) 
     clone, extra = folder / "clone", "" if args.quick else "[all]"
     took = {"clone": run("git", "clone", "--quiet", ROOT, clone, cwd=folder)}
     programs, took["environment"] = environment(folder / "from_source")
-    took["install"] = run(programs / "python", "-m", "pip", "install", "--no-compile", f".{extra}", cwd=clone)
+    took["install"] = run(programs / "python", "-m", "pip", "install", f".{extra}", cwd=clone)
     took["demo"] = run_demo(programs, folder, args.quick)
     total = sum(took.values())
     report.row(install_s="from source", **took, total=total)
@@ -78,7 +77,7 @@ def install_from_wheel(report: Report, args: argparse.Namespace, folder: Path) -
     built = next(folder.glob("supple-*.whl"))
     programs, made = environment(folder / "from_wheel")
     took = {"environment": made}
-    took["install"] = run(programs / "python", "-m", "pip", "install", "--no-compile", f"{built}{extra}", cwd=folder)
+    took["install"] = run(programs / "python", "-m", "pip", "install", f"{built}{extra}", cwd=folder)
     took["demo"] = run_demo(programs, folder, args.quick)
     total = sum(took.values())
     report.row(install_s="from the wheel", wheel_MB=built.stat().st_size / 1e6, **took, total=total)

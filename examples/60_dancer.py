@@ -18,8 +18,10 @@ FRONT = (8.0, 20.0)
 full = "--full" in sys.argv
 folder = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), "."))
 options = {} if full else {"seconds": 2.0, "dt": 1e-2, "max_iterations": 2}
-dances = characters.DANCES if full else {"all one": characters.DANCES["all one"]}
-results = {name: characters.retargeted("dancer", track=track, **options) for name, track in dances.items()}
+results = {"all one": characters.retargeted("dancer", **options)}
+if full:
+    for dance in ("clavicle 100", "left hand 100"):
+        results[dance] = characters.another_dance(dance, results["all one"].motion)
 for dance, result in results.items():
     print(f"weights: {dance}")
     for name, (before, after) in result.deviations.items():

@@ -36,6 +36,7 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
         each.upper = INFINITY;
     }
     system_.gravity = tape_->gravity;
+    if (!system_.flexible.empty()) passes = nullptr;  // the sparse factorisation differentiates their steps
     if (passes) passes_ = std::make_unique<Articulated>(*passes, system_);
     exact_passes_ = passes && passes->can_be_exact();
     const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size()),

@@ -24,6 +24,8 @@ void Articulated::forward() {
     alignas(64) double local[12][width];
     alignas(64) double out[width][16];
     const int n = static_cast<int>(nodes_.size());
+    for (FlexibleNode& each : flexible_)
+        for (Attachment& interface : each.interfaces) interface.frame.evaluate(each.eta.data());
     Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
     for (int b = 0; b < blocks_; ++b) {
         const Fixed& fixed = fixed_[b];
@@ -45,6 +47,11 @@ void Articulated::forward() {
             if (flags & ball) {
                 const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
                 for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
+            }
+            if (flags & attached) {
+                const Pose frame = nodes_[i].frame * attachment_at(i).frame.pose();
+                for (int k = 0; k < 9; ++k) local[k][l] = frame.R.data()[k];
+                for (int k = 0; k < 3; ++k) local[9 + k][l] = frame.p[k];
             }
             if (flags & rooted) {
                 X = unit_four(0);
@@ -181,6 +188,7 @@ bool Articulated::inward(const Step& step) {
     for (int i : joined_) summed_[i] = Summed{};
     evaluate_ties<tangent>(step);
     start_fronts<tangent>();
+    evaluate_flexible<tangent>(step);
 
     Lanes lanes;
     Eight A[6], B[6], W = none, right = none;
@@ -230,6 +238,8 @@ bool Articulated::inward(const Step& step) {
                 lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
                 if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
             }
+        for (const FlexibleNode& each : flexible_)
+            if (each.node / width == b) add_flexible_element<tangent>(lanes, each);
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
         for (const Anchor& each : anchors_)
@@ -272,7 +282,7 @@ bool Articulated::inward(const Step& step) {
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
             const unsigned char flags = flags_[i];
-            if (flags & (fronted | ball)) {
+            if (flags & general) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
                 regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
@@ -377,7 +387,7 @@ void Articulated::compute_corrections() {
             eta = start;
         else if (flags & branches)
             eta = outward_[nodes_[i].parent];
-        if (flags & (fronted | ball)) {
+        if (flags & general) {
             outward_general(i, eta);
         } else {
             const Eliminated& out = eliminated_[i];
@@ -407,6 +417,12 @@ double Articulated::outward() {
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
     }
+    for (FlexibleNode& each : flexible_)
+        for (int p = 0; p < each.modes; ++p) {
+            each.eta[p] += each.step[p];
+            if (!std::isfinite(each.step[p])) size = INFINITY;
+            size = std::max(size, std::abs(each.step[p]) / length_scale_);
+        }
     for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += tie_step_[r];
     return std::isfinite(sum(most)) ? size : INFINITY;
 }

@@ -16,9 +16,12 @@
 // Ties are closed loops and couplings. The multipliers of a tie are extra rows and columns of P at all nodes between its two
 // ends and their common ancestor, where they are eliminated.
 //
+// A flexible body has a node for its amplitudes beyond the node of its body frame, and its interfaces are nodes beyond that one:
+// see articulated_flexible.cpp.
+//
 // The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
 // (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
-// factorisation of System.
+// factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
 #include <memory>
@@ -99,7 +102,9 @@ class Articulated {
 
    protected:
     friend class Adjoint;
-    enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32 };
+    // flexes: has the amplitudes of a flexible body; attached: the frame of an interface. `general`: see `eliminate_general`.
+    enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
+    static constexpr unsigned char general = fronted | ball | flexes | attached;
     static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
     struct Node {
         int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
@@ -158,6 +163,46 @@ class Articulated {
             rotation = so3_exp(to);
         }
     };
+    struct Attachment {  // an interface of a flexible body
+        int node = 0, joint = 0;
+        InterfaceFrame frame;
+        std::vector<Eight> screw;  // (6, chunks): the twist per unit rate of each amplitude, world axes about origin_
+    };
+    // Amplitudes of a flexible body, at a node whose frame is the body's. Rows of `chunks` vectors hold a number for each amplitude.
+    struct FlexibleNode {
+        int node = 0, index = 0, modes = 0, chunks = 0;  // index: in System::flexible
+        int first = 0;                                   // of its amplitudes among those of all flexible bodies
+        int ties = 0, wide = 1;                          // open rows of the node's front, and vectors of a row of it
+        FlexibleBody body;
+        std::vector<Attachment> interfaces{};
+        std::vector<double> eta{}, step{};               // present amplitudes, and their correction
+        std::vector<double> rate{}, rate_before{};       // of the amplitudes in the last two steps
+        FlexibleState now{}, past{}, before{};
+        Vec6 wrench = Vec6::Zero();                      // weight less the rate of momentum after the last step, body axes
+        std::vector<Eight> K{}, factors{};               // tangent of the amplitudes, then its upper factor; the lower factor
+        std::vector<double> inverse{};                   // 1 / pivot
+        std::vector<Eight> U{}, L{}, right{};            // u and l: (6 + ties, chunks); forces on the amplitudes: (chunks)
+        std::vector<Eight> part{};                       // (modes, wide): K^-1 l, with K^-1 times the forces in lane 6
+        std::vector<double> curvature{};                 // (modes, modes)
+
+        Eight screw_of(const Attachment& interface, int p) const {
+            const double* all = reinterpret_cast<const double*>(interface.screw.data()) + p;
+            const int next = width * chunks;
+            return {all[0], all[next], all[2 * next], all[3 * next], all[4 * next], all[5 * next], 0, 0};
+        }
+        // x <- K^-1 x
+        template <class Number>
+        void solve(Number* x) const {
+            const int row = width * chunks;
+            const double *lower = reinterpret_cast<const double*>(factors.data()), *upper = reinterpret_cast<const double*>(K.data());
+            for (int i = 1; i < modes; ++i)
+                for (int k = 0; k < i; ++k) x[i] -= lower[i * row + k] * x[k];
+            for (int i = modes - 1; i >= 0; --i) {
+                for (int k = i + 1; k < modes; ++k) x[i] -= upper[i * row + k] * x[k];
+                x[i] *= inverse[i];
+            }
+        }
+    };
     struct End {  // of a loop, at a node
         int node = 0;
         Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
@@ -213,6 +258,9 @@ class Articulated {
     int rows_of(const System& system, int joint) const;
     void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
+    void add_flexible_bodies(const System& system);
+    // Whether a row keeps a copy of an amplitude equal to it: interfaces share the amplitudes here.
+    bool copies_amplitude(const Row& row) const;
     void add_ties(const System& system);
     void lay_out_fronts();
 
@@ -247,6 +295,23 @@ class Articulated {
     bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
                            Eight* A, Eight* B, Eight& right);
     void outward_general(int node, Eight& eta);
+    // flexible bodies
+    void lay_out_flexible();
+    template <bool tangent>
+    void evaluate_flexible(const Step& step);
+    template <bool tangent>
+    void add_flexible_element(Lanes& lanes, const FlexibleNode& body) const;
+    template <bool tangent>
+    void add_interface(int node, const Eight& carried, const Front* front, const Eight* A, const Eight* B, const Eight* right);
+    template <bool tangent>
+    bool eliminate_amplitudes(FlexibleNode& body, Eight* A, Eight* B, Eight* right);
+    void add_interface_twist(int node, Eight& eta) const;
+    void accept_flexible(const Step& step);
+    void read_flexible(const System& system, const History& history);
+    void write_flexible(System& system, History& history) const;
+    void put_copies(System& system) const;        // multipliers of the rows that keep copies of amplitudes equal
+    const FlexibleNode& flexible_at(int node) const { return flexible_[flexible_of_[node]]; }
+    const Attachment& attachment_at(int node) const { return flexible_at(node).interfaces[interface_of_[node]]; }
     double outward();
     void compute_corrections();                   // corrections from the last factors; does not change the state
     template <bool second>
@@ -314,10 +379,15 @@ class Articulated {
     std::vector<Summed> summed_;
     std::vector<Eight> outward_;
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
-    std::vector<std::pair<int, int>> curves_;  // node, curve
+    std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
+    std::vector<FlexibleNode> flexible_;
+    int amplitudes_ = 0;                           // of all flexible bodies
+    std::vector<int> flexible_of_, interface_of_;  // per node, -1: none
+    std::vector<int> amplitude_axis_;              // per axis: the amplitude of which it is a copy, or itself; -1: no amplitude
+    std::vector<int> copy_rows_;                   // rows of the System for which `copies_amplitude` is true
     std::vector<double> unresisted_;   // 1: a massless node without stiffness, which gets a small one in the tangent
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
@@ -351,6 +421,7 @@ class Articulated {
     bool in_step_ = false, finished_ = false;
     bool released_ = false;                            // the factors leave out limits that were active before the step
     std::vector<Vec3> predicted_balls_;
+    std::vector<std::vector<double>> predicted_amplitudes_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step
     std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones

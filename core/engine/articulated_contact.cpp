@@ -35,6 +35,8 @@ bool Articulated::begin_in_world() {
         predicted_ = present_;
         predicted_balls_.clear();
         for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
+        predicted_amplitudes_.clear();
+        for (const FlexibleNode& each : flexible_) predicted_amplitudes_.push_back(each.eta);
         solved = inward<second, true>(contact_step_) && std::isfinite(outward());
         ++factorisations;
         ++iterations;
@@ -205,6 +207,7 @@ bool Articulated::finish_in_world() {
         for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
         present_ = predicted_;
         for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
+        for (std::size_t i = 0; i < flexible_.size(); ++i) flexible_[i].eta = predicted_amplitudes_[i];
         lock_coordinates();
     }
     if (!iterate<second>(contact_step_, released_)) {

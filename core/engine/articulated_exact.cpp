@@ -11,7 +11,7 @@ Articulated::Articulated(const Articulated& passes, const System& system) : Arti
 }
 
 bool Articulated::can_be_exact() const {
-    return !*uncovered_ && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
+    return !*uncovered_ && flexible_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
 std::vector<int> Articulated::loop_joints() const {
@@ -81,7 +81,7 @@ Vec6 Articulated::joint_wrench(int j) const {
     return sign * stack(frame.R.transpose() * force, frame.R.transpose() * moment);
 }
 
-// The pass inward uses u and the pass outward l; for the transpose it is the other way round.
+// The pass inward uses u and the pass outward l; for the transpose it is the other way round. Flexible bodies have no transpose.
 template <class Column>
 void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
     using Number = typename Column::Number;
@@ -145,6 +145,22 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
                 for (int j = 0; j < 3; ++j) turn[k] += (transposed ? node.inverse(j, k) : node.inverse(k, j)) * rho[j];
                 add_column(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
             }
+        } else if (flags_[i] & flexes) {
+            const FlexibleNode& body = flexible_at(i);
+            Number* amplitude = &columns.amplitude[body.first];
+            body.solve(amplitude);
+            auto row = [&](int r) {
+                const double* by = reinterpret_cast<const double*>(&body.U[r * body.chunks]);
+                Number y = amplitude[0] * by[0];
+                for (int p = 1; p < body.modes; ++p) y += amplitude[p] * by[p];
+                return y;
+            };
+            for (int r = 0; r < 6; ++r) right.add(-row(r), unit_eight(r));
+            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] -= row(6 + k);
+        } else if (flags_[i] & attached) {
+            const FlexibleNode& body = flexible_at(i);
+            const Attachment& interface = attachment_at(i);
+            for (int p = 0; p < body.modes; ++p) columns.amplitude[body.first + p] += right.product(body.screw_of(interface, p));
         }
         if (flags_[i] & branches)
             columns.wrench[nodes_[i].parent].add(right);
@@ -177,6 +193,17 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             Number* turn = &columns.ball[3 * ball_of_[i]];
             for (int k = 0; k < 3; ++k) turn[k] = back_substitute(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
             for (int k = 0; k < 3; ++k) twist.add(turn[k], node.screw[k]);
+        } else if (flags_[i] & flexes) {
+            const FlexibleNode& body = flexible_at(i);
+            for (int p = 0; p < body.modes; ++p) {
+                const Eight* part = &body.part[p * body.wide];
+                Number& amplitude = columns.amplitude[body.first + p];
+                amplitude = back_substitute(amplitude, {part, reinterpret_cast<const double*>(part + 1)});
+            }
+        } else if (flags_[i] & attached) {
+            const FlexibleNode& body = flexible_at(i);
+            const Attachment& interface = attachment_at(i);
+            for (int p = 0; p < body.modes; ++p) twist.add(columns.amplitude[body.first + p], body.screw_of(interface, p));
         }
         for (int a = 0; a < own; ++a) {
             Number& step = columns.tie[front->rows[m + a]];

@@ -7,6 +7,12 @@ namespace supple {
 
 SUPPLE_INLINE Eight six_lanes(const Vec6& v) { return {v[0], v[1], v[2], v[3], v[4], v[5], 0, 0}; }
 
+SUPPLE_INLINE Eight unit_eight(int lane) {
+    Eight v = every(0.0);
+    v[lane] = 1;
+    return v;
+}
+
 struct OneColumn {  // a twist or wrench; lanes beyond the sixth are not read
     using Number = double;
     Eight v = every(0.0);
@@ -39,6 +45,7 @@ struct Articulated::Solution {
     std::vector<Column> twist;     // per node
     std::vector<Number> turn;      // of each node's coordinate
     std::vector<Number> ball;      // three for each ball node
+    std::vector<Number> amplitude; // of flexible bodies
     std::vector<Number> tie;       // multipliers of loops and couplings
     std::vector<Number> locked;    // per node: the given motion of a locked coordinate
     std::vector<Number> reaction;  // per node: the torque that holds a locked coordinate
@@ -58,6 +65,7 @@ struct Articulated::Solution {
                 turn[i] = locked[i] = zero;
             }
         ball.assign(3 * passes.balls_.size(), zero);
+        amplitude.assign(passes.amplitudes_, zero);
         tie.assign(passes.tie_rows_, zero);
     }
 };

@@ -17,10 +17,9 @@ bool is_pure_rotation(const Vec6& twist) {
 }  // namespace
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
-    if (!system.flexible.empty()) uncovered_ = "a flexible body";
-    if (*uncovered_) return;
     find_axes_acted_on(system);
-    add_nodes(system);
+    add_flexible_bodies(system);
+    if (!*uncovered_) add_nodes(system);
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_fronts();
     if (*uncovered_) return;
@@ -51,9 +50,15 @@ int Articulated::rows_of(const System& system, int j) const {
 }
 
 // The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as long as
-// this reduces the sum of tie multipliers over all nodes. Joints that must stay in the tree are not exchanged.
+// this reduces the sum of tie multipliers over all nodes. With flexible bodies it is the system's tree, because the derivatives of
+// recorded steps use the system's loops then.
 std::vector<int> Articulated::choose_tree(const System& s) const {
     const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    if (!s.flexible.empty()) {
+        std::vector<int> held(nb);
+        for (int b = 0; b < nb; ++b) held[b] = s.holder(b);
+        return held;
+    }
     std::vector<char> in(nj, 0);
     std::vector<double> rows(nj);
     for (int j = 0; j < nj; ++j) {
@@ -154,6 +159,11 @@ void Articulated::add_nodes(const System& s) {
         for (const Branch& branch : beyond[order[k] + 1])
             if (branch.outer >= 0) weight[order[k] + 1] += weight[branch.outer + 1];
 
+    auto flexible_index = [&](const Joint& joint) {
+        std::size_t f = 0;
+        while (s.flexible[f].axis != amplitude_axis_[joint.first]) ++f;
+        return f;
+    };
     body_node_.assign(nb, -1);
     joint_node_.assign(nj, -1);
     nodes_.push_back({});  // the world
@@ -172,8 +182,16 @@ void Articulated::add_nodes(const System& s) {
         const Joint& joint = s.joints[branch.joint];
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
-        Pose lead = (inner < 0 ? Pose{} : body_in[inner]) * (along ? joint.pose_parent : joint.pose_child);
-        int last = inner < 0 ? 0 : body_node_[inner];
+        FlexibleNode* flexible = joint.interface >= 0 ? &flexible_[flexible_index(joint)] : nullptr;
+        if (flexible && flexible->node == 0) {
+            Node node;
+            node.parent = body_node_[inner];
+            node.frame = body_in[inner];
+            flexible->node = static_cast<int>(nodes_.size());
+            nodes_.push_back(node);
+        }
+        Pose lead = (inner < 0 || flexible ? Pose{} : body_in[inner]) * (along ? joint.pose_parent : joint.pose_child);
+        int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
         auto add = [&](Node node) {
             node.parent = last;
             node.frame = lead;
@@ -184,7 +202,7 @@ void Articulated::add_nodes(const System& s) {
         std::vector<std::pair<int, int>> blocks;  // first axis, size
         int at = joint.first;
         for (int size : joint.blocks) {
-            blocks.emplace_back(at, size);
+            if (!flexible) blocks.emplace_back(at, size);
             at += size;
         }
         if (!along) std::reverse(blocks.begin(), blocks.end());
@@ -225,6 +243,7 @@ void Articulated::add_nodes(const System& s) {
         body_node_[b] = joint_node_[branch.joint] = last;
         nodes_[last].body = b;
         nodes_[last].body_in_node = body_in[b];
+        if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
         follow(b);
     }
 }
@@ -270,7 +289,7 @@ void Articulated::add_ties(const System& s) {
     auto couple = [&](const Combination& of) {
         Coupling coupling;
         for (std::size_t i = 0; i < of.axes.size(); ++i) {
-            if (axis_node_[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates";
+            if (axis_node_[of.axes[i]] < 0) uncovered_ = "a coupling of a ball joint's coordinates or of amplitudes";
             if (of.coefficients[i] == 0) continue;
             coupling.nodes.push_back(axis_node_[of.axes[i]]);
             coupling.coefficients.push_back(of.coefficients[i]);
@@ -291,6 +310,10 @@ void Articulated::add_ties(const System& s) {
     lock_of_.assign(nodes_.size(), -1);
     for (std::size_t r = 0; r < s.rows.size(); ++r) {
         const Row& row = s.rows[r];
+        if (copies_amplitude(row)) {
+            copy_rows_.push_back(static_cast<int>(r));
+            continue;
+        }
         const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
         const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
         if (row.stop != 0 && single >= 0 && row.of.coefficients[0] == 1) {
@@ -307,7 +330,7 @@ void Articulated::add_ties(const System& s) {
         }
         const int node = single;
         if (node < 0) {
-            uncovered_ = "a limit or motor of a ball joint";
+            uncovered_ = "a limit or motor of a ball joint or of amplitudes";
             return;
         }
         Lock lock;
@@ -320,6 +343,7 @@ void Articulated::add_ties(const System& s) {
         if (other < 0) lock_of_[node] = static_cast<int>(locks_.size());
         locks_.push_back(lock);
     }
+    std::sort(stops_.begin(), stops_.end());
     for (const Coupling& c : couplings_)
         if (c.nodes.empty()) uncovered_ = "an empty coupling";
     multiplier_.assign(tie_rows_, 0.0);
@@ -339,6 +363,17 @@ void Articulated::lay_out_fronts() {
         }
         return a;
     };
+    // The multipliers of ties between interfaces of one flexible body are eliminated after its amplitudes.
+    auto beyond_amplitudes = [&](int i) { return flexible_of_[i] >= 0 && interface_of_[i] < 0 ? nodes_[i].parent : i; };
+    flexible_of_.assign(n, -1);
+    interface_of_.assign(n, -1);
+    for (std::size_t f = 0; f < flexible_.size(); ++f) {
+        flexible_of_[flexible_[f].node] = static_cast<int>(f);
+        for (std::size_t k = 0; k < flexible_[f].interfaces.size(); ++k) {
+            flexible_of_[flexible_[f].interfaces[k].node] = static_cast<int>(f);
+            interface_of_[flexible_[f].interfaces[k].node] = static_cast<int>(k);
+        }
+    }
     std::vector<std::vector<int>> open(n), own(n);
     auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
         for (int i = from; i != top; i = nodes_[i].parent) {
@@ -347,13 +382,14 @@ void Articulated::lay_out_fronts() {
         }
     };
     for (const Loop& loop : loops_) {
-        const int top = meet(loop.end[0].node, loop.end[1].node);
+        const int top = beyond_amplitudes(meet(loop.end[0].node, loop.end[1].node));
         for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
         for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
     }
     for (const Coupling& coupling : couplings_) {
         int top = nodes_[coupling.nodes[0]].parent;
         for (int node : coupling.nodes) top = meet(top, nodes_[node].parent);
+        top = beyond_amplitudes(top);
         for (int node : coupling.nodes) carry(node, top, coupling.row, 1);
         own[top].push_back(coupling.row);
     }
@@ -406,7 +442,7 @@ void Articulated::lay_out_fronts() {
         const int k = front_of_[front.node];
         const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
                            std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
-        if (alone && front.own == 0 && fronts_[k + 1].chunks == front.chunks &&
+        if (alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].chunks == front.chunks &&
             std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
             continued.push_back(k);
         for (LoopEnd& end : ends_[front.node])
@@ -425,6 +461,7 @@ void Articulated::lay_out_fronts() {
         front.B = child.B;
         front.right = child.right;
     }
+    lay_out_flexible();
     balls_.clear();
     ball_of_.assign(n, -1);
     for (int i = 0; i < n; ++i) {
@@ -450,6 +487,7 @@ void Articulated::lay_out_fronts() {
         if (parent < 0) flags_[i] |= rooted;
         if (front_of_[i] >= 0) flags_[i] |= fronted;
         if (nodes_[i].size == 3) flags_[i] |= ball;
+        if (flexible_of_[i] >= 0) flags_[i] |= interface_of_[i] < 0 ? flexes : attached;
         if (parent >= 0 && parent != i - 1) {
             flags_[i] |= branches;
             if (!(flags_[parent] & joins)) joined_.push_back(parent);

@@ -65,26 +65,34 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     Eight torque = fixed.stiffness * (now.q - fixed.rest) - fixed.applied + fixed.damping * rate + (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
     if (second) torque += (step.c2 / step.h) * past.p_before;
     slope = fixed.stiffness + c * fixed.damping + (c * c) * fixed.armature;
-    for (const auto& [node, curve] : curves_)
-        if (node / width == b) {
+    // what single coordinates have besides: nodes of this block in lists that are sorted by node
+    alignas(64) double more[width] = {}, steeper[width] = {}, rates[width];
+    store(rates, rate);
+    bool any = false;
+    const auto each_of = [&](const std::vector<std::pair<int, int>>& list, auto&& evaluate) {
+        auto entry = std::lower_bound(list.begin(), list.end(), std::pair(width * b, 0));
+        for (; entry != list.end() && entry->first < width * (b + 1); ++entry, any = true) {
+            const int l = entry->first % width;
             double t, d, energy;
-            system_->curves[curve].evaluate(now.q[node % width] - fixed.rest[node % width], t, d, energy);
-            torque[node % width] += t;
-            slope[node % width] += d;
+            evaluate(entry->second, l, t, d, energy);
+            more[l] += t;
+            steeper[l] += d;
         }
-    for (const auto& [node, actuator] : actuators_)
-        if (node / width == b) {
-            double d;
-            torque[node % width] -= system_->actuators[actuator].excess(now.q[node % width], rate[node % width], c, d);
-            slope[node % width] -= d;
-        }
-    for (const auto& [node, row] : stops_)
-        if (node / width == b) {
-            double t, d, energy;
-            system_->rows[row].stop_torque(now.q[node % width], t, d, energy);
-            torque[node % width] += t;
-            slope[node % width] += d;
-        }
+    };
+    each_of(curves_, [&](int curve, int l, double& t, double& d, double& energy) {
+        system_->curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
+    });
+    each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
+        t = -system_->actuators[actuator].excess(now.q[l], rates[l], c, d);
+        d = -d;
+    });
+    each_of(stops_, [&](int row, int l, double& t, double& d, double& energy) {
+        system_->rows[row].stop_torque(now.q[l], t, d, energy);
+    });
+    if (any) {
+        torque += load(more);
+        slope += load(steeper);
+    }
     return torque;
 }
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
@@ -119,6 +127,7 @@ void Articulated::restore_kept_state() {
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
     for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
+    for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
     for (Loop& loop : loops_) std::copy_n(loop.along_past, 3, loop.along);
@@ -190,6 +199,9 @@ bool Articulated::predict(const Step& step) {
     }
     for (BallNode& node : balls_)
         node.turn_to(node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before))))));
+    for (FlexibleNode& each : flexible_)
+        for (int p = 0; p < each.modes; ++p)
+            each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
     lock_coordinates();
     return true;
 }
@@ -297,6 +309,7 @@ void Articulated::accept(const Step& step) {
         node.rate_before = node.rate;
         node.rate = rate;
     }
+    accept_flexible(step);
     for (Loop& loop : loops_) {
         if (loop.rows != 5) continue;
         const double angle = free_angle(loop);
@@ -385,6 +398,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         node.p = of(history.p);
         node.p_before = of(history.p_before);
     }
+    read_flexible(s, history);
     forward();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const int l = static_cast<int>(i % width), b = nodes_[i].body;
@@ -439,6 +453,7 @@ Pose Articulated::body_pose(int body) const { return pose(body_node_[body]) * no
 // Multipliers of the system's rows, and which rows are active.
 template <class Integer>
 void Articulated::put_rows(double* mu, Integer* active) const {
+    for (int row : copy_rows_) active[row] = 1;  // nothing depends on their multipliers
     for (const Coupling& c : couplings_) {
         if (c.spring >= 0) continue;
         mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
@@ -455,6 +470,8 @@ void Articulated::record(double* q, double* mu, signed char* active, double* lam
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) q[nodes_[i].axis] = past_[i / width].q[i % width];
     for (const BallNode& node : balls_) std::copy_n(node.q_past.data(), 3, q + node.axis);
+    for (const FlexibleNode& each : flexible_)
+        for (const Attachment& interface : each.interfaces) std::copy_n(each.past.eta.data(), each.modes, q + system_->joints[interface.joint].first);
     for (const Loop& loop : loops_) {
         if (loop.rows == 5) q[loop.axes[0]] = loop.angle;
         if (loop.rows == 3) Eigen::Map<Vec3>(q + loop.axes[0]) = free_ball(loop);
@@ -485,6 +502,7 @@ void Articulated::write(System& s, History& history) const {
         put(history.p, node.p);
         put(history.p_before, node.p_before);
     }
+    write_flexible(s, history);
     for (int b = 0; b < nb; ++b) {
         const int i = body_node_[b], l = i % width;
         const Past& past = past_[i / width];
@@ -535,6 +553,10 @@ void Articulated::write(System& s, History& history) const {
         auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
         add(i, vector(past.centre), vector(past.wrench), vector(past.wrench + 3));
     }
+    for (const FlexibleNode& each : flexible_) {
+        const Pose H = pose(each.node);
+        add(each.node, H.p, H.R * each.wrench.head<3>(), H.R * each.wrench.tail<3>());
+    }
     for (const NodeLoad& load : contact_loads_) add(load.node, pose(load.node).act(load.point), load.force, load.torque);
     for (const NodeLoad& load : loads_) {
         const Pose H = pose(load.node);
@@ -578,6 +600,7 @@ void Articulated::write(System& s, History& history) const {
         history.length_before[c.spring] = c.before;
     }
     put_rows(s.state.mu.data(), active.data());
+    put_copies(s);
     const auto lambda = s.state.lambda;
     const auto mu = s.state.mu;
     const auto rate = s.rate;
@@ -601,6 +624,11 @@ void Articulated::visit_state(Self& self, Visit visit) {
     for (auto& ball : self.balls_)
         for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before})
             visit(v->data(), 3);
+    for (auto& each : self.flexible_) {
+        for (auto* state : {&each.past, &each.before}) visit_numbers(*state, visit);
+        for (auto* v : {&each.rate, &each.rate_before}) visit(v->data(), each.modes);
+        visit(each.wrench.data(), 6);
+    }
     for (auto& loop : self.loops_)
         for (auto* v : {&loop.angle, &loop.angle_before, &loop.rate, &loop.rate_before}) visit(v, 1);
     for (auto& coupling : self.couplings_)
@@ -640,6 +668,7 @@ void Articulated::restore(const double* flat) {
         node.rotation_past = so3_exp(node.q_past);
         node.turn_to(node.q);
     }
+    for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     forward();
 }
 

@@ -461,6 +461,9 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
 
+    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], FA, FB, R) && regular;
+    if (flags & attached) add_interface<tangent>(i, carried, front, FA, FB, R);
+
     // coordinates
     if (size == 1) {
         Eliminated& out = eliminated_[i];
@@ -668,6 +671,11 @@ void Articulated::outward_general(int i, Eight& eta) {
         for (int k = 0; k < 3; ++k)
             node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];
+    } else if (flags_[i] & flexes) {
+        FlexibleNode& each = flexible_[flexible_of_[i]];
+        for (int p = 0; p < each.modes; ++p) each.step[p] = -response(each.part[p * wide], &each.part[p * wide] + 1);
+    } else if (flags_[i] & attached) {
+        add_interface_twist(i, eta);
     }
     if (front)
         for (int a = 0; a < front->own; ++a) {

@@ -37,24 +37,6 @@ double Combination::value(const std::vector<double>& q) const {
     return sum;
 }
 
-double Actuator::force(double x, double speed, double c, double& slope) const {
-    slope = 0;
-    if (!on) return 0;
-    double law[3];
-    for (int i = 0; i < 3; ++i) law[i] = gain[i] * activation + bias[i];
-    const double f = law[0] + gear * (law[1] * x + law[2] * speed);
-    if (f > upper) return upper;
-    if (f < lower) return lower;
-    slope = law[1] + c * law[2];
-    return f;
-}
-
-double Actuator::excess(double x, double speed, double c, double& slope) const {
-    const double f = force(x, speed, c, slope);
-    slope = gear * gear * (slope - (share[1] + c * share[2]));
-    return gear * (f - share[0] - gear * (share[1] * x + share[2] * speed));
-}
-
 double Actuator::next_activation(double h) const {
     if (dynamics == none) return control;
     const double next = dynamics == integrator ? activation + h * control : control + (activation - control) * std::exp(-h / lag);

@@ -7,10 +7,13 @@ import supple
 from supple.cli.performing import performance
 from supple.mechanism.library.characters import motions
 from supple.retargeting import Motion, characters
+from supple.retargeting.optimiser import rms
+from supple.retargeting.problem import Problem
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
 
 SIZES = {"dancer": (4, 7, 3), "bartender": (4, 6, 2)}
 """Motors, rigid bodies, rods."""
+STORED_DANCES = ("all one", "clavicle 100")
 CONTROL = {"dancer": 800, "bartender": 1000}
 
 
@@ -69,6 +72,44 @@ def test_stored_curves_suppress_the_vibration(name):
     assert result.status == "stored"
     before, after = (np.sqrt(sum(v**2 for v in d.values())) for d in (result.deviation_before, result.deviation_after))
     assert after < before / 3
+
+
+@pytest.fixture(scope="module")
+def errors_while_waving():
+    """Root mean square deviations, m, by dance and body, while the left hand waves."""
+    own = characters.character("dancer")
+    problem = Problem(own.robot(), characters.beginning(own.motion, motions.WAVE[1]), own.weights(), 2e-3)
+    waving = problem.times >= motions.WAVE[0]
+    found = {}
+    for dance in STORED_DANCES:
+        made = characters.beginning(characters.load_curves("dancer", dance), motions.WAVE[1])
+        deviations = problem.deviation_of(problem.play(made(problem.times)))
+        found[dance] = {body: rms(values[waving]) for body, values in deviations.items()}
+    return found
+
+
+def test_heavy_clavicle_halves_its_deviation_and_the_wave_suffers(errors_while_waving):
+    one, heavy = errors_while_waving["all one"], errors_while_waving["clavicle 100"]
+    assert heavy["clavicle"] < 0.5 * one["clavicle"]
+    assert heavy["left_hand"] > 1.5 * one["left_hand"]
+
+
+def test_another_dance_begins_with_given_curves():
+    motion, start = (
+        characters.beginning(each, 1.0)
+        for each in (characters.character("dancer").motion, characters.load_curves("dancer"))
+    )
+    options = {"motion": motion, "dt": 8e-3, "max_iterations": 1, "progress": lambda cost: None}
+    heavy = characters.another_dance("clavicle 100", start, **options)
+    input_cost, start_cost, cost = heavy.history
+    assert cost < start_cost < input_cost
+
+
+def test_dances_are_named():
+    with pytest.raises(supple.MechanismError, match=r"dance of the dancer.*'waltz'|'waltz'.*dance of the dancer"):
+        characters.load_curves("dancer", "waltz")
+    with pytest.raises(supple.MechanismError, match=r"dance of the boxer"):
+        characters.stored("boxer", "clavicle 100")
 
 
 def test_part_of_a_motion_is_its_beginning():

@@ -192,6 +192,8 @@ def test_a_motion_is_needed(bar):
         ({"dt": "fine"}, "numbers"),
         ({"dt": 5.0}, "exceeds the 0.04 s between two control points"),
         ({"max_iterations": 0}, "max_iterations"),
+        ({"start": Motion.from_samples([0, 0.5, 9], {"a": [0, 0, 1]})}, "control points of a; the motion has"),
+        ({"start": Motion(("b",), np.zeros((8, 1)), 0.04)}, "control points of b; the motion has"),
         ({"robust": 0.1}, "robust"),
         ({"robust": {"mass": 0.1}}, "robust"),
         ({"robust": {"stiffness": 1.5}}, "robust"),

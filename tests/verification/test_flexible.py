@@ -214,14 +214,14 @@ def test_gradients_of_a_run(four_bar):
     build.hinge("foot", "world", "rod.start", at=(0, 0, 0), axis="y")
     build.hinge("hold", "rod.end", "tip", at=(0, 0, LENGTH), axis="y", stiffness=5.0, damping=1e-3)
     build.motor("motor", "foot")
-    for mech, name in ((build.build(), "tip"), (four_bar, "tip")):
-        _check_gradients(mech, name)
+    _check_gradients(build.build(), "tip", 3e-3)
+    _check_gradients(four_bar, "tip", 3e-4)  # faster jumps stretch the coupler, and a step has several solutions
 
 
-def _check_gradients(mech: supple.Mechanism, tip: str) -> None:
+def _check_gradients(mech: supple.Mechanism, tip: str, jump: float) -> None:
     rng, steps, dt = np.random.default_rng(0), 10, 1e-3
     by_point, by_q = rng.normal(size=(steps + 1, 3)), rng.normal(size=(steps + 1, mech.dof))
-    curve = np.concatenate([[0.0], 0.003 * rng.normal(size=steps)]).cumsum()
+    curve = np.concatenate([[0.0], jump * rng.normal(size=steps)]).cumsum()
     motor = mech.motors[0].name
 
     def run(curve, load, gravity, record=False):
@@ -260,7 +260,8 @@ def _check_gradients(mech: supple.Mechanism, tip: str) -> None:
     moved = adjoint.tangent(tape, motors={motor: directions})
     forward = np.einsum("dta,ta->d", moved.coordinates, by_q)
     forward += np.einsum("dtbi,tbi->d", moved.poses, adjoint.point_gradient(tape, tip, by_point))
-    np.testing.assert_allclose(forward, directions @ found.motors[motor], rtol=1e-9)
+    backward = directions @ found.motors[motor]
+    np.testing.assert_allclose(forward, backward, rtol=0, atol=1e-9 * np.abs(backward).max())
 
 
 def test_derivatives_by_the_material():

@@ -226,6 +226,10 @@ def test_torques_and_a_run_that_is_continued(rod, tmp_path):
     at_once, repeated = (supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3) for _ in range(2))
     np.testing.assert_array_equal(at_once.motion.control, repeated.motion.control)
     assert again.history[-1] == pytest.approx(at_once.history[-1], rel=1e-3)
+    warm = supple.retarget(rod, motion, {"tip": 1.0}, dt=5e-3, start=at_once.motion, max_iterations=1)
+    assert warm.history[:2] == pytest.approx([at_once.history[0], at_once.history[-1]])
+    with pytest.raises(supple.MechanismError, match=r"`start` begins 0\.2 rad"):
+        supple.retarget(rod, motion, {"tip": 1.0}, start=at_once.motion.with_control(at_once.motion.control + 0.2))
     before, after = again.torques["motor"]
     assert len(before) == len(again.times)
     assert np.abs(after).max() < 2

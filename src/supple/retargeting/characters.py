@@ -2,6 +2,7 @@
 
 result = characters.retargeted("dancer")         # minutes; `seconds=2` takes the first two seconds only
 result = characters.stored("dancer", dt=2e-3)    # plays the curves that benchmarks/characters.py --write made
+result = characters.stored("dancer", "clavicle 100", dt=2e-3)    # those of another of the three dances
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from supple.retargeting.weights import Weight, Weights, check_inputs
 
 FOLDER = Path(__file__).parent / "curves"
 """Of the stored motions."""
+MARGIN = 0.98
+"""Share of the servos' limits at which the penalty of the optimisation begins: curves may exceed that slightly."""
 RAMP = 0.1
 """Time in which a weight that changes rises and falls, s."""
 
@@ -53,7 +56,9 @@ class Character:
         return Motion.from_samples(keys.times, keys.positions, keys.rate)
 
     def weights(self, track: Mapping[str, Weight] | None = None) -> Weights:
-        return Weights(track or self.track, self.orientation, speed_limit=SPEED_LIMIT, torque_limit=TORQUE_LIMIT)
+        return Weights(
+            track or self.track, self.orientation, speed_limit=MARGIN * SPEED_LIMIT, torque_limit=MARGIN * TORQUE_LIMIT
+        )
 
 
 FIGURE = {"head": 1.0, "pelvis": 1.0, "left_hand": 1.0, "right_hand": 1.0}
@@ -67,8 +72,9 @@ CHARACTERS = {
 }
 """By name."""
 
+FIRST_DANCE = "all one"
 DANCES: dict[str, dict[str, Weight]] = {
-    "all one": {"clavicle": 1.0, "left_hand": 1.0, "right_hand": 1.0},
+    FIRST_DANCE: {"clavicle": 1.0, "left_hand": 1.0, "right_hand": 1.0},
     "clavicle 100": {"clavicle": 100.0, "left_hand": 1.0, "right_hand": 1.0},
     "left hand 100": {
         "clavicle": 1.0,
@@ -100,7 +106,7 @@ def retargeted(
         track: weights of tracked bodies; default: those of the paper.
         seconds: takes the beginning of the motion only.
         options: of `supple.retarget`; by default method, time steps and number of iterations are those of the
-            character. The limits are those of the servos.
+            character, and the limits 98 % of those of the servos.
 
     Raises:
         MechanismError: there is no such character, a motor or body is missing, or the motion is faster than the motors.
@@ -113,17 +119,33 @@ def retargeted(
     check_inputs(robot, given, weights)
     check_speed(name, given)
     settings: dict[str, Any] = {"method": own.method, "dt": own.dt, "max_iterations": own.iterations}
+    settings |= {"speed_limit": weights.speed_limit, "torque_limit": weights.torque_limit}
     settings |= {"orientation": own.orientation} | options
-    return retarget(robot, given, weights.track, speed_limit=SPEED_LIMIT, torque_limit=TORQUE_LIMIT, **settings)
+    return retarget(robot, given, weights.track, **settings)
 
 
-def stored(name: str, *, seconds: float | None = None, dt: float = 5e-4) -> Retargeted:
-    """Simulates the motion of a character as it is given and with the stored curves. The status is "stored"."""
+def another_dance(dance: str, start: Motion, **options: Any) -> Retargeted:
+    """Retargets the dancer's motion with the weights of one of `DANCES`, beginning with the curves of another. Heavy
+    weights make small deviations matter: short time steps only, since 8 ms shift the frequencies by 1 %."""
+    track = DANCES[list(DANCES)[find(list(DANCES), dance, "dance")]]
+    settings = {"dt": (2e-3, 5e-4)} | options
+    return retargeted("dancer", track=track, start=start, **settings)
+
+
+def stored(name: str, dance: str = FIRST_DANCE, *, seconds: float | None = None, dt: float = 5e-4) -> Retargeted:
+    """Simulates the motion of a character as it is given and with the stored curves. The status is "stored".
+
+    Args:
+        name: of the character.
+        dance: one of `DANCES`, for the dancer.
+        seconds: takes the beginning of the motion only.
+        dt: time step, s.
+    """
     own = character(name)
-    given, made = own.motion, load_curves(name)
+    given, made = own.motion, load_curves(name, dance)
     if seconds is not None:
         given, made = beginning(given, seconds), beginning(made, seconds)
-    problem = Problem(own.robot(), given, own.weights(), dt)
+    problem = Problem(own.robot(), given, own.weights(DANCES[dance] if name == "dancer" else None), dt)
     before, after = problem.simulate(given.control), problem.simulate(made.control)
     return compared(problem, before, after, (before.cost, after.cost), "stored")
 
@@ -151,17 +173,16 @@ def check_speed(name: str, motion: Motion) -> None:
 # stored curves
 
 
-def save_curves(name: str, motion: Motion) -> Path:
+def save_curves(name: str, motion: Motion, dance: str = FIRST_DANCE) -> Path:
     """Writes the optimised motion of a character to its file in the package."""
-    file = FOLDER / f"{name}.npz"
+    file = _file(name, dance)
     np.savez_compressed(file, control=motion.control, interval=motion.interval, motors=np.array(motion.motors))
     return file
 
 
-def load_curves(name: str) -> Motion:
-    """The stored optimised motion of a character."""
-    character(name)
-    file = FOLDER / f"{name}.npz"
+def load_curves(name: str, dance: str = FIRST_DANCE) -> Motion:
+    """The stored optimised motion of a character; of the dancer, that of one of `DANCES`."""
+    file = _file(name, dance)
     try:
         data = read_arrays(file, "an NPZ file")
         return Motion(tuple(map(str, data["motors"])), data["control"], float(data["interval"]))
@@ -170,3 +191,10 @@ def load_curves(name: str) -> Motion:
             f"{file}: cannot read the stored curves of '{name}' ({error}); make them with benchmarks/characters.py "
             f"--character {name} --write"
         ) from None
+
+
+def _file(name: str, dance: str) -> Path:
+    character(name)
+    dances = list(DANCES) if name == "dancer" else [FIRST_DANCE]
+    find(dances, dance, f"dance of the {name}")
+    return FOLDER / (f"{name}.npz" if dance == FIRST_DANCE else f"{name}_{dance.replace(' ', '_')}.npz")

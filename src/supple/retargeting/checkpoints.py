@@ -1,4 +1,4 @@
-"""The best curves so far of an optimisation, in a file."""
+"""Curves that an optimisation begins with, and the best ones so far in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 from supple.errors import MechanismError
 from supple.files import read_arrays, writing
 from supple.mechanism.record import Array
-from supple.retargeting.motion import Motion
+from supple.retargeting.motion import FIXED, Motion
+
+SAME = 1e-9
+"""Largest distance of the first control points of an input and of curves optimised for it, rad or m."""
 
 
 def save_checkpoint(path: str | PathLike[str], motion: Motion, control: Array) -> None:
@@ -20,10 +23,28 @@ def save_checkpoint(path: str | PathLike[str], motion: Motion, control: Array) -
         np.savez(file, control=control, input=motion.control)
 
 
-def resumed(path: str | PathLike[str] | None, motion: Motion) -> Array:
-    """Control points (n, motors) to start from: those of the checkpoint if there is one, else those of the input."""
-    if path is None or not Path(path).exists():
+def start_of(motion: Motion, start: Motion | None) -> Array:
+    """Control points (n, motors) of the curves to begin with; those of the input if there are none."""
+    if start is None:
         return motion.control
+    if start.motors != motion.motors or start.control.shape != motion.control.shape:
+        raise MechanismError(
+            f"`start` has {len(start.control)} control points of {', '.join(start.motors)}; the motion has "
+            f"{len(motion.control)} of {', '.join(motion.motors)}: give curves that were optimised for this motion"
+        )
+    apart = float(np.abs(start.control - motion.control)[:FIXED].max())
+    if apart > SAME or start.interval != motion.interval:
+        raise MechanismError(
+            f"`start` begins {apart:.3g} rad (or m) from the motion, with {start.interval:.4g} s between two control "
+            f"points (the motion: {motion.interval:.4g} s); give curves that were optimised for this motion"
+        )
+    return start.control
+
+
+def resumed(path: str | PathLike[str] | None, motion: Motion, start: Array) -> Array:
+    """Control points (n, motors) to begin with: those of the checkpoint if there is one, else those of `start`."""
+    if path is None or not Path(path).exists():
+        return start
     try:
         data = read_arrays(path, "an NPZ file")
         control, given = data["control"], data["input"]

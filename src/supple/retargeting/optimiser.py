@@ -16,7 +16,7 @@ from supple.mechanism import Mechanism
 from supple.mechanism.record import Array, array
 from supple.progress import progress_callback
 from supple.retargeting.altered import with_stiffness
-from supple.retargeting.checkpoints import resumed, save_checkpoint
+from supple.retargeting.checkpoints import resumed, save_checkpoint, start_of
 from supple.retargeting.motion import FIXED, Motion
 from supple.retargeting.problem import Model, Problem, Run
 from supple.retargeting.weights import ACCELERATION, CLOSENESS, Weight, Weights, check_inputs
@@ -25,8 +25,8 @@ T = TypeVar("T")
 METHODS = ("gauss-newton", "mixed", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
-COARSE_TOLERANCE = 0.1
-"""The same with all time steps of "mixed" but the last."""
+COARSE_TOLERANCE = {"mixed": 0.1, "l-bfgs": 2e-3}
+"""The same with all time steps but the last, by method."""
 PAIRS = 30
 """Steps and changes of the gradient that L-BFGS remembers."""
 LENGTHS = (1.0, 1 / 3, 1 / 9)
@@ -36,7 +36,8 @@ LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
 LINE_SEARCH_FAILED = 2
 """Status of scipy's BFGS."""
 SMALL_DECREASES = 3
-"""Shortened or damped steps in succession with less than the smallest decrease that end an optimisation."""
+"""Steps in succession with less than the smallest decrease, each (shortened or damped Gauss-Newton steps) or on average
+(L-BFGS), that end an optimisation."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def retarget(
     method: str = "gauss-newton",
     dt: float | Sequence[float] = (2e-3, 5e-4),
     max_iterations: int = 100,
+    start: Motion | None = None,
     robust: Mapping[str, float] | None = None,
     checkpoint: str | PathLike[str] | None = None,
     progress: Callable[[float], None] | None = None,
@@ -119,15 +121,16 @@ def retarget(
             L-BFGS with its Hessian at each time step: for thousands of control points, where a model takes minutes.
         dt: time step of the simulation, s; several are used one after the other, coarse to fine.
         max_iterations: at each time step.
+        start: curves to begin with, for example the result for other weights; default: the input.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
             and higher.
         checkpoint: an `.npz` file for the best curves so far, written after each iteration. If it exists, the run
-            starts from it: the same call continues an interrupted run.
+            starts from it: the same call continues an interrupted run. It goes before `start`.
         progress: called with the cost after each iteration; default: a progress bar.
 
     Raises:
         MechanismError: a motor or body is missing, no motor moves a tracked body, a weight or limit is wrong, the
-            motion exceeds the limits of a joint, or the mechanism has no motors.
+            motion exceeds the limits of a joint, the mechanism has no motors, or `start` is for another motion.
         ConvergenceError: the input itself cannot be simulated, or its static states end.
     """
     weights = Weights(track, orientation or {}, closeness, acceleration, speed_limit, acceleration_limit, torque_limit)
@@ -144,10 +147,11 @@ def retarget(
         )
     if not max_iterations >= 1:
         raise MechanismError(f"max_iterations must be 1 or more, got {max_iterations}")
-    control, history, status = resumed(checkpoint, motion), [np.inf], ""
+    control, history, status = resumed(checkpoint, motion, start_of(motion, start)), [np.inf], ""
     model: Model | None = None
     with progress_callback("retargeting", None if progress is None else (lambda fraction: None)) as report:
         for i, h in enumerate(steps):
+            last = i == len(steps) - 1
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
 
             def told(cost: float, control: Array, i: int = i) -> None:
@@ -161,13 +165,13 @@ def retarget(
                 warnings.simplefilter("ignore", RangeWarning)
                 if method == "bfgs":
                     control, history, status = _bfgs(problems, control, max_iterations, told)
-                elif method == "l-bfgs" or (method == "mixed" and model is not None and i == len(steps) - 1):
+                elif method == "l-bfgs" or (method == "mixed" and model is not None and last):
                     if model is None:
                         model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
-                    control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
+                    tolerance = TOLERANCE if last else COARSE_TOLERANCE["l-bfgs"]
+                    control, history, status = _l_bfgs(problems, control, model, max_iterations, tolerance, told)
                 else:
-                    coarse = method == "mixed" and i < len(steps) - 1
-                    tolerance = COARSE_TOLERANCE if coarse else TOLERANCE
+                    tolerance = COARSE_TOLERANCE["mixed"] if method == "mixed" and not last else TOLERANCE
                     control, history, status, model = _gauss_newton(problems, control, max_iterations, tolerance, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
@@ -271,14 +275,19 @@ def _gauss_newton(
         history.append(_mean_cost(runs))
         progress(history[-1], control)
         small = small + 1 if history[-2] - history[-1] < tolerance * history[-2] else 0
-        if small >= (SMALL_DECREASES if restrained and tolerance < COARSE_TOLERANCE else 1):
+        if small >= (SMALL_DECREASES if restrained and tolerance == TOLERANCE else 1):
             return control, history, "converged", model
         damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit", model
 
 
 def _l_bfgs(
-    problems: list[Problem], control: Array, model: Model, limit: int, progress: Callable[[float, Array], None]
+    problems: list[Problem],
+    control: Array,
+    model: Model,
+    limit: int,
+    tolerance: float,
+    progress: Callable[[float, Array], None],
 ) -> tuple[Array, list[float], str]:
     """L-BFGS in variables in which a model nearby has a unit Hessian."""
     from scipy.linalg import solve_triangular
@@ -306,8 +315,11 @@ def _l_bfgs(
     def callback(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun) * history[0])
         progress(history[-1], place(intermediate_result.x))
+        recent = history[-1 - SMALL_DECREASES :]
+        if len(recent) > SMALL_DECREASES and recent[-1] > (1 - tolerance) ** SMALL_DECREASES * recent[0]:
+            raise StopIteration
 
-    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": TOLERANCE / 10, "gtol": 0.0}
+    options = {"maxiter": limit, "maxcor": PAIRS, "ftol": 0.0, "gtol": 0.0}
     found = minimize(evaluate, np.zeros(len(unit)), jac=True, method="L-BFGS-B", callback=callback, options=options)
     lower = found.fun < 1
     status = "iteration limit" if found.nit >= limit else "converged"
