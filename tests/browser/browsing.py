@@ -85,12 +85,13 @@ class Visit:
         if message.type == "error" and not message.text.startswith(HARMLESS):
             self.errors.append(message.text)
 
-    def _pump(self) -> None:
+    def _pump(self, milliseconds: int = 50) -> None:
         """Lets the browser's messages through."""
-        self.page.wait_for_timeout(50)
+        self.page.wait_for_timeout(milliseconds)
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        return until(lambda: self._pump() or condition(), what)
+        """As the function `until`. Each look at the page costs processor time, so there are few."""
+        return until(lambda: self._pump(200) or condition(), what)
 
     def close(self) -> None:
         self.page.close()

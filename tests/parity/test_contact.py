@@ -47,7 +47,7 @@ def random_problem(seed: int, contacts: int, coordinates: int) -> tuple[np.ndarr
     return W, b, rng.uniform(0.0, 1.0, contacts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.integers(1, 6), st.integers(3, 24))
 def test_random_problems_are_solved(seed, contacts, coordinates):
     """Redundant contacts included; where no impulse can separate all (b outside the range) the residual says so."""
@@ -325,7 +325,7 @@ def test_convex_shapes_agree_with_coal(first, second):
 # height fields
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_balls_on_a_height_field_agree_with_a_search_over_all_triangles(seed):
     rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from supple.errors import MechanismError
 from supple.reduced.eigenframes import eigenframe
 
 SEEDS = st.integers(0, 2**32 - 1)
-QUICK = settings(max_examples=25, deadline=None)
+QUICK = settings(max_examples=15, deadline=None)
 
 
 def random_collection(seed: int, count: int = 5) -> list[supple.ReducedModel]:

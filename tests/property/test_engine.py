@@ -14,7 +14,7 @@ from supple.engine.assembly import Equations, equations, loads
 from supple.engine.linearisation import Linearisation, linearised
 
 SEEDS = st.integers(0, 2**32 - 1)
-few = settings(max_examples=25)
+few = settings(max_examples=15)
 MIXED = [k for k in mechanisms.KINDS if k not in reference.ROTATION_VECTORS]
 
 

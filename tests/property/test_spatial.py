@@ -22,7 +22,7 @@ def vectors(draw, batch, size):
 def each(test):
     """Draw from the parametrised batch shape: the test gets draw(size)."""
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(data=st.data())
     def wrapped(batch, data):
         test(batch, lambda size: data.draw(vectors(batch, size)))
