@@ -33,7 +33,7 @@ constexpr double first_rate = 0.5, later_rate = 0.25, wanted_rate = 0.6, largest
 constexpr double smallest_compliance = 1e-9;  // over that of the anchors; directions with less compliance count as rigid in `aim_at`
 constexpr int extra_corrections = 2;   // corrections of statics after convergence: in stiff directions, small errors of poses
                                        // are large errors of wrenches
-constexpr double largest_singularity = 0.02;  // motion of the tips by the regularisation over that by the compliance
+constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
 }  // namespace
