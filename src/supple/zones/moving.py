@@ -176,7 +176,7 @@ def _shown(skin: Skin, k: int, zone: Zone) -> int:
 def _packed_seam(skin: Skin, i: int) -> dict[str, Any]:
     seam = skin.seams[i]
     zone = list(skin.zones.values())[seam.zones[0]]
-    packed = {
+    packed: dict[str, Any] = {
         "zones": list(seam.zones),
         "vertices": skin.seam_vertices(i).tolist(),
         "functions": np.ascontiguousarray(skin.bases[i]),
