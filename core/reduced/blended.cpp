@@ -491,8 +491,8 @@ void Blended::compute_displacements() {
         }
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
-        jacobians_[e] = {twist, right_jacobian_coefficients(g)};
-        inverse_jacobians_[e] = {twist, right_jacobian_inverse_coefficients(g)};
+        jacobians_[e] = {-twist, jacobian_coefficients(g)};
+        inverse_jacobians_[e] = {-twist, jacobian_inverse_coefficients(g)};
     }
 }
 

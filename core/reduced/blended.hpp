@@ -42,23 +42,12 @@
 
 namespace supple {
 
-SUPPLE_INLINE Coefficients right_jacobian_coefficients(const Stumpff& g) {
-    return {{-g[2], g[3] / 2 - g[4]}, {g[3], (3 * g[5] - g[4]) / 2}};
-}
-SUPPLE_INLINE Coefficients right_jacobian_inverse_coefficients(const Stumpff& g) {
-    const double over = 1 / g[2], d = (g[3] / 2 - g[4]) * over;
-    return {{0.5, 0}, {d, d * d - (2 * g[6] - 1.25 * g[5] + g[4] / 4) * over}};
-}
-SUPPLE_INLINE Pose exp(const Vec6& xi, const Stumpff& g) {
-    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), turned = w.cross(v);
-    return {detail::polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
-}
-
 // [[M, dM], [0, M]]: the form of Jacobians of exp and log (spatial.hpp)
 struct TwistJacobian {
     Mat3 M, dM;
 
     TwistJacobian() = default;
+    // a left Jacobian; the right one is that of -twist
     __attribute__((flatten)) TwistJacobian(const Vec6& twist, const Coefficients& c)
         : M(detail::polynomial(twist.tail<3>(), c)), dM(detail::directional_derivative(twist.tail<3>(), twist.head<3>(), c)) {}
     SUPPLE_INLINE Vec6 operator*(const Vec6& x) const {

@@ -561,8 +561,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Vec6 twist = unscaled(all_.segment<6>(6 * e));
         const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
-        tips[e].pose = means[e] * exp(twist, g);
-        tips[e].velocity = TwistJacobian(twist, right_jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
+        tips[e].pose = means[e] * detail::exp(twist, g);
+        tips[e].velocity = TwistJacobian(-twist, jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
     }
     if (fading_) fade_in();
     time += h;

@@ -112,20 +112,20 @@ struct Coefficients {
 };
 
 // Left Jacobian of SO(3): b = (1 - cos t) / t^2 and c = (t - sin t) / t^3.
-inline Coefficients jacobian_coefficients(double s) {
-    const Stumpff g = stumpff(s);
+inline Coefficients jacobian_coefficients(const Stumpff& g) {
     return {{g[2], g[4] - g[3] / 2}, {g[3], (3 * g[5] - g[4]) / 2}};
 }
+inline Coefficients jacobian_coefficients(double s) { return jacobian_coefficients(stumpff(s)); }
 
 // Inverse left Jacobian of SO(3): -1/2 and d = (1 - (t/2) cot(t/2)) / t^2. With b = g_2, d = -b'/b, hence
 // d' = d^2 - b''/b. Infinite at t = 2 pi.
-inline Coefficients jacobian_inverse_coefficients(double s) {
-    const Stumpff g = stumpff(s);
+inline Coefficients jacobian_inverse_coefficients(const Stumpff& g) {
     const double b = g[2];
     const double b2 = 2 * g[6] - 1.25 * g[5] + g[4] / 4;
     const double d = (g[3] / 2 - g[4]) / b;
     return {{-0.5, 0}, {d, d * d - b2 / b}};
 }
+inline Coefficients jacobian_inverse_coefficients(double s) { return jacobian_inverse_coefficients(stumpff(s)); }
 
 // --- M(w) and its derivatives ---------------------------------------------------------------------------------------
 // A twist (v, w) is the dual number w + eps v, so the matrix for SE(3) that corresponds to M is [[M, dM], [0, M]], where
@@ -261,13 +261,18 @@ inline Mat3 so3_right_jacobian_directional(const Vec3& w, const Vec3& y) {
 
 // --- SE(3) ----------------------------------------------------------------------------------------------------------
 
-// R = exp([w]), p = Jl(w) v
-inline Pose exp(const Vec6& xi) {
-    const Vec3 v = xi.head<3>(), w = xi.tail<3>();
-    const Stumpff g = stumpff(w.squaredNorm());
-    const Vec3 turned = w.cross(v);
-    return {detail::polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
+namespace detail {
+
+// exp(xi) from the Stumpff functions of |w|^2
+inline Pose exp(const Vec6& xi, const Stumpff& g) {
+    const Vec3 v = xi.head<3>(), w = xi.tail<3>(), turned = w.cross(v);
+    return {polynomial(w, g[1], g[2]), v + g[2] * turned + g[3] * w.cross(turned)};
 }
+
+}  // namespace detail
+
+// R = exp([w]), p = Jl(w) v
+inline Pose exp(const Vec6& xi) { return detail::exp(xi, stumpff(xi.tail<3>().squaredNorm())); }
 
 // w = log R, v = Jl(w)^-1 p
 inline Vec6 log(const Pose& h) {
