@@ -105,6 +105,7 @@ void bind_motion(nanobind::class_<Core>& core) {
             c.tip_arrays.home.clear();
             for (int e = 0; e < c.model.frames(); ++e) c.tip_arrays.home.push_back(pose(poses.data() + 16 * e));
         });
+        core.def_prop_ro("reach", &reach<Core>);
         // views of memory that later calls of update_tips overwrite
         core.def_prop_ro("tip_poses", [](Core& c) {
             return nb::ndarray<nb::numpy, const double>(c.tip_arrays.poses.data(), {c.tip_arrays.poses.size() / 16, 4, 4}, nb::find(c));

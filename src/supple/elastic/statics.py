@@ -99,7 +99,7 @@ def sample_shapes(
     shapes: list[Array] = []
     known: dict[bytes, Array] = {}  # a single load has two combinations only
     while len(shapes) < count:
-        weights = rng.standard_normal(loads.shape[1])
+        weights = rng.standard_normal((1, loads.shape[1]))[0]
         weights /= np.linalg.norm(weights)
         key = weights.tobytes()
         if key not in known:

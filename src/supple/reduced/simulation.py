@@ -302,7 +302,7 @@ class ReducedSimulation(Recordable):
         if not isinstance(self.model, BlendedModel):
             return
         turned = 2 * len(self.model.end_effectors) ** 0.5  # the largest part of `reach` by rotations
-        if not self._motion.reach < RUNAWAY * self.mechanism.radius + turned:
+        if not self._motion.core.reach < RUNAWAY * self.mechanism.radius + turned:
             raise ConvergenceError(
                 f"at t = {self.time:g} s the end effectors of '{self.mechanism.name}' are more than {RUNAWAY:g} radii "
                 "from the model's poses: the blended motion has diverged. Use a smaller dt, models made at the same "

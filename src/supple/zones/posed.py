@@ -188,9 +188,10 @@ class PosedSkin:
             ratio = min(ratio, zone.least_volume_ratio(u))
             self._add_wrenches(k, p[s:], wrenches)
         if forces is not None:
-            moved = self._residual_motion(np.asarray(forces, dtype=float))
+            applied = np.asarray(forces, dtype=float)
+            moved = self._residual_motion(applied)
             vertices += moved
-            energy += 0.5 * float(np.vdot(moved, forces))
+            energy += 0.5 * float(np.sum(moved * applied))
         if ratio < LEAST_VOLUME:
             warnings.warn(
                 f"an element of the skin has {ratio:.2g} of its volume at rest (below {LEAST_VOLUME}): linear "

@@ -118,7 +118,7 @@ def _motions(skin: Skin, i: int) -> tuple[Indices, Indices, list[Array]]:
     touched = np.flatnonzero(np.isin(skin.seam_vertices(i), skin.touch))
     vertices.append(skin.seam_vertices(i)[touched])
     zones.append(np.full(len(touched), seam.zones[0]))
-    motions.append(np.kron(np.eye(seam.size)[touched], np.eye(3)))
+    motions.append(np.kron(np.eye(seam.size)[touched], np.eye(3)).astype(float))
     return np.concatenate(vertices), np.concatenate(zones), motions
 
 
