@@ -98,7 +98,7 @@ def residual_compliance(skin: Skin, i: int, basis: Array, samples: list[list[Arr
     answers = []  # (3t, r), whose products with their transposes are the compliances
     for angle in angles:
         Q = so3_exp(angle * axis) @ first.T @ second  # from the second zone's axes to the first's
-        answers.append(np.vstack([motions[0], turned_rows(Q, motions[1].T).T, motions[2]]) @ _half(skin, i, basis, Q))
+        answers.append(np.vstack([motions[0], turned_rows(Q, motions[1].T).T, motions[2]]) @ _factor(skin, i, basis, Q))
     sizes = np.max([np.square(own).sum(axis=1).reshape(-1, 3).max(axis=1) for own in answers], axis=0)
     near = np.flatnonzero(sizes >= NEAR * sizes.max())
     rows = (3 * near[:, None] + np.arange(3)).ravel()
@@ -122,7 +122,7 @@ def _motions(skin: Skin, i: int) -> tuple[Indices, Indices, list[Array]]:
     return np.concatenate(vertices), np.concatenate(zones), motions
 
 
-def _half(skin: Skin, i: int, basis: Array, Q: Array) -> Array:
+def _factor(skin: Skin, i: int, basis: Array, Q: Array) -> Array:
     """(3k, r) F with F F^T = S^-1 - P (P^T S P)^-1 P^T, in the axes of the first zone of seam i; Q (3, 3) leads from
     the axes of the second zone to them."""
     from scipy.linalg import cholesky, qr, solve_triangular
