@@ -25,8 +25,10 @@ T = TypeVar("T")
 METHODS = ("gauss-newton", "mixed", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
-COARSE_TOLERANCE = {"mixed": 0.1, "l-bfgs": 2e-3}
-"""The same with all time steps but the last, by method."""
+COARSE_TOLERANCE = 0.1
+"""The same with all time steps of "mixed" but the last."""
+L_BFGS_TOLERANCE = 2e-3
+"""The same of L-BFGS, whose iterations continue for long with decreases that nobody sees."""
 PAIRS = 30
 """Steps and changes of the gradient that L-BFGS remembers."""
 LENGTHS = (1.0, 1 / 3, 1 / 9)
@@ -168,10 +170,9 @@ def retarget(
                 elif method == "l-bfgs" or (method == "mixed" and model is not None and last):
                     if model is None:
                         model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
-                    tolerance = TOLERANCE if last else COARSE_TOLERANCE["l-bfgs"]
-                    control, history, status = _l_bfgs(problems, control, model, max_iterations, tolerance, told)
+                    control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
                 else:
-                    tolerance = COARSE_TOLERANCE["mixed"] if method == "mixed" and not last else TOLERANCE
+                    tolerance = COARSE_TOLERANCE if method == "mixed" and not last else TOLERANCE
                     control, history, status, model = _gauss_newton(problems, control, max_iterations, tolerance, told)
             report((i + 1) / len(steps))
     nominal = problems[0]
@@ -282,12 +283,7 @@ def _gauss_newton(
 
 
 def _l_bfgs(
-    problems: list[Problem],
-    control: Array,
-    model: Model,
-    limit: int,
-    tolerance: float,
-    progress: Callable[[float, Array], None],
+    problems: list[Problem], control: Array, model: Model, limit: int, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str]:
     """L-BFGS in variables in which a model nearby has a unit Hessian."""
     from scipy.linalg import solve_triangular
@@ -316,7 +312,7 @@ def _l_bfgs(
         history.append(float(intermediate_result.fun) * history[0])
         progress(history[-1], place(intermediate_result.x))
         recent = history[-1 - SMALL_DECREASES :]
-        if len(recent) > SMALL_DECREASES and recent[-1] > (1 - tolerance) ** SMALL_DECREASES * recent[0]:
+        if len(recent) > SMALL_DECREASES and recent[-1] > (1 - L_BFGS_TOLERANCE) ** SMALL_DECREASES * recent[0]:
             raise StopIteration
 
     options = {"maxiter": limit, "maxcor": PAIRS, "ftol": 0.0, "gtol": 0.0}
