@@ -188,7 +188,7 @@ class Articulated {
         Eight screw_of(const Attachment& interface, int p) const {
             const double* all = reinterpret_cast<const double*>(interface.screw.data()) + p;
             const int next = width * chunks;
-            return {all[0], all[next], all[2 * next], all[3 * next], all[4 * next], all[5 * next], 0, 0};
+            return Eight{all[0], all[next], all[2 * next], all[3 * next], all[4 * next], all[5 * next], 0, 0};
         }
         // x <- K^-1 x
         template <class Number>

@@ -278,7 +278,7 @@ void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
     for (int r = 3; r < width; ++r) g[r] = every(0.0);
     for (int r = 3; r < loop.rows; ++r) {
         const Vec3 turned = sign * (r < 5 ? loop.z : loop.x)[which.side].cross(loop.along[r - 3]);
-        g[r] = {0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
+        g[r] = Eight{0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
     }
     Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
     for (int r = 0; r < loop.rows; ++r) {
@@ -513,7 +513,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Eight screw[3];
         for (int k = 0; k < 3; ++k) {
             const Vec3 axis = H.R.col(k), v = at.cross(axis);
-            screw[k] = {v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
+            screw[k] = Eight{v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
             if (tangent) node.screw[k] = screw[k];
         }
         if (tangent) {
