@@ -6,7 +6,7 @@ its poses.
 
 from supple.zones.blending import BlendedVertices
 from supple.zones.boundary import BoundaryChange
-from supple.zones.generate import block, pad
+from supple.zones.generate import block, curled_strip, pad
 from supple.zones.greens import GreensFunctions
 from supple.zones.moving import MovingSkin
 from supple.zones.points import Taxels
@@ -33,6 +33,7 @@ __all__ = [
     "Taxels",
     "Zone",
     "block",
+    "curled_strip",
     "finger",
     "hand",
     "load",

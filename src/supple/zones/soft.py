@@ -12,8 +12,8 @@ from supple.elastic.material import Material
 from supple.errors import MechanismError
 from supple.mechanism import Builder, Curve, Mechanism, Shape, kinematics
 from supple.spatial import pose as pose_of
-from supple.spatial import so3_exp, translation
-from supple.zones.generate import block, pad
+from supple.spatial import rotation_between, so3_exp, translation
+from supple.zones.generate import arc_end, curled_strip, pad
 from supple.zones.skin import Attached, Skin
 from supple.zones.zone import SOFT_SKIN, Zone
 
@@ -32,6 +32,12 @@ ROUNDING = 1e-9
 """Torque over that of the stiffest joint below which a joint does not strain the skin."""
 LENGTHS, BONE, THICKNESS, GAP = (0.03, 0.03, 0.026), 4.5e-3, 5e-3, 7e-3
 """Lengths and radius of a finger's bones, thickness of its skin, distance from a joint to the ends of its bones, m."""
+WRIST, FLAT, WIDTH, CURL = -0.04, 0.026, 0.022, 0.012
+"""The palm's pad: x where it starts and where it ceases to be flat, its width for each finger, and the length over which
+it curls into the section of a finger's pad, m."""
+THUMB_WIDTH, THUMB_CURL, THUMB_TURN = 0.042, 0.022, 1.1 - np.pi / 2
+"""Width (m) of the thumb's part of the palm's pad where it leaves the index finger's side, its length (m), and the angle
+by which it turns towards the fingers (rad)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +127,13 @@ def finger(
 
 
 def hand(*, halfway: bool = True, material: Material = SOFT_SKIN, cells: Sequence[int] = (20, 14, 4)) -> SoftMechanism:
-    """A palm with five fingers and a pad on the palm's lower side (-z). Fingers point along x, the thumb to the side.
+    """A palm with five fingers, and a skin from the lower side of the palm (-z) to the fingertips. Fingers point along
+    x, the thumb to the side.
 
     The bodies of a finger are called `index/proximal` and so on; fingers are `thumb`, `index`, `middle`, `ring` and
-    `little`. The palm is fixed to the world.
+    `little`. The palm is fixed to the world. Its pad has a part for each finger, `index/palm` and so on: a strip below
+    the palm, bonded to those beside it, that ends in the section of the finger's pads. The zone across a knuckle is
+    called `index/knuckle`.
 
     Args:
         halfway: as in `finger`.
@@ -132,22 +141,63 @@ def hand(*, halfway: bool = True, material: Material = SOFT_SKIN, cells: Sequenc
         cells: as in `finger`.
     """
     builder = Builder("hand", gravity=(0, 0, 0))
-    plate = Shape("box", size=(0.04, 0.045, BONE), pose=np.eye(4))  # type: ignore[arg-type]
-    builder.body("palm", mass=0.3, inertia=(2.5e-4, 2e-4, 4e-4), shapes=[plate])
+    strips = _palm_strips()
+    ends = {name: pose @ _curl_end(name) for name, pose in strips.items()}
+    length, across = 0.5 * (FLAT - WRIST), 0.5 * WIDTH * (len(FINGERS) - 1)
+    plate = Shape("box", size=(length, across, BONE), pose=translation(np.array([WRIST + length, 0, 0])))  # type: ignore[arg-type]
+    roots = [_capsule(BONE, strips[name], ends[name]) for name in FINGERS]
+    builder.body("palm", mass=0.3, inertia=(2.5e-4, 2e-4, 4e-4), shapes=[plate, *roots])
     builder.fixed("wrist", "world", "palm")
-    places = {name: pose_of(np.eye(3), [0.045, 0.033 - 0.022 * i, 0]) for i, name in enumerate(FINGERS[1:])}
-    places[FINGERS[0]] = pose_of(so3_exp(np.array([0, 0, 1.1])), [-0.015, 0.05, 0])
-    zones = _finger_zones(LENGTHS, BONE, THICKNESS, GAP, halfway, material, cells)
+    fingers = _finger_zones(LENGTHS, BONE, THICKNESS, GAP, halfway, material, cells, "palm")
     attached = {}
     for name in FINGERS:
-        _add_bones(builder, places[name], f"{name}/", "palm", LENGTHS, BONE)
-        for own, (zone, bodies) in zones.items():
-            attached[f"{name}/{own}"] = Attached(zone, [f"{name}/{body}" for body in bodies])
-    solid = block((0.08, 0.09, THICKNESS), (*(_along(cells, side, 2 * LENGTHS[0]) for side in (0.08, 0.09)), cells[2]))
-    palm = Zone.from_solid(solid, material, bone="top", touch="bottom")
-    attached["palm"] = Attached(palm, "palm", translation(np.array([0, 0, -BONE])))
+        knuckle = ends[name] @ translation(np.array([GAP, 0, 0]))
+        _add_bones(builder, knuckle, f"{name}/", "palm", LENGTHS, BONE)
+        part = _palm_zone(name, 0.0 if halfway else GAP, material, cells)
+        attached[f"{name}/palm"] = Attached(part, "palm", strips[name])
+        for own, (zone, bodies, pose) in fingers.items():
+            place = knuckle if bodies[0] == "palm" else pose
+            carriers = [body if body == "palm" else f"{name}/{body}" for body in bodies]
+            attached[f"{name}/{own}"] = Attached(zone, carriers, place)
     mechanism = builder.build()
     return SoftMechanism(mechanism, Skin(mechanism, attached))
+
+
+def _palm_strips() -> dict[str, Array]:
+    """By finger: pose (4, 4) in the palm's frame of its part of the palm's pad, where that ceases to be flat."""
+    names, middle = FINGERS[1:], 0.5 * (len(FINGERS) - 2)
+    result = {name: translation(np.array([FLAT, WIDTH * (middle - i), 0])) for i, name in enumerate(names)}
+    edge = [WRIST + THUMB_WIDTH / 2, 0.5 * WIDTH * len(names), 0]
+    return {FINGERS[0]: pose_of(so3_exp(np.array([0, 0, np.pi / 2])), edge)} | result
+
+
+def _curl_end(name: str) -> Array:
+    """Pose (4, 4) of the end of a finger's part of the palm's pad in its own frame."""
+    if name != FINGERS[0]:
+        return translation(np.array([CURL, 0, 0]))
+    return pose_of(so3_exp(np.array([0, 0, THUMB_TURN])), [*arc_end(THUMB_CURL, THUMB_TURN), 0])
+
+
+def _palm_zone(name: str, beyond: float, material: Material, cells: Sequence[int]) -> Zone:
+    """A finger's part of the palm's pad: a strip, bonded to its neighbours, that goes on as a pad by a length `beyond`
+    (m). The thumb's part leaves the side of the index finger's."""
+    thumb, around = name == FINGERS[0], cells[1]
+    curl, width, turn = (THUMB_CURL, THUMB_WIDTH, THUMB_TURN) if thumb else (CURL, WIDTH, 0.0)
+    along = [np.linspace(0, curl, _along(cells, curl, LENGTHS[0]) + 1)]
+    if beyond:
+        along.append(curl + np.linspace(0, beyond, _along(cells, beyond, LENGTHS[0]) + 1)[1:])
+    if not thumb:
+        start, side = WRIST - FLAT, WRIST - FLAT + THUMB_WIDTH
+        front = np.linspace(side, 0, _along(cells, -side, 2 * LENGTHS[0]) + 1)
+        along = [np.linspace(start, side, around + 1), front[1:-1], *along]
+    solid = curled_strip(
+        np.concatenate(along), curl, width, bone=BONE, skin=BONE + THICKNESS, turn=turn, cells=tuple(cells[1:])
+    )
+    left, right = solid.groups["left"], solid.groups["right"]
+    if name == FINGERS[1]:
+        left = left[solid.nodes[left, 0] < side + ROUNDING]
+    seams = {FINGERS[0]: ["start"], FINGERS[-1]: [left]}.get(name, [left, right])
+    return Zone.from_solid(solid, material, bone="bone", seam=["end", *seams], touch="outer")
 
 
 def _add_bones(
@@ -160,9 +210,7 @@ def _add_bones(
     for name, hinge, length, limits in zip(BONES, HINGES, lengths, RANGES, strict=True):
         mass = DENSITY * np.pi * radius**2 * length
         across = mass * (3 * radius**2 + length**2) / 12
-        turn = np.array([[0, 0, 1], [0, 1, 0], [-1, 0, 0.0]])  # the capsule's axis z along x
-        half = max(length / 2 - radius, radius / 10)
-        capsule = Shape("capsule", size=(radius, half), pose=pose_of(turn, [length / 2, 0, 0]))  # type: ignore[arg-type]
+        capsule = _capsule(radius, np.eye(4), translation(np.array([length, 0, 0])))
         frame = place @ translation(start)
         inertia = (mass * radius**2 / 2, across, across)
         builder.body(prefix + name, frame, mass, (length / 2, 0, 0), inertia, [capsule])
@@ -170,6 +218,15 @@ def _add_bones(
         builder.hinge(prefix + hinge, parent, prefix + name, at=frame[:3, 3], axis=frame[:3, 1], **springs)
         parent = prefix + name
         start = start + [length, 0, 0]
+
+
+def _capsule(radius: float, start: Array, end: Array) -> Shape:
+    """A capsule whose axis goes from the origin of a pose (4, 4) to that of another."""
+    middle, axis = 0.5 * (start[:3, 3] + end[:3, 3]), end[:3, 3] - start[:3, 3]
+    length = float(np.linalg.norm(axis))
+    turn = rotation_between([0.0, 0, 1], axis / length)
+    half = max(length / 2 - radius, radius / 10)
+    return Shape("capsule", size=(radius, half), pose=pose_of(turn, middle))  # type: ignore[arg-type]
 
 
 def _finger_zones(
@@ -180,36 +237,33 @@ def _finger_zones(
     halfway: bool,
     material: Material,
     cells: Sequence[int],
-) -> dict[str, tuple[Zone, tuple[str, ...]]]:
-    """By name: the zones of a finger and their bodies; each in the frame of its first body."""
+    root: str | None = None,
+) -> dict[str, tuple[Zone, tuple[str, ...], Array]]:
+    """By name: the zones of a finger, their bodies, and their poses (4, 4) in the frame of the first body.
+
+    With the name of a body `root` the skin goes on there: the first pad has a seam at its start, and half-way zones
+    include one across the knuckle. That one has no pose yet, it is the identity.
+    """
     if halfway and not 0 < 2 * gap < min(lengths):
         raise MechanismError(f"the gap of {gap} m at each end of a bone must be positive and leave some of its length")
     inset = gap if halfway else 0.0
-    zones: dict[str, tuple[Zone, tuple[str, ...]]] = {}
+    radii = {"bone": bone, "skin": bone + thickness}
+    zones: dict[str, tuple[Zone, tuple[str, ...], Array]] = {}
     last = len(BONES) - 1
+    before, place = root, np.eye(4)  # the body before a bone, and the joint in its frame
     for i, (name, length) in enumerate(zip(BONES, lengths, strict=True)):
-        first, end = inset if i else 0.0, length - (inset if i < last else 0.0)
-        solid = pad(
-            end - first,
-            bone=bone,
-            skin=bone + thickness,
-            start=first,
-            tip=i == last,
-            cells=(_along(cells, end - first, length), *cells[1:]),
-        )
-        seams = (["start"] if i else []) + (["end"] if i < last else [])
-        zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,))
-        if halfway and i < last:
-            solid = pad(
-                2 * gap,
-                bone=bone,
-                skin=bone + thickness,
-                start=length - gap,
-                cells=(_along(cells, 2 * gap, length), *cells[1:]),
-            )
+        if halfway and before is not None:
+            count = _along(cells, 2 * gap, lengths[max(i - 1, 0)])
+            solid = pad(2 * gap, **radii, start=-gap, cells=(count, *cells[1:]))
             ends = {side: np.intersect1d(solid.groups["bone"], solid.groups[side]) for side in ("start", "end")}
             zone = Zone.from_solid(solid, material, bone=ends, seam=["start", "end"], touch="outer")
-            zones[HINGES[i + 1]] = (zone, (name, BONES[i + 1]))
+            zones[HINGES[i]] = (zone, (before, name), place)
+        first, end = inset if before is not None else 0.0, length - (inset if i < last else 0.0)
+        count = _along(cells, end - first, length)
+        solid = pad(end - first, **radii, start=first, tip=i == last, cells=(count, *cells[1:]))
+        seams = (["start"] if before is not None else []) + (["end"] if i < last else [])
+        zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,), np.eye(4))
+        before, place = name, translation(np.array([length, 0, 0]))
     return zones
 
 
