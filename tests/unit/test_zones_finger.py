@@ -124,7 +124,7 @@ def test_the_resistance_to_bending_as_spring_curves(finger):
     assert float(curves["pip"].energy(0.8)) == pytest.approx(posed.energy(), rel=2e-3)
     assert (np.diff(curves["pip"].torque) > 0).all()
     stiff = finger.with_curves(7)
-    load = {"distal": [0, 0, -0.5, 0, 0, 0]}
+    load = {"distal": [0, 0, -0.5, 0, 0.01, 0]}  # the moment bends the last joint
     free = supple.equilibrium(finger.mechanism, load).q
     held = supple.equilibrium(stiff, load).q
     assert (np.abs(held[1:]) < np.abs(free[1:])).all()
@@ -152,12 +152,3 @@ def test_bad_fingers_are_refused():
         zones.finger(lengths=(0.02, 0.02))
     with pytest.raises(MechanismError, match="gap"):
         zones.finger(gap=0.015)
-
-
-def test_a_hand_has_five_equal_fingers():
-    hand = zones.hand(cells=(4, 4, 1), halfway=False)
-    assert len(hand.skin.zones) == 16
-    assert len({id(hand.skin.zones[f"{name}/distal"].greens) for name in ("thumb", "index", "little")}) == 1
-    assert len(hand.skin.seams) == 10
-    shape = hand.skin.at(np.full(hand.mechanism.dof, 0.2)).solve()
-    assert np.isfinite(shape.vertices).all()

@@ -104,9 +104,10 @@ class InterpolatedInverses:
             _check_pair(skin, i)
             turns = np.array([relative_turn(skin, own.frames, i) for own in posed])
             lengths = np.linalg.norm(turns, axis=1)
-            if not lengths.max() > 0:
+            on_one_body = len({skin.bodies[name] for name in (list(skin.zones)[k] for k in skin.seams[i].zones)}) == 1
+            if not (lengths.max() > 0 or on_one_body):
                 raise MechanismError(f"seam {i} does not turn in any sample; give samples over the range of its joint")
-            axis = turns[lengths.argmax()] / lengths.max()
+            axis = turns[lengths.argmax()] / max(float(lengths.max()), 1e-300)
             own = turns @ axis
             if np.abs(turns - np.outer(own, axis)).max() > ONE_AXIS:
                 raise MechanismError(f"the zones of seam {i} turn about several axes; inverses cannot be interpolated")

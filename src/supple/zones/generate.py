@@ -134,7 +134,7 @@ def curled_strip(
     ids, hexahedra = lattice(counts)
     x, a, r = np.meshgrid(ticks, *(np.linspace(0, 1, n + 1) for n in counts[1:]), indexing="ij")
     s = np.clip(x / curl, 0, 1)
-    c = np.maximum(s**2 * (3 - 2 * s), 1e-9)  # smooth at both ends; a flat section is a ring of huge radius
+    c = np.maximum(s**2 * (3 - 2 * s), 1e-14)  # smooth at both ends; a flat section is a ring of huge radius
     half = (1 - c) * width / 2 + c * skin * np.sin(min(arc, np.pi) / 2)
     outer = half / np.sin(np.minimum(c * arc, np.pi) / 2)
     inward, angle = (skin - bone) * (1 - r), (a - 0.5) * c * arc
