@@ -192,8 +192,10 @@ void FrictionSolver::update_velocities() {
 }
 
 int FrictionSolver::rows_of(int contact, int* rows) const {
+    rows[0] = 3 * contact;
+    if (friction[contact] == 0) return 1;
     int count = 3;
-    for (int r = 0; r < 3; ++r) rows[r] = 3 * contact + r;
+    for (int r = 1; r < 3; ++r) rows[r] = 3 * contact + r;
     if (moments_ && moment[contact] >= 0)
         for (int r = 0; r < 3; ++r)
             if (moves_[3 * moment[contact] + r]) rows[count++] = moment_row(moment[contact]) + r;
@@ -434,6 +436,11 @@ void FrictionSolver::solve(bool symmetric) {
     if (!n_) return;
     if (!symmetric) symmetrise();
     prepare_blocks();
+    for (int i = 0; i < contacts_; ++i) {
+        if (friction[i] != 0) continue;
+        std::fill_n(p.begin() + 3 * i + 1, 2, 0.0);
+        if (moments_ && moment[i] >= 0) std::fill_n(p.begin() + moment_row(moment[i]), 3, 0.0);
+    }
     residual_ = compute_residual();
     double least = residual_;
     best_ = p;

@@ -134,7 +134,8 @@ class FrictionSolver {
     bool solve_newton_system(int m, bool sliding);
     void update_velocities();
     void sweep_with_moments(int contact);
-    // Rows of a contact in which something can move: the normal, the tangents, then the moments.
+    // Rows of a contact that may have an impulse: the normal; with friction also the tangents and the moments about axes about which something
+    // can turn.
     int rows_of(int contact, int* rows) const;
 
     int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, sweeps_ = 0;

@@ -151,6 +151,21 @@ def test_the_solver_agrees_with_its_twin(seed):
     np.testing.assert_allclose(W @ p + b, W @ twin + b, atol=1e-6)
 
 
+@pytest.mark.parametrize("without", [[0], [1, 2], [0, 1, 2, 3]])
+def test_contacts_without_friction_have_normal_impulses_only(without):
+    """Beside contacts with friction, and whatever the guess has along the surface."""
+    W, b, friction = random_problem(4, 4, 18)
+    friction *= 0.3
+    friction[without] = 0
+    guess = np.abs(np.random.default_rng(1).normal(size=12))
+    p, residual = solve_friction(W, b, friction, guess)
+    assert residual < 1e-8
+    assert (p.reshape(-1, 3)[without, 1:] == 0).all()
+    assert (p.reshape(-1, 3)[without, 0] > 0).any()
+    twin = gauss_seidel(W, b, friction, 20000)
+    np.testing.assert_allclose(W @ p + b, W @ twin + b, atol=1e-6)
+
+
 def test_a_limit_row_is_one_sided():
     p, residual = solve_friction(np.array([[2.0]]), np.array([-1.0]), np.zeros(0), np.zeros(1))
     assert p[0] == pytest.approx(0.5)
