@@ -4,6 +4,8 @@ Parts, selected with `--only`:
 
 - `speed`: Green's functions, a new pose and the whole surface of the finger, with and without half-way zones and by the
   seam basis, against SciPy's SuperLU on the monolithic system of the pose; chains of 9 and of 65 zones.
+- `hand`: Green's functions, a new pose and the whole surface of the hand, whose skin goes on from the palm to the
+  fingertips; vertices of a bent pose against the monolithic solve, volume ratios over the ranges of the joints.
 - `coupling`: how weakly seams act on each other, and iterations of conjugate gradients.
 - `bending`: a skin over one joint against Neo-Hookean statics of the same mesh, over the angle.
 - `approximations`: the paper's approximations and the seam basis against the exact seams, over the angle and under a
@@ -37,6 +39,7 @@ from supple.elastic.linear import coordinates_of, stiffness
 from supple.elastic.mesh import EDGES
 from supple.zones.generate import lattice
 from supple.zones.layout import coincident, placed
+from supple.zones.soft import HINGES, RANGES
 from supple.zones.zone import SOFT_SKIN
 
 BENT = (0.1, 0.7, 0.6)
@@ -52,6 +55,7 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OPENBLAS_NUM_THREADS": "1"})
     parts = {
         "speed": speed,
+        "hand": hand,
         "coupling": coupling,
         "bending": bending,
         "approximations": approximations,
@@ -105,6 +109,49 @@ def speed(report: Report, quick: bool) -> None:
     for count, seconds in times.items():
         report.row(what=f"chain of {count} zones: new pose", ms=1e3 * seconds)
     report.target("65 zones against 9, time", times[65] / times[9], at_most=10)
+
+
+def hand(report: Report, quick: bool) -> None:
+    """Times and accuracy of the hand. Quick runs leave out the seam basis, and compare a coarser hand with the
+    monolithic solve."""
+    repeat = 15 if quick else 100
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SUPPLE_CACHE"] = folder
+        start = perf_counter()
+        whole = zones.hand()
+        whole.skin.prepare(progress=lambda fraction: None)
+        made = perf_counter() - start
+        compared = zones.hand(cells=(10, 6, 2)) if quick else whole
+        compared.skin.prepare(progress=lambda fraction: None)
+    skin = whole.skin
+    report.row(what=f"hand, {len(skin.zones)} zones: Green's functions", ms=1e3 * made)
+    poses = np.ascontiguousarray(supple.kinematics(whole.mechanism, bent_hand(whole, BENT)).poses.array)
+    kinds = {"all seam nodes": skin} | ({} if quick else {"24 seam functions": skin.with_seam_basis(24)})
+    for kind, own in kinds.items():
+        moving = own.moving()
+        report.row(what=f"hand: new pose, {kind}", ms=1e3 * best(lambda m=moving: m.core.move(poses), repeat))
+        report.row(what=f"hand: whole surface, {kind}", ms=1e3 * best(moving.vertices, repeat))
+    where = bent_hand(compared, (0.5, 0.7, 0.6))
+    K, rhs, held, given = monolithic(compared.skin, where)
+    loose = np.setdiff1d(np.arange(len(rhs)), held)
+    y = np.zeros(len(rhs))
+    y[held] = given
+    y[loose] = splu(K[loose][:, loose].tocsc(), **LU).solve(rhs[loose] - K[loose][:, held] @ given)
+    vertices = compared.skin.at(where).solve().vertices
+    difference = float(np.abs(vertices - y[: vertices.size].reshape(-1, 3)).max() / np.ptp(vertices))
+    report.target("hand against the monolithic solve, over its size", difference, at_most=1e-10)
+    for share in (-0.35 / 1.5, 0.25, 0.5, 0.75, 1.0):
+        ratios = {}
+        for i, (joint, (lower, upper)) in enumerate(zip(HINGES, RANGES, strict=True)):
+            angle = max(share * upper, lower)
+            ratios[joint] = skin.at(bent_hand(whole, np.eye(3)[i] * angle)).solve().volume_ratio
+        report.row(share_of_range=share, **{f"{joint}: least volume ratio": own for joint, own in ratios.items()})
+
+
+def bent_hand(whole: zones.SoftMechanism, finger: Any) -> np.ndarray:
+    """Coordinates in which all fingers of a hand have the same three angles, rad."""
+    angles = dict(zip(HINGES, finger, strict=True))
+    return np.array([angles[name.partition("/")[2]] for name in whole.mechanism.coordinates])
 
 
 def chain_time(count: int, repeat: int) -> float:

@@ -1,9 +1,11 @@
-"""A hand: the palm's pad, whose strips curl into the section of a finger's pads, and the skin from palm to fingertips."""
+"""A hand: strips of the palm's pad that curl into the section of a finger's pads; the skin from palm to fingertips."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from monolithic_skin import monolithic
 
+from monolithic_skin import monolithic
 from supple import MechanismError, zones
 from supple.elastic.linear import shape_gradients
 from supple.zones.layout import placed
@@ -45,7 +47,8 @@ def test_the_end_of_a_strip_has_the_nodes_of_a_pad():
         c, s = np.cos(turn), np.sin(turn)
         radius = 0.02 / turn if turn else 0.0
         centre = [radius * s, radius * (1 - c), 0] if turn else [0.02, 0, 0]
-        assert np.allclose(end, (start - [0.02, 0, 0]) @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) + centre, atol=1e-12)
+        turned = (start - [0.02, 0, 0]) @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
+        assert np.allclose(end, turned + centre, atol=1e-12)
         assert shape_gradients(strip.nodes, strip.cells)[1].min() > 0
         left = strip.nodes[strip.groups["left"]]
         assert np.allclose(left[:, 1], 0.015, atol=1e-10)
@@ -74,7 +77,7 @@ def test_a_hand_is_one_skin_with_equal_fingers(hand):
     # a finger's zones are a chain that starts at its part of the palm; the parts are bonded side by side
     names = list(skin.zones)
     bonded = {frozenset(names[k] for k in seam.zones) for seam in skin.seams}
-    beside = list(zip(FINGERS, FINGERS[1:], strict=False))
+    beside = list(pairwise(FINGERS))
     first = "knuckle" if halfway else "proximal"
     assert {frozenset((f"{a}/palm", f"{b}/palm")) for a, b in beside} <= bonded
     assert {frozenset((f"{name}/palm", f"{name}/{first}")) for name in FINGERS} <= bonded

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from monolithic_skin import monolithic
 
 import supple
+from monolithic_skin import monolithic
 from supple import MechanismError, elastic, spatial, zones
 from supple.elastic.linear import coordinates_of
 from supple.mechanism import Poses, Shape

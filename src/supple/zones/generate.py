@@ -103,8 +103,8 @@ def curled_strip(
     finger. Its end has the nodes of the start of a pad with the same radii, arc and cells.
 
     The flat part lies between z = -bone and z = -skin. Then the strip curls up with constant thickness t = skin - bone:
-    where the share c of the curl is done, its section covers the arc c `arc` of a ring whose lowest point stays where it
-    is, and whose outer half width goes from that of the strip to that of the pad.
+    where the share c of the curl is done, its section covers the arc c `arc` of a ring whose lowest point stays where
+    it is, and whose outer half width goes from that of the strip to that of the pad.
 
     Its groups are `bone` (the inner face), `outer` (the skin), `start` and `end` (the faces across x) and the faces of
     the flat part along x, `left` (y > 0) and `right`.
@@ -157,7 +157,7 @@ def curled_strip(
 
 
 def arc_end(length: ArrayLike, turn: ArrayLike) -> Array:
-    """(..., 2) end of a circular arc that starts at the origin along x, has a length (m) and turns by an angle (rad)."""
+    """(..., 2) end of a circular arc from the origin, along x at first, with a length (m) that turns by an angle (rad)."""
     chord = np.asarray(length) * np.sinc(np.asarray(turn) / (2 * np.pi))
     return np.asarray(chord[..., None] * _direction(np.asarray(turn) / 2))
 

@@ -33,11 +33,11 @@ ROUNDING = 1e-9
 LENGTHS, BONE, THICKNESS, GAP = (0.03, 0.03, 0.026), 4.5e-3, 5e-3, 7e-3
 """Lengths and radius of a finger's bones, thickness of its skin, distance from a joint to the ends of its bones, m."""
 WRIST, FLAT, WIDTH, CURL = -0.04, 0.026, 0.022, 0.012
-"""The palm's pad: x where it starts and where it ceases to be flat, its width for each finger, and the length over which
-it curls into the section of a finger's pad, m."""
+"""The palm's pad: x where it starts and where it ceases to be flat, its width for each finger, and the length over
+which it curls into the section of a finger's pad, m."""
 THUMB_WIDTH, THUMB_CURL, THUMB_TURN = 0.042, 0.022, 1.1 - np.pi / 2
-"""Width (m) of the thumb's part of the palm's pad where it leaves the index finger's side, its length (m), and the angle
-by which it turns towards the fingers (rad)."""
+"""Width (m) of the thumb's part of the palm's pad where it leaves the index finger's side, its length (m), and the
+angle by which it turns towards the fingers (rad)."""
 
 
 @dataclass(frozen=True, eq=False)
