@@ -157,7 +157,7 @@ def curled_strip(
 
 
 def arc_end(length: ArrayLike, turn: ArrayLike) -> Array:
-    """(..., 2) end of a circular arc from the origin, along x at first, with a length (m) that turns by an angle (rad)."""
+    """(..., 2) end of a circular arc of a length (m) that starts at the origin along x and turns by an angle (rad)."""
     chord = np.asarray(length) * np.sinc(np.asarray(turn) / (2 * np.pi))
     return np.asarray(chord[..., None] * _direction(np.asarray(turn) / 2))
 

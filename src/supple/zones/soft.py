@@ -14,6 +14,7 @@ from supple.mechanism import Builder, Curve, Mechanism, Shape, kinematics
 from supple.spatial import pose as pose_of
 from supple.spatial import rotation_between, so3_exp, translation
 from supple.zones.generate import arc_end, curled_strip, pad
+from supple.zones.marks import Mark
 from supple.zones.skin import Attached, Skin
 from supple.zones.zone import SOFT_SKIN, Zone
 
@@ -175,7 +176,7 @@ def _curl_end(name: str) -> Array:
     """Pose (4, 4) of the end of a finger's part of the palm's pad in its own frame."""
     if name != FINGERS[0]:
         return translation(np.array([CURL, 0, 0]))
-    return pose_of(so3_exp(np.array([0, 0, THUMB_TURN])), [*arc_end(THUMB_CURL, THUMB_TURN), 0])
+    return pose_of(so3_exp(np.array([0, 0, THUMB_TURN])), np.append(arc_end(THUMB_CURL, THUMB_TURN), 0))
 
 
 def _palm_zone(name: str, beyond: float, material: Material, cells: Sequence[int]) -> Zone:
@@ -193,11 +194,13 @@ def _palm_zone(name: str, beyond: float, material: Material, cells: Sequence[int
     solid = curled_strip(
         np.concatenate(along), curl, width, bone=BONE, skin=BONE + THICKNESS, turn=turn, cells=tuple(cells[1:])
     )
-    left, right = solid.groups["left"], solid.groups["right"]
+    left = solid.groups["left"]
     if name == FINGERS[1]:
-        left = left[solid.nodes[left, 0] < side + ROUNDING]
-    seams = {FINGERS[0]: ["start"], FINGERS[-1]: [left]}.get(name, [left, right])
-    return Zone.from_solid(solid, material, bone="bone", seam=["end", *seams], touch="outer")
+        left = left[: (around + 1) * (cells[2] + 1)]  # beside the thumb's part
+    seams: list[Mark] = ["end", "start"] if thumb else ["end", left]
+    if not thumb and name != FINGERS[-1]:
+        seams.append("right")
+    return Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer")
 
 
 def _add_bones(
@@ -247,20 +250,20 @@ def _finger_zones(
     if halfway and not 0 < 2 * gap < min(lengths):
         raise MechanismError(f"the gap of {gap} m at each end of a bone must be positive and leave some of its length")
     inset = gap if halfway else 0.0
-    radii = {"bone": bone, "skin": bone + thickness}
+    skin = bone + thickness
     zones: dict[str, tuple[Zone, tuple[str, ...], Array]] = {}
     last = len(BONES) - 1
     before, place = root, np.eye(4)  # the body before a bone, and the joint in its frame
     for i, (name, length) in enumerate(zip(BONES, lengths, strict=True)):
         if halfway and before is not None:
             count = _along(cells, 2 * gap, lengths[max(i - 1, 0)])
-            solid = pad(2 * gap, **radii, start=-gap, cells=(count, *cells[1:]))
+            solid = pad(2 * gap, bone=bone, skin=skin, start=-gap, cells=(count, *cells[1:]))
             ends = {side: np.intersect1d(solid.groups["bone"], solid.groups[side]) for side in ("start", "end")}
             zone = Zone.from_solid(solid, material, bone=ends, seam=["start", "end"], touch="outer")
             zones[HINGES[i]] = (zone, (before, name), place)
         first, end = inset if before is not None else 0.0, length - (inset if i < last else 0.0)
         count = _along(cells, end - first, length)
-        solid = pad(end - first, **radii, start=first, tip=i == last, cells=(count, *cells[1:]))
+        solid = pad(end - first, bone=bone, skin=skin, start=first, tip=i == last, cells=(count, *cells[1:]))
         seams = (["start"] if before is not None else []) + (["end"] if i < last else [])
         zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,), np.eye(4))
         before, place = name, translation(np.array([length, 0, 0]))
