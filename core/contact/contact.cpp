@@ -305,7 +305,8 @@ bool FrictionSolver::newton_step(double rho_factor) {
     }
     const int m = static_cast<int>(closed_rows_.size());
     if (dropped) update_velocities();
-    jacobian_.resize(m, m);  // stored transposed: columns are equations, so that rows of the symmetric W are contiguous
+    // stored transposed: columns are equations, so that rows of the symmetric W are contiguous; columns end with zeros
+    jacobian_.resize(padded(m), m);
     right_.resize(m);
     auto add = [&](int equation, int own, double factor) {  // adds factor times row closed_rows_[own] of W
         const int k = closed_rows_[own];
@@ -367,9 +368,11 @@ bool FrictionSolver::newton_step(double rho_factor) {
 
 // Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and positive
 // definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting. Four pivots at a time are
-// applied to the other columns: that takes a third of the time of one after the other.
+// applied to the other columns: that takes a third of the time of one after the other. Eight rows are changed at a time, also some above those
+// that count, which are not read again.
 bool FrictionSolver::solve_newton_system(int m, bool sliding) {
     constexpr int panel = 4;
+    const Eigen::Index stride = jacobian_.rows();
     double* right = right_.data();
     // of the pivots of a panel: factors of the other columns, and rows of the matrix
     std::vector<double> both(static_cast<std::size_t>(2 * panel) * m);
@@ -415,16 +418,17 @@ bool FrictionSolver::solve_newton_system(int m, bool sliding) {
         }
         if (end == m) break;
         const double *f0 = factors(0), *f1 = factors(1), *f2 = factors(2), *f3 = factors(3);
-        const double *a = jacobian_.col(first).data(), *b = a + m, *c = b + m, *d = c + m;
+        const double *a = jacobian_.col(first).data(), *b = a + stride, *c = b + stride, *d = c + stride;
         for (int j = end; j < m; ++j) {
             double* to = jacobian_.col(j).data();
             const double g0 = f0[j], g1 = f1[j], g2 = f2[j], g3 = f3[j];
-            for (int i = sliding ? end : j; i < m; ++i) to[i] -= g0 * a[i] + g1 * b[i] + g2 * c[i] + g3 * d[i];
+            for (Eigen::Index i = (sliding ? end : j) / width * width; i < stride; i += width)
+                store(to + i, load(to + i) - (g0 * load(a + i) + g1 * load(b + i) + g2 * load(c + i) + g3 * load(d + i)));
         }
     }
     for (int k = m - 1; k >= 0; --k) {
         const int rest = m - k - 1;
-        right[k] = (right[k] - jacobian_.col(k).tail(rest).dot(right_.tail(rest))) / jacobian_(k, k);
+        right[k] = (right[k] - jacobian_.col(k).segment(k + 1, rest).dot(right_.tail(rest))) / jacobian_(k, k);
         if (!std::isfinite(right[k])) return false;
     }
     return true;
