@@ -201,7 +201,7 @@ def mujoco_flex(report: Report, quick: bool) -> None:
             model, data = flex_model(solid, radius, pose[:3, 3])
             for _ in range(30 if quick else 150):
                 mujoco.mj_step(model, data)
-            theirs = best(lambda: mujoco.mj_step(model, data), 3 if quick else 5)  # noqa: B023
+            theirs = best(lambda: mujoco.mj_step(model, data), 10)  # noqa: B023
             truth = float(refined.press(smooth, pose).force[2])
             case = {"ball, mm": 1e3 * radius, "depth, mm": 1e3 * depth, "refined, N": truth}
             report.row(**case, method="Pad.press", ms=1e3 * ours, over_refined=float(touch.force[2]) / truth)

@@ -31,6 +31,7 @@ Vec3 PadStatics::force() const {
 }
 
 Mat3 PadStatics::compliance(const Contact& a, const Contact& b) const {
+    if (a.shares.size() == 1 && b.shares.size() == 1) return pad_.compliance(a.shares[0].first, b.shares[0].first);
     Mat3 sum = Mat3::Zero();
     for (const auto& [i, first] : a.shares)
         for (const auto& [j, second] : b.shares) sum += first * second * pad_.compliance(i, j);
@@ -160,6 +161,10 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
             const Contact& b = contacts_[j];
             Mat3 C = compliance(a, b);
             C.diagonal().array() += support.compliance;
+            if (friction == 0 && i != j) {  // only normal forces act
+                solver_.W(3 * i, 3 * j) = solver_.W(3 * j, 3 * i) = a.axes.col(0).dot(C * b.axes.col(0));
+                continue;
+            }
             const Mat3 block = a.axes.transpose() * C * b.axes;
             for (int r = 0; r < 3; ++r)
                 for (int q = 0; q < 3; ++q) solver_.W(3 * i + r, 3 * j + q) = solver_.W(3 * j + q, 3 * i + r) = block(r, q);

@@ -60,7 +60,7 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
         found = "x".join(map(str, result.shape)) or "a single number"
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
-    if np.isnan(result).any() or not (infinite or np.isfinite(result).all()):
+    if np.isnan(result).any() if infinite else not np.isfinite(result).all():
         raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
     result.flags.writeable = False
     return result
@@ -76,7 +76,7 @@ def checked_pose(value: ArrayLike, what: str) -> Array:
     pose = array(value, (4, 4), what)
     rotation = pose[:3, :3]
     orthogonality_error = np.abs(rotation.T @ rotation - np.eye(3)).max()
-    if not orthogonality_error <= 1e-6 or np.linalg.det(rotation) < 0 or not np.array_equal(pose[3], [0, 0, 0, 1]):
+    if not orthogonality_error <= 1e-6 or np.linalg.det(rotation) < 0 or pose[3].tolist() != [0, 0, 0, 1]:
         raise MechanismError(
             f"{what} is not a rigid pose (its 3x3 part must be a right-handed rotation, its last row 0 0 0 1); "
             "build it with supple.spatial.pose(rotation, position)"
