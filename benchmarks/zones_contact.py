@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 from functools import partial
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -259,9 +259,9 @@ def flex_force(model: Any, data: Any) -> float:
 def grasp(report: Report, steps: int) -> None:
     """Soft fingertips lift and twist a block; then random forces act on block and hand."""
     scene = zones.soft_hand()
-    start = perf_counter()
+    start = process_time()
     scene.run(2.7)
-    factor = (perf_counter() - start) / 2.7
+    factor = (process_time() - start) / 2.7
     block = scene.world.pose("block")
     turn = float(np.arctan2(block[1, 0], block[0, 0]))
     pushed = zones.soft_hand()
