@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "contact/contact.hpp"
-#include "engine/system.hpp"
+#include "engine/joint_nodes.hpp"
 #include "spatial/abreast.hpp"
 
 namespace supple {
@@ -106,12 +106,9 @@ class Articulated {
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
     static constexpr unsigned char general = fronted | ball | flexes | attached;
     static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
-    struct Node {
-        int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
-        int size = 0;                           // coordinates: 0, 1 or 3
-        double sign = 1;                        // -1: the joint is passed from its child to its parent (balls only)
-        Pose frame, body_in_node;               // frame: in the parent node, at coordinate zero
-        double turns = 0, slides = 0;
+    struct Node : JointNode {  // its frame is in the parent node
+        int parent = -1, body = -1;
+        Pose body_in_node{};
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
