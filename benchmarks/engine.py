@@ -400,7 +400,8 @@ def gap(mech: Mechanism, sim: supple.Simulation) -> float:
 
 def random_wrenches(report: Report, steps: int) -> None:
     """Forces of some tenths of the weight, at most some 50 N, and torques of a tenth of that times the radius, on a
-    random body for 20 steps at a time. Floating robots are fixed. The memory is the largest resident size of the process."""
+    random body for 20 steps at a time. Floating robots are fixed. The memory is the largest resident size of
+    the process."""
     robots = {name: robot(name)[0] for name, path in ROBOTS.items() if path.is_file()}
     for name, mech in (sizes() | robots).items():
         grounded = [joint for joint in mech.joints if joint.parent == "world"]
