@@ -125,8 +125,8 @@ def equilibrium(
 
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
-    solver goes downhill in energy to another stable state and follows its branch; `snaps` lists the shares of the load
-    at which this happened.
+    solver minimises the energy to find another stable state and follows its branch; `snaps` lists the shares of the
+    load at which this happened.
 
     Raises:
         ConvergenceError: the path ends before the full load, and no other stable state was found. The error has

@@ -142,7 +142,7 @@ def fit_material(
     dt: float = 1e-3,
     progress: Callable[[float], None] | None = None,
 ) -> FittedMaterial:
-    """Fits Young's modulus and both Rayleigh damping numbers of a flexible body to a measured motion.
+    """Fits Young's modulus and both coefficients of Rayleigh damping of a flexible body to a measured motion.
 
     The simulation starts in the equilibrium at the start of `motion`. Derivatives come from a sweep over the recorded
     simulation (`supple.engine.adjoint.tangent`).

@@ -117,17 +117,18 @@ def retarget(
             frequency omega_1. One for all motors, or a mapping by motor.
         speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
             m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
-        method: "gauss-newton", "mixed", "l-bfgs" or "bfgs". "mixed" does a few Gauss-Newton steps with all time steps
-            but the last, and L-BFGS with the last one, which begins with the last Hessian: for hundreds of control
-            points and short time steps. "l-bfgs" makes one Gauss-Newton model, with the first time step, and begins
-            L-BFGS with its Hessian at each time step: for thousands of control points, where a model takes minutes.
-        dt: time step of the simulation, s; several are used one after the other, coarse to fine.
-        max_iterations: at each time step.
+        method: "gauss-newton", "mixed", "l-bfgs" or "bfgs". "mixed", for hundreds of control points, does a few
+            Gauss-Newton steps with each `dt` but the last, then L-BFGS with the last `dt`, which starts from the last
+            Gauss-Newton Hessian. "l-bfgs", for thousands of control points, starts from the Hessian of one Gauss-Newton
+            step with the first `dt`.
+        dt: time step of the simulation, s, or several. The optimisation is done with each in turn, coarse to fine, and
+            starts from the result of the one before.
+        max_iterations: with each `dt`.
         start: curves to begin with, for example the result for other weights; default: the input.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
             and higher.
         checkpoint: an `.npz` file for the best curves so far, written after each iteration. If it exists, the run
-            starts from it: the same call continues an interrupted run. It goes before `start`.
+            starts from it instead of from `start`: the same call continues an interrupted run.
         progress: called with the cost after each iteration; default: a progress bar.
 
     Raises:
