@@ -264,17 +264,17 @@ def solved_equilibrium(
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(
         mech,
-        Poses(mech, core.poses, amplitudes_in(mech, q)),
-        by_joint(mech, q),
-        eqs.reactions(reactions),
-        eqs.motor_torques(mu),
-        max(core.imbalance, core.gap_size),
-        share,
-        newton.iterations,
-        acting,
-        (q, reactions, mu),
-        snaps,
-        path,
+        poses=Poses(mech, core.poses, amplitudes_in(mech, q)),
+        coordinates=by_joint(mech, q),
+        reactions=eqs.reactions(reactions),
+        motor_torques=eqs.motor_torques(mu),
+        residual=max(core.imbalance, core.gap_size),
+        load_fraction=share,
+        iterations=newton.iterations,
+        acting=acting,
+        state=(q, reactions, mu),
+        snaps=snaps,
+        path=path,
     )
 
 

@@ -157,7 +157,7 @@ def retarget(
             last = i == len(steps) - 1
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
 
-            def told(cost: float, control: Array, i: int = i) -> None:
+            def on_iteration(cost: float, control: Array, i: int = i) -> None:
                 report((i + 0.5) / len(steps))
                 if checkpoint is not None:
                     save_checkpoint(checkpoint, motion, control)
@@ -167,14 +167,16 @@ def retarget(
             with warnings.catch_warnings():  # trials may deform a body more than the result does
                 warnings.simplefilter("ignore", RangeWarning)
                 if method == "bfgs":
-                    control, history, status = _bfgs(problems, control, max_iterations, told)
+                    control, history, status = _bfgs(problems, control, max_iterations, on_iteration)
                 elif method == "l-bfgs" or (method == "mixed" and model is not None and last):
                     if model is None:
                         model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
-                    control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
+                    control, history, status = _l_bfgs(problems, control, model, max_iterations, on_iteration)
                 else:
                     tolerance = COARSE_TOLERANCE if method == "mixed" and not last else TOLERANCE
-                    control, history, status, model = _gauss_newton(problems, control, max_iterations, tolerance, told)
+                    control, history, status, model = _gauss_newton(
+                        problems, control, max_iterations, tolerance, on_iteration
+                    )
             report((i + 1) / len(steps))
     nominal = problems[0]
     runs = _start(problems, motion.control)
@@ -190,18 +192,18 @@ def compared(problem: Problem, before: Run, after: Run, history: Sequence[float]
     """The result for two runs of a problem: with the input curves, and with others."""
     motion = problem.input
     return Retargeted(
-        motion.with_control(after.control),
-        tuple(history),
-        status,
-        {name: rms(values) for name, values in before.deviation.items()},
-        {name: rms(values) for name, values in after.deviation.items()},
-        problem.times,
-        {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
-        {name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
-        motion,
-        problem.mechanism,
-        {"target": problem.targets, "input": before.poses, "optimised": after.poses},
-        {"target": problem.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
+        motion=motion.with_control(after.control),
+        history=tuple(history),
+        status=status,
+        deviation_before={name: rms(values) for name, values in before.deviation.items()},
+        deviation_after={name: rms(values) for name, values in after.deviation.items()},
+        times=problem.times,
+        deviations={name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
+        torques={name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
+        input=motion,
+        mechanism=problem.mechanism,
+        poses={"target": problem.targets, "input": before.poses, "optimised": after.poses},
+        axes={"target": problem.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
     )
 
 

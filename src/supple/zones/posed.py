@@ -315,7 +315,7 @@ class PosedSkin:
             MechanismError: an unknown zone or body, a vertex that cannot be touched.
         """
         points = self.skin.contact_points
-        mask = self._chosen(touch)
+        mask = self._touch_mask(touch)
         used = mask[points.vertices] | (points.weights == 0)
         chosen = np.flatnonzero(used.all(axis=1))
         if not len(chosen):
@@ -380,7 +380,7 @@ class PosedSkin:
         """
         return press(self, shape, pose, start, friction, meshes)
 
-    def _chosen(self, touch: str | ArrayLike | None) -> Array:
+    def _touch_mask(self, touch: str | ArrayLike | None) -> Array:
         """(v,) mask of the chosen touch vertices."""
         skin = self.skin
         mask = np.zeros(skin.vertex_count, dtype=bool)
