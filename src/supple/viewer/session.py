@@ -383,7 +383,7 @@ class Session:
         """Adds a linear model at the present pose; returns whether that was possible."""
         models = self._mechanism_models()
         if "blended" not in self.methods:
-            self.notify("no model was added: the viewer blends models of rigid bodies only", warning=True)
+            self.notify("no model was added: the viewer does not blend models of flexible bodies", warning=True)
             return False
         if self._method not in ("linear", "blended"):
             self.notify(f"the {self._method} is exact here already; `Linearise here` is for linear and blended models")
@@ -414,7 +414,7 @@ class Session:
         """Finds models automatically in the background (`supple.explore`), then switches to the blended model."""
         models = self._mechanism_models()
         if "blended" not in self.methods:
-            raise MechanismError("the viewer blends models of rigid bodies only; call supple.explore in Python")
+            raise MechanismError("the viewer does not blend models of flexible bodies; call supple.explore in Python")
         if self._exploration is not None:
             raise MechanismError("an exploration is running already; cancel it first")
 
