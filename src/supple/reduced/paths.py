@@ -34,7 +34,7 @@ class Paths:
             yield body
             body = self.dominator[body]
 
-    def meet(self, a: int, b: int) -> int:
+    def common_dominator(self, a: int, b: int) -> int:
         """The nearest body, a and b included, that every path from the world to either passes."""
         return _common_dominator(self.dominator, self.depth, a, b)
 
