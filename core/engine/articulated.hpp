@@ -5,9 +5,9 @@
 // last node of a joint carries the joint's outer body. All twists and wrenches are in world axes about one point near the
 // mechanism. With s_i the screw of coordinate i, W_i the wrench that everything beyond it exerts (applied wrenches less
 // rates of momentum), and eta the twist of a node, Newton's step solves
-//     tau_i - s_i.W_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
-// where w = P eta + p is the articulated tangent: the wrench with which the subtree resists the twist eta, with all
-// coordinates beyond i eliminated.
+//     tau_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
+// where P eta + p is the articulated tangent: the wrench with which the subtree resists the twist eta, with all
+// coordinates beyond i eliminated. A link adds minus its own wrench to p.
 // Inward, coordinate by coordinate (Featherstone's articulated-body recursion with the exact, unsymmetric tangent):
 //     u = P s,  l = P^T s + n,  d = k + s.u,  rho = tau + s.p,   P -= u l^T / d,   p -= u rho / d
 // and outward dq = -(rho + l.eta_parent) / d. P' = P - N(W)/2 is kept in place of P (N(W) s = ad(s)^T W), so that the

@@ -143,7 +143,9 @@ def hand(*, halfway: bool = True, material: Material = SOFT_SKIN, cells: Sequenc
         _add_bones(builder, places[name], f"{name}/", "palm", LENGTHS, BONE)
         for own, (zone, bodies) in zones.items():
             attached[f"{name}/{own}"] = Attached(zone, [f"{name}/{body}" for body in bodies])
-    solid = block((0.08, 0.09, THICKNESS), (*(_along(cells, side, 2 * LENGTHS[0]) for side in (0.08, 0.09)), cells[2]))
+    solid = block(
+        (0.08, 0.09, THICKNESS), (*(_cells_along(cells, side, 2 * LENGTHS[0]) for side in (0.08, 0.09)), cells[2])
+    )
     palm = Zone.from_solid(solid, material, bone="top", touch="bottom")
     attached["palm"] = Attached(palm, "palm", translation(np.array([0, 0, -BONE])))
     mechanism = builder.build()
@@ -195,7 +197,7 @@ def _finger_zones(
             skin=bone + thickness,
             start=first,
             tip=i == last,
-            cells=(_along(cells, end - first, length), *cells[1:]),
+            cells=(_cells_along(cells, end - first, length), *cells[1:]),
         )
         seams = (["start"] if i else []) + (["end"] if i < last else [])
         zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,))
@@ -205,7 +207,7 @@ def _finger_zones(
                 bone=bone,
                 skin=bone + thickness,
                 start=length - gap,
-                cells=(_along(cells, 2 * gap, length), *cells[1:]),
+                cells=(_cells_along(cells, 2 * gap, length), *cells[1:]),
             )
             ends = {side: np.intersect1d(solid.groups["bone"], solid.groups[side]) for side in ("start", "end")}
             zone = Zone.from_solid(solid, material, bone=ends, seam=["start", "end"], touch="outer")
@@ -213,6 +215,6 @@ def _finger_zones(
     return zones
 
 
-def _along(cells: Sequence[int], length: float, whole: float) -> int:
+def _cells_along(cells: Sequence[int], length: float, whole: float) -> int:
     """Number of hexahedra along a length, if there are `cells[0]` along the whole one."""
     return max(2, round(cells[0] * length / whole))
