@@ -3,11 +3,15 @@
 One run measures all figures. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by `mech.save`, with
 the same dt and tip force. Both take turns, so that they see the same machine. So does Pinocchio's ABA where it is
 installed; it only evaluates the accelerations of a tree.
+
+`--long` runs something else: random wrenches, changed every 20 steps, on random bodies of every mechanism and robot, a
+million steps each.
 """
 
 from __future__ import annotations
 
 import itertools
+import resource
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -46,8 +50,12 @@ WITH_SPRINGS = ("helix", "ladder", "y", "loop", "robot_arm")
 
 
 def main() -> None:
-    args = parse_args(__doc__)
+    args = parse_args(__doc__, steps=1_000_000)
     report = Report("the full engine", args)
+    if args.long:
+        random_wrenches(report, args.long)
+        report.finish()
+        return
     step_times(report, args.quick)
     factorisation(report)
     statics(report)
@@ -388,6 +396,36 @@ def gap(mech: Mechanism, sim: supple.Simulation) -> float:
         error = spatial.log(spatial.inverse(expected) @ poses[joint.child] @ joint.pose_child)
         largest = max(largest, float(np.abs(error).max()))
     return largest
+
+
+def random_wrenches(report: Report, steps: int) -> None:
+    """Forces of some tenths of the weight, at most some 50 N, and torques of a tenth of that times the radius, on a
+    random body for 20 steps at a time. Floating robots are fixed. The memory is the largest resident size of
+    the process."""
+    robots = {name: robot(name)[0] for name, path in ROBOTS.items() if path.is_file()}
+    for name, mech in (sizes() | robots).items():
+        grounded = [joint for joint in mech.joints if joint.parent == "world"]
+        if len(grounded) == 1 and len(grounded[0].axes) == 6:
+            mech = mech.with_base("fixed")
+        sim, rng = supple.Simulation(mech, DT), np.random.default_rng(0)
+        force = min(50.0, 0.3 * 9.81 * sum(body.mass for body in mech.bodies))
+        largest, start, memory = 0.0, process_time(), 0.0
+        for k in range(steps // 20):
+            body = mech.bodies[rng.integers(len(mech.bodies))].name
+            sim.apply(body, force * rng.uniform() * rng.normal(size=6) * np.repeat([1, 0.1 * mech.radius], 3))
+            sim.step(20)
+            sim.apply(body, np.zeros(6))
+            if k % 500 == 0:
+                largest = max(largest, gap(mech, sim))
+            if k == steps // 120:
+                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        gained = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3 - memory
+        finite = float(np.isfinite(sim.poses.array).all() and np.isfinite(sim.velocities).all())
+        report.row(random_wrenches=name, steps=steps, us=1e6 * (process_time() - start) / steps, violation=largest,
+                   memory_MB=gained, finite=finite)  # fmt: skip
+        report.target(f"{name}: 1 if all states are finite", finite, at_least=1.0)
+        report.target(f"{name}: constraint violation, m or rad", largest, at_most=1e-9)
+        report.target(f"{name}: memory gained after the first sixth, MB", gained, at_most=3.0)
 
 
 def agreement(report: Report) -> None:

@@ -1,6 +1,6 @@
-"""Chooses the springs of a finger so that its tip has a wished stiffness.
+"""Chooses the springs of a finger so that its tip has a desired stiffness.
 
-The tip of a bent finger shall be twice as stiff in x as in z, without coupling of the two. `supple.gradient` gives the
+The tip of a bent finger should be twice as stiff in x as in z, without coupling of the two. `supple.gradient` gives the
 derivatives of the error with respect to all springs by one adjoint, and a quasi-Newton method of scipy uses them.
 
     python 47_fingertip_stiffness.py docs/pictures

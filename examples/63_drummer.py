@@ -1,4 +1,4 @@
-"""The drummer: thirteen motors on two thin legs, whose sway swells and fades.
+"""The drummer: thirteen motors on two thin legs, whose sway grows and decays in turn (a beat).
 
 Without options it retargets the first 1.2 s with coarse time steps. `--full` retargets all, which takes minutes, and
 also writes a moving picture. A folder can be given for the pictures:  python 63_drummer.py docs/pictures --full

@@ -221,7 +221,7 @@ void bind_condensed(nb::module_& module) {
              })
         .def_prop_ro("wrenches", [](const CondensedCore& c) { return copied(c.model.lambda()); },
                      nb::rv_policy::automatic)
-        .def("leave_passes",  // uses the sparse tangent from now on
+        .def("leave_passes",  // for tests: uses the sparse tangent from now on
              [](CondensedCore& c) {
                  c.model.use_sparse();
                  c.model.passes.reset();

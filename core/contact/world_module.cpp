@@ -213,6 +213,24 @@ class WorldCore {
 
 // Functions of the contact solver for tests.
 void bind_testing(nb::module_ module) {
+    // solves a contact problem W (n, n), b (n,), friction (contacts,) from an initial guess; returns impulses (n,) and residual
+    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
+        FrictionSolver solver;
+        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
+        expect(W, static_cast<std::size_t>(n) * n);
+        expect(guess, n);
+        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
+        solver.resize(contacts, 0, n - 3 * contacts);
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
+        solver.b.assign(b.data(), b.data() + n);
+        solver.friction = doubles(friction);
+        for (int i = 0; i < n; ++i)
+            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
+        solver.p.assign(guess.data(), guess.data() + n);
+        solver.solve();
+        return std::make_pair(array_of(solver.p), solver.residual());
+    });
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {
         const FrictionSolver& solver = c.world.solver();
@@ -320,24 +338,6 @@ void bind_world(nb::module_& module) {
                                             {"moment", "3f8", offsetof(ContactRecord, moment)},
                                             {"position_first", "3f8", offsetof(ContactRecord, position_first)}},
                                            sizeof(ContactRecord));
-    // solves a contact problem W (n, n), b (n,), friction (contacts,) from an initial guess; returns impulses (n,) and residual
-    module.def("solve_friction", [](const Doubles& W, const Doubles& b, const Doubles& friction, const Doubles& guess) {
-        FrictionSolver solver;
-        const int n = static_cast<int>(b.size()), contacts = static_cast<int>(friction.size());
-        expect(W, static_cast<std::size_t>(n) * n);
-        expect(guess, n);
-        if (n < 3 * contacts) throw std::invalid_argument("a contact needs three rows");
-        solver.resize(contacts, 0, n - 3 * contacts);
-        for (int i = 0; i < n; ++i)
-            for (int j = 0; j < n; ++j) solver.W(i, j) = W.data()[i * n + j];
-        solver.b.assign(b.data(), b.data() + n);
-        solver.friction = doubles(friction);
-        for (int i = 0; i < n; ++i)
-            for (double& largest : solver.max_response) largest = std::max(largest, solver.W(i, i));
-        solver.p.assign(guess.data(), guess.data() + n);
-        solver.solve();
-        return std::make_pair(array_of(solver.p), solver.residual());
-    });
     module.def("pad_collider", &make_pad);
     // Points (k,) of an unpressed pad that are closer than `margin` to a shape, both fixed to the world, and their gaps (k,).
     module.def("near_points", [](const Collider& pad, const Collider& shape, double margin) {

@@ -106,7 +106,7 @@ void bind_elastic(nb::module_& module) {
                  expect(matrix_rate, 9 * d);
                  new (self) InterfaceFrame(static_cast<int>(d), point.data(), point_rate.data(), matrix.data(), matrix_rate.data());
              })
-        .def("contracted",  // geometric stiffness (d, d) of a wrench (6,) in the frame's own axes
+        .def("contracted",  // for tests: geometric stiffness (d, d) of a wrench (6,) in the frame's own axes
              [](InterfaceFrame& f, const Doubles& z, const Doubles& wrench) {
                  const std::size_t d = f.coordinates();
                  expect(z, d);

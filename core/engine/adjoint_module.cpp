@@ -42,7 +42,7 @@ void bind_adjoint(nb::module_& module) {
     nb::class_<Tape>(module, "Tape")
         .def_prop_ro("steps", &Tape::steps)
         .def_prop_ro("bytes", &Tape::bytes)
-        .def_ro("uses_two_steps", &Tape::uses_two_steps)
+
         .def_prop_ro("times", [](const Tape& tape) {
             std::vector<double> values;
             for (int i : tape.ends) values.push_back(tape.records[i].time);

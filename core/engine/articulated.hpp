@@ -5,9 +5,9 @@
 // last node of a joint carries the joint's outer body. All twists and wrenches are in world axes about one point near the
 // mechanism. With s_i the screw of coordinate i, W_i the wrench that everything beyond it exerts (applied wrenches less
 // rates of momentum), and eta the twist of a node, Newton's step solves
-//     tau_i - s_i.W_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
-// where w = P eta + p is the articulated tangent: the wrench with which the subtree resists the twist eta, with all
-// coordinates beyond i eliminated.
+//     tau_i + k_i dq_i + n_i.eta_parent + s_i.(P eta + p) = 0,   eta = eta_parent + s_i dq_i,   n_i = ad(s_i)^T W_i
+// where P eta + p is the articulated tangent: the wrench with which the subtree resists the twist eta, with all
+// coordinates beyond i eliminated. A link adds minus its own wrench to p.
 // Inward, coordinate by coordinate (Featherstone's articulated-body recursion with the exact, unsymmetric tangent):
 //     u = P s,  l = P^T s + n,  d = k + s.u,  rho = tau + s.p,   P -= u l^T / d,   p -= u rho / d
 // and outward dq = -(rho + l.eta_parent) / d. P' = P - N(W)/2 is kept in place of P (N(W) s = ad(s)^T W), so that the
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "contact/contact.hpp"
-#include "engine/system.hpp"
+#include "engine/joint_nodes.hpp"
 #include "spatial/abreast.hpp"
 
 namespace supple {
@@ -106,12 +106,9 @@ class Articulated {
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
     static constexpr unsigned char general = fronted | ball | flexes | attached;
     static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
-    struct Node {
-        int parent = -1, axis = -1, body = -1;  // axis: first coordinate of the System
-        int size = 0;                           // coordinates: 0, 1 or 3
-        double sign = 1;                        // -1: the joint is passed from its child to its parent (balls only)
-        Pose frame, body_in_node;               // frame: in the parent node, at coordinate zero
-        double turns = 0, slides = 0;
+    struct Node : JointNode {  // its frame is in the parent node
+        int parent = -1, body = -1;
+        Pose body_in_node{};
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;

@@ -3,14 +3,14 @@
 // A flexible body has the twist of its body frame and the amplitudes eta of its modes. Its tree is: the node of the body frame, a
 // node for the amplitudes (with the same frame; it carries the inertia), and beyond that a node for each interface but the
 // reference. The frame of interface k is X_k(eta), and its twist is that of the body and s_kp per unit rate of eta_p. With the
-// articulated tangent P_k of what hangs on interface k, which transmits the wrench W_k, Newton's equations of the amplitudes are
-//     f_p - sum_k s_kp.W_k + sum_q K_pq deta_q + l_p.twist + (rest of the right-hand side) = 0
+// articulated tangent P_k eta + p_k of the subtree at interface k, on which the wrench W_k acts, Newton's equations of the amplitudes are
+//     f_p + sum_q K_pq deta_q + l_p.twist + sum_k s_kp.p_k = 0
 //     K_pq = df_p/deta_q + sum_k (s_kp.P'_k s_kq - curvature of X_k along W_k)
 //     u_q  = m_q + sum_k (P'_k s_kq + n_kq / 2),      l_p = m_p + sum_k (P'_k^T s_kp + n_kp / 2),      n = ad(s)^T W_k
 // where f are the body's own forces on its amplitudes and m their derivative by the twist (FlexibleBody). Multipliers of ties that run
 // through an interface are extra entries of u and l. The amplitudes are eliminated,
 //     P -= sum_pq u_p (K^-1)_pq l_q^T,
-// and what is left goes on inward as that of a rigid body. Vectors run over amplitudes in U, L and K, and over the entries of a twist in
+// and the inward pass continues with this P as for a rigid body. Vectors run over amplitudes in U, L and K, and over the entries of a twist in
 // `part`.
 #include <algorithm>
 #include <cmath>
@@ -131,7 +131,7 @@ void Articulated::add_flexible_element(Lanes& lanes, const FlexibleNode& each) c
 template void Articulated::add_flexible_element<true>(Lanes&, const FlexibleNode&) const;
 template void Articulated::add_flexible_element<false>(Lanes&, const FlexibleNode&) const;
 
-// Carries what hangs on an interface onto the amplitudes: A and B are the rows of P' and of its transpose at the interface (with those of
+// Adds the tangent of the subtree at an interface to the equations of the amplitudes: A and B are the rows of P' and of its transpose at the interface (with those of
 // ties), `carried` is the wrench that it transmits, and without `tangent` R is the right-hand side.
 template <bool tangent>
 void Articulated::add_interface(int i, const Eight& carried, const Front* front, const Eight* A, const Eight* B, const Eight* R) {

@@ -14,6 +14,16 @@ bool is_pure_rotation(const Vec6& twist) {
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
 }
 
+// Whether three axes are orthogonal, right-handed and without translation.
+bool is_ball(const Vec6* twists) {
+    Mat3 axes;
+    for (int i = 0; i < 3; ++i) {
+        axes.col(i) = twists[i].tail<3>();
+        if (!twists[i].head<3>().isZero(0)) return false;
+    }
+    return (axes.transpose() * axes).isIdentity(1e-12) && axes.determinant() > 0;
+}
+
 }  // namespace
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
@@ -180,6 +190,7 @@ void Articulated::add_nodes(const System& s) {
         const Branch branch = todo.back();
         todo.pop_back();
         const Joint& joint = s.joints[branch.joint];
+        if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
         FlexibleNode* flexible = joint.interface >= 0 ? &flexible_[flexible_index(joint)] : nullptr;
@@ -190,57 +201,25 @@ void Articulated::add_nodes(const System& s) {
             flexible->node = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
         }
-        Pose lead = (inner < 0 || flexible ? Pose{} : body_in[inner]) * (along ? joint.pose_parent : joint.pose_child);
+        Pose lead = inner < 0 || flexible ? Pose{} : body_in[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
-        auto add = [&](Node node) {
-            node.parent = last;
-            node.frame = lead;
+        const JointNodes parts = joint_nodes(s, joint, along);
+        for (const JointNode& part : parts.nodes) {
+            Node node{part, last};
+            node.frame = lead * part.frame;
+            if (part.size == 3 && !is_ball(&s.twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
+            lead = Pose{};
             last = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
-            lead = Pose{};
-        };
-        std::vector<std::pair<int, int>> blocks;  // first axis, size
-        int at = joint.first;
-        for (int size : joint.blocks) {
-            if (!flexible) blocks.emplace_back(at, size);
-            at += size;
         }
-        if (!along) std::reverse(blocks.begin(), blocks.end());
-        for (const auto& [first, size] : blocks) {
-            Node node;
-            node.axis = first;
-            node.size = size;
-            if (size == 3) {
-                Pose axes;  // exp(sum a_i q_i) = A exp(q) A^T with the axes as columns of A
-                for (int i = 0; i < 3; ++i) {
-                    axes.R.col(i) = s.twists[first + i].tail<3>();
-                    if (!s.twists[first + i].head<3>().isZero(0)) uncovered_ = "a joint of three axes that is no ball";
-                }
-                if (!(axes.R.transpose() * axes.R).isIdentity(1e-12) || axes.R.determinant() < 0)
-                    uncovered_ = "a ball joint whose axes are not orthogonal and right-handed";
-                lead = lead * axes;
-                node.sign = along ? 1 : -1;
-                add(node);
-                lead = axes.inverse();
-                continue;
-            }
-            const ScrewAxis axis = screw_axis((along ? 1.0 : -1.0) * s.twists[first]);
-            node.turns = axis.turns;
-            node.slides = axis.slides;
-            lead = lead * axis.frame;
-            add(node);
-            lead = axis.frame.inverse();
-        }
-        if (branch.outer >= 0 && blocks.empty()) add({});
+        joint_node_[branch.joint] = last;
         if (branch.outer < 0) {
-            if (blocks.empty()) continue;  // a weld: the loop ends on the inner body itself
-            joint_node_[branch.joint] = last;
-            nodes_[last].body_in_node = lead;  // the joint's frame at the end of its axes
+            nodes_[last].body_in_node = parts.end;
             continue;
         }
         const int b = branch.outer;
-        body_in[b] = lead * (along ? joint.pose_child : joint.pose_parent).inverse();
-        body_node_[b] = joint_node_[branch.joint] = last;
+        body_in[b] = parts.outer_body;
+        body_node_[b] = last;
         nodes_[last].body = b;
         nodes_[last].body_in_node = body_in[b];
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});

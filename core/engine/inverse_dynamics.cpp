@@ -23,45 +23,21 @@ InverseDynamics::InverseDynamics(const System& s) {
         const Joint& joint = s.joints[j];
         const bool along = joint.child == b;
         const int inner = along ? joint.parent : joint.child;
-        Pose lead = (inner < 0 ? Pose{} : body_in_node_[inner]) * (along ? joint.pose_parent : joint.pose_child);
+        Pose lead = inner < 0 ? Pose{} : body_in_node_[inner];
         int last = inner < 0 ? -1 : body_node_[inner];
-        auto add = [&](Node node) {
-            node.parent = last;
-            node.frame = lead;
-            for (int i = 0; i < node.size; ++i) node.armature[i] = s.armature[joint.first + node.column - column[j] + i];
-            last = static_cast<int>(nodes_.size());
-            ball_of_.push_back(node.size == 3 ? static_cast<int>(balls_.size()) : -1);
-            if (node.size == 3) balls_.emplace_back();
-            nodes_.push_back(node);
+        const JointNodes parts = joint_nodes(s, joint, along);
+        for (const JointNode& part : parts.nodes) {
+            Node node{part, last};
+            node.frame = lead * part.frame;
+            if (part.size) node.column = column[j] + part.axis - joint.first;
+            for (int i = 0; i < part.size; ++i) node.armature[i] = s.armature[part.axis + i];
             lead = Pose{};
-        };
-        std::vector<std::pair<int, int>> blocks;  // first axis within the joint, size
-        int at = 0;
-        for (int size : joint.blocks) {
-            blocks.emplace_back(at, size);
-            at += size;
+            last = static_cast<int>(nodes_.size());
+            ball_of_.push_back(part.size == 3 ? static_cast<int>(balls_.size()) : -1);
+            if (part.size == 3) balls_.emplace_back();
+            nodes_.push_back(node);
         }
-        if (!along) std::reverse(blocks.begin(), blocks.end());
-        for (const auto& [first, size] : blocks) {
-            Node node;
-            node.column = column[j] + first;
-            node.size = size;
-            Pose on_axis;
-            if (size == 3) {
-                for (int i = 0; i < 3; ++i) on_axis.R.col(i) = s.twists[joint.first + first + i].tail<3>();
-                node.sign = along ? 1 : -1;
-            } else {
-                const ScrewAxis axis = screw_axis((along ? 1.0 : -1.0) * s.twists[joint.first + first]);
-                node.turns = axis.turns;
-                node.slides = axis.slides;
-                on_axis = axis.frame;
-            }
-            lead = lead * on_axis;
-            add(node);
-            lead = on_axis.inverse();
-        }
-        if (blocks.empty()) add({});
-        const Pose in = body_in_node_[b] = lead * (along ? joint.pose_child : joint.pose_parent).inverse();
+        const Pose& in = body_in_node_[b] = parts.outer_body;
         body_node_[b] = last;
         Node& node = nodes_[last];
         const Vec3 centre = in.act(s.centre[b]);

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "engine/system.hpp"
+#include "engine/joint_nodes.hpp"
 
 namespace supple {
 
@@ -24,11 +24,8 @@ class InverseDynamics {
                  double* torques);
 
    private:
-    struct Node {
-        int parent = -1, column = -1, size = 0;  // column: first coordinate
-        double sign = 1;                         // of a ball, -1: the joint is passed from its child to its parent
-        double turns = 0, slides = 0;
-        Pose frame;                              // in the parent node, at coordinate zero
+    struct Node : JointNode {                    // its frame is in the parent node
+        int parent = -1, column = -1;            // column: first coordinate, among those of the tree
         double mass = 0;
         Vec3 moment = Vec3::Zero();              // mass times centre
         Mat3 inertia = Mat3::Zero();             // about the node's origin
@@ -36,7 +33,7 @@ class InverseDynamics {
         // of the last call
         Mat3 R = Mat3::Identity();               // from the node to its parent
         Vec3 p = Vec3::Zero();
-        Vec3 linear, angular, linear_rate, angular_rate, force, torque;
+        Vec3 linear{}, angular{}, linear_rate{}, angular_rate{}, force{}, torque{};
     };
     struct Ball {
         Mat3 jacobian, rotation;                 // right Jacobian of the rotation vector

@@ -163,17 +163,18 @@ void bind_linkage(nb::module_& module) {
         .def("pose", &LinkageCore::pose_of)
         .def("poses", &LinkageCore::poses)
         .def("respond", &LinkageCore::respond)
-        .def("rebuild", [](LinkageCore& c, bool totals) { return c.linkage.rebuild(totals); })
-        .def("tree", &LinkageCore::tree)
-        .def("leaf_bodies", [](const LinkageCore& c) { return numbers(c.linkage.leaf_bodies()); })
-        .def("coefficients", &LinkageCore::coefficients)
-        .def("node_totals", [copy](const LinkageCore& c) { return copy(c.linkage.node_totals()); })
         .def("moved", [](const LinkageCore& c) { return numbers(c.linkage.moved()); })
         .def("accelerations", [copy](const LinkageCore& c) { return copy(c.linkage.accelerations()); })
         .def("q", [copy](const LinkageCore& c) { return copy(c.linkage.q); })
-        .def("set_switching", [](LinkageCore& c, bool on) { c.linkage.set_switching(on); })
-        .def_prop_ro("operations", [](const LinkageCore& c) { return c.linkage.operations(); })
-        .def_prop_ro("full_operations", [](const LinkageCore& c) { return c.linkage.full_operations(); })
         .def_prop_ro("depth", [](const LinkageCore& c) { return c.linkage.depth(); })
-        .def_prop_ro("bytes", [](const LinkageCore& c) { return c.linkage.bytes(); });
+        .def_prop_ro("bytes", [](const LinkageCore& c) { return c.linkage.bytes(); })
+        // For tests and benchmarks.
+        .def_prop_ro("operations", [](const LinkageCore& c) { return c.linkage.operations(); })
+        .def("coefficients", &LinkageCore::coefficients)
+        .def("tree", &LinkageCore::tree)
+        .def("rebuild", [](LinkageCore& c, bool totals) { return c.linkage.rebuild(totals); })
+        .def("leaf_bodies", [](const LinkageCore& c) { return numbers(c.linkage.leaf_bodies()); })
+        .def("node_totals", [copy](const LinkageCore& c) { return copy(c.linkage.node_totals()); })
+        .def("set_switching", [](LinkageCore& c, bool on) { c.linkage.set_switching(on); })
+        .def_prop_ro("full_operations", [](const LinkageCore& c) { return c.linkage.full_operations(); });
 }

@@ -62,7 +62,7 @@ void Batch::set_base(int copy, const double* rows) {
 }
 
 template <class Work>
-void Batch::share(const Work& work) {
+void Batch::run_on_team(const Work& work) {
     team_.run([&](int thread, int threads) {
         const long long count = blocks();
         for (long long b = count * thread / threads; b < count * (thread + 1) / threads; ++b) work(static_cast<int>(b), thread);
@@ -70,7 +70,7 @@ void Batch::share(const Work& work) {
 }
 
 int Batch::step(int n) {
-    share([&](int block, int thread) {
+    run_on_team([&](int block, int thread) {
         step_block(block, n, thread);
         changed_[block] = 0;
         update_block(block, thread);
@@ -79,7 +79,7 @@ int Batch::step(int n) {
 }
 
 void Batch::update() {
-    share([&](int block, int thread) { update_block(block, thread); });
+    run_on_team([&](int block, int thread) { update_block(block, thread); });
 }
 
 // --- eight copies at once -------------------------------------------------------------------------------------------

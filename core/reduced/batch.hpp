@@ -66,7 +66,7 @@ class Batch {
 
    private:
     template <class Work>
-    void share(const Work& work);
+    void run_on_team(const Work& work);
     int threads_;
     Team team_;
 };

@@ -15,7 +15,7 @@ from supple.world import rigid_object
 
 SEEDS = st.integers(0, 2**32 - 1)
 FRICTION = np.array([0.5, 0.0, 0.0])
-solve_friction, friction_problem = _core.solve_friction, _core.contact_testing.friction_problem
+solve_friction, friction_problem = _core.contact_testing.solve_friction, _core.contact_testing.friction_problem
 
 
 # the friction solver

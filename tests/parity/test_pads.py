@@ -53,7 +53,7 @@ def press_twin(pad, centre, friction, start=None, before_centre=None):
         b[:, 1:] = np.einsum("ira,ir->ia", axes, slip)[:, 1:]
     scale = 1 / np.abs(gaps[near].min())  # the solver's tolerance is that of lengths near 1
     mu = np.full(len(near), friction)
-    p, _ = _core.solve_friction(np.ascontiguousarray(W), scale * b.ravel(), mu, np.zeros(len(rows)))
+    p, _ = _core.contact_testing.solve_friction(np.ascontiguousarray(W), scale * b.ravel(), mu, np.zeros(len(rows)))
     forces[near] = np.einsum("ira,ia->ir", axes, p.reshape(-1, 3) / scale)
     return forces
 

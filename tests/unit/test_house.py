@@ -44,7 +44,24 @@ METAPHORS = {
     r"look(s|ed|ing)?_after": "a verb that says what is done",
 }
 """Metaphors that readers stumbled over, as patterns of whole words, with the terms that replace them."""
-EMPTY_NAMES = {"again", "drawn", "each", "fall", "found", "half", "here", "share", "stands", "taken", "there"}
+EMPTY_NAMES = {
+    "again",
+    "do",
+    "drawn",
+    "each",
+    "fall",
+    "found",
+    "half",
+    "here",
+    "meet",
+    "more",
+    "quick",
+    "share",
+    "shown",
+    "stands",
+    "taken",
+    "there",
+}
 """Names that do not say what a function returns or does, or what a class is."""
 
 

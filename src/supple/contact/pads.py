@@ -46,7 +46,7 @@ class Pad:
     friction: float = 1.0
     """Sliding coefficient. A contact has the larger one of its two sides, as in MuJoCo."""
     relaxation: float = 0.0
-    """s, time in which the skin follows a change of its forces; 0: at once."""
+    """Time constant with which the skin follows a change of its forces, s; 0: at once."""
     vertices: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
     """(n, k) vertices of a surface whose weighted mean each point is, if the maker of the pad names them."""
     weights: Array = field(default_factory=lambda: np.zeros((0, 1)))

@@ -28,10 +28,10 @@ def with_edge_nodes(nodes: Array, corners: Indices) -> tuple[Array, Indices]:
     edges, of_tet = np.unique(pairs, axis=0, return_inverse=True)
     middles = nodes[edges].mean(axis=1)
     tets = np.hstack([corners, len(nodes) + of_tet.reshape(-1, 6)])
-    return _locked(np.vstack([nodes, middles])), _locked(tets)
+    return _read_only(np.vstack([nodes, middles])), _read_only(tets)
 
 
-def _locked(array: Any) -> Any:
+def _read_only(array: Any) -> Any:
     array.flags.writeable = False
     return array
 
@@ -100,7 +100,7 @@ def outer_facets(tets: Indices) -> Indices:
     width = 3 if tets.shape[1] == 4 else 6
     facets = tets[:, FACETS[:, :width]].reshape(-1, width)
     _, first, count = np.unique(np.sort(facets[:, :3], axis=1), axis=0, return_index=True, return_counts=True)
-    return _locked(facets[np.sort(first[count == 1])])  # type: ignore[no-any-return]
+    return _read_only(facets[np.sort(first[count == 1])])  # type: ignore[no-any-return]
 
 
 def completed_facets(nodes: Array, tets: Indices, given: ArrayLike, name: str) -> Indices:
@@ -123,7 +123,7 @@ def completed_facets(nodes: Array, tets: Indices, given: ArrayLike, name: str) -
     chosen = [place[tuple(key)] for key in corners]
     if len(set(chosen)) < len(chosen):
         raise MechanismError(f"{what} names a facet twice")
-    return _locked(skin[chosen])  # type: ignore[no-any-return]
+    return _read_only(skin[chosen])  # type: ignore[no-any-return]
 
 
 def corner_facets_where(tets: Indices, inside: ArrayLike, name: str) -> Indices:
@@ -132,7 +132,7 @@ def corner_facets_where(tets: Indices, inside: ArrayLike, name: str) -> Indices:
     result = skin[np.asarray(inside, dtype=bool)[skin].all(axis=1)]
     if len(result) == 0:
         raise MechanismError(f"interface '{name}' is off the mesh: no facet of the surface has all its corners there")
-    return _locked(result)  # type: ignore[no-any-return]
+    return _read_only(result)  # type: ignore[no-any-return]
 
 
 def mass_matrix(nodes: Array, tets: Indices, density: Array) -> Any:

@@ -33,6 +33,7 @@ def build_basis(
     part: Part,
     modes: int,
     reference: str,
+    *,
     method: str = "static",
     snapshots: ArrayLike | None = None,
     cubature: int | None = None,
@@ -74,7 +75,7 @@ def build_basis(
             columns = companion_modes(part, reference, linear, training, wrenches, modes)
         else:
             columns = _linear_columns(part, reference, method, modes)
-    fields = _scaled(_natural(part, columns).reshape(len(part.nodes), 3, -1))
+    fields = _scaled(_natural_modes(part, columns).reshape(len(part.nodes), 3, -1))
     return _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
 
 
@@ -134,11 +135,11 @@ def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wr
         _, K = part.elements.tangent(np.zeros_like(part.nodes))
         responses = HeldStiffness(K, held_rows(part, [reference])).solve(wrenches)
         responses /= np.sqrt(np.einsum("nk,nk->k", responses, K @ responses))
-        missing, values = _outside(basis, responses, K)
+        missing, values = _components_outside(basis, responses, K)
         basis = np.hstack([basis, missing[:, values > MISSING][:, :more]])
         more = count - basis.shape[1]
     if more > 0:
-        others, values = _outside(basis, shapes.reshape(len(shapes), -1).T, K)
+        others, values = _components_outside(basis, shapes.reshape(len(shapes), -1).T, K)
         span = basis.shape[1] + int((values > ROUNDING * values[0]).sum())
         if count > span:
             raise MechanismError(
@@ -148,7 +149,7 @@ def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wr
     return basis
 
 
-def _outside(basis: Array, columns: Array, K: Any) -> tuple[Array, Array]:
+def _components_outside(basis: Array, columns: Array, K: Any) -> tuple[Array, Array]:
     """Principal components (3n, k) in the norm of K of the parts of columns (3n, k) outside the span of a basis (3n,
     r), and their singular values (k,)."""
     Q, _ = np.linalg.qr(basis)
@@ -181,7 +182,7 @@ def _linear_columns(part: Part, reference: str, method: str, count: int) -> Arra
     return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
 
 
-def _natural(part: Part, columns: Array) -> Array:
+def _natural_modes(part: Part, columns: Array) -> Array:
     """The natural modes (3n, r) of the part within a space (3n, r), slowest first: mass and stiffness at rest are
     diagonal. Mixed shapes would couple bending with stretching, 1e7 times as stiff, and spoil the signs of pivots."""
     from scipy.linalg import eigh

@@ -46,7 +46,7 @@ class _Start:
     def gradient(self) -> tuple[Array, Array]:
         """(dof,) with respect to the initial coordinates, and to their rates."""
         if not self.tape.from_start:
-            raise _began_later()
+            raise _late_tape_error()
         of_q, of_rates = (
             np.array([sum(float(column[part] @ self.found[part]) for part in AT_START) for column in columns])
             for columns in _initial_maps(self.tape)
@@ -192,21 +192,24 @@ def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
         stiffness[name] = float(found["spring_stiffness"][index])
         damping[name] = float(found["spring_damping"][index])
     inertia = found["inertia"].reshape(-1, 3, 3)
+    young, alpha, beta = _by_material(mech, found["materials"].reshape(-1, 3))
     return Gradient(
         tape,
-        {motor.name: targets[:, eqs.row[motor.name]] for motor in mech.motors},
-        set_points,
-        stiffness,
-        damping,
-        {name: float(values.sum()) for name, values in set_points.items()},
-        dict(zip(axes, found["armature"].tolist(), strict=True)),
-        {body.name: float(value) for body, value in zip(mech.bodies, found["mass"], strict=True)},
-        found["centre"].reshape(-1, 3),
-        (inertia + inertia.transpose(0, 2, 1)) / 2,
-        found["gravity"],
-        *_by_material(mech, found["materials"].reshape(-1, 3)),
-        found["wrenches"].reshape(-1, len(mech.bodies), 6),
-        _Start(tape, {name: found[name] for name in AT_START}),
+        motors={motor.name: targets[:, eqs.row[motor.name]] for motor in mech.motors},
+        set_points=set_points,
+        stiffness=stiffness,
+        damping=damping,
+        rest={name: float(values.sum()) for name, values in set_points.items()},
+        armature=dict(zip(axes, found["armature"].tolist(), strict=True)),
+        mass={body.name: float(value) for body, value in zip(mech.bodies, found["mass"], strict=True)},
+        centre=found["centre"].reshape(-1, 3),
+        inertia=(inertia + inertia.transpose(0, 2, 1)) / 2,
+        gravity=found["gravity"],
+        young=young,
+        alpha=alpha,
+        beta=beta,
+        _wrenches=found["wrenches"].reshape(-1, len(mech.bodies), 6),
+        _start=_Start(tape, {name: found[name] for name in AT_START}),
     )
 
 
@@ -378,7 +381,7 @@ class _Directions:
         if q is None and rates is None:
             return
         if not self.tape.from_start:
-            raise _began_later()
+            raise _late_tape_error()
         maps = _initial_maps(self.tape)
         for values, of, what in ((q, maps[0], "q"), (rates, maps[1], "rates")):
             if values is None:
@@ -435,7 +438,7 @@ class _Directions:
         mech = self.tape.mechanism
         for name, values in (given or {}).items():
             if not self.tape.from_start:
-                raise _began_later()
+                raise _late_tape_error()
             index = find([each.name for each in mech.flexible], name, f"flexible body of '{mech.name}'")
             unit = mech.flexible[index].part.material.young if what == "young" else 1.0
             checked = self.checked(values, (), f"{what}['{name}']")
@@ -476,7 +479,7 @@ def _motor_row(tape: Tape, name: str) -> int:
     return tape.equations.row[names[find(names, name, f"motor of '{tape.mechanism.name}'")]]
 
 
-def _began_later() -> MechanismError:
+def _late_tape_error() -> MechanismError:
     return MechanismError(
         "the tape began in the middle of a run, where there are no initial coordinates and rates; "
         "start it before the first step, or after sim.reset()"

@@ -321,7 +321,19 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)
-    return Equations(described, core, axis, reference, rest, spring, row, targets, limit_names, actuators, tuple(held))
+    return Equations(
+        described,
+        core,
+        axis=axis,
+        reference=reference,
+        rest=rest,
+        spring=spring,
+        row=row,
+        targets=targets,
+        limit_names=limit_names,
+        actuators=actuators,
+        idle=tuple(held),
+    )
 
 
 def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:

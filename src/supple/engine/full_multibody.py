@@ -57,7 +57,7 @@ class Multibody:
         for joint, axes in zip(mech.joints, axis_slices(mech), strict=True):
             if joint.interface is None:
                 ends = mech.body_index(joint.parent), mech.body_index(joint.child)
-                self.joints.append((self._closed(joint, axes), axes, *ends))
+                self.joints.append((self._without_rounding_gap(joint, axes), axes, *ends))
         eta = {name for j in mech.joints if j.interface is not None for name in j.axes}
         self.springs, self.rows = self._couplings(eta)
         nb, nj, na = len(mech.bodies), len(self.joints), len(eqs.reference)
@@ -74,7 +74,7 @@ class Multibody:
         self.row_places = np.arange(self._mu, self.size)
         """(rows,) places of the multipliers and errors of rows."""
 
-    def _closed(self, joint: Joint, axes: slice) -> Joint:
+    def _without_rounding_gap(self, joint: Joint, axes: slice) -> Joint:
         """The joint, without the gap that rounded numbers of a file leave at the reference pose (of a loop)."""
         poses = {"world": np.eye(4), **{body.name: body.pose for body in self.mechanism.bodies}}
         on_child = poses[joint.child] @ joint.pose_child

@@ -203,7 +203,7 @@ class FullSystem:
             free.append(self._factors[i].lu.solve(-of_nodes))
             part.add_rows(self._factors[i], own, free[i], wrench, at, matrix, right)
             at += 6 * len(part.frames)
-        x = _solved(matrix, right, bool(self.mechanism.topology.loops))
+        x = _dense_solution(matrix, right, bool(self.mechanism.topology.loops))
         moved, sizes, at = [], [self._motion_size(x)], m
         for i, part in enumerate(self.parts):
             twists = np.array([x[6 * b : 6 * b + 6] for b in part.bodies])
@@ -251,7 +251,7 @@ def _is_negligible(k: int, size: float, last: float) -> bool:
     return stalled or (rate < 0.5 and size * rate / (1 - rate) < NEGLIGIBLE)
 
 
-def _solved(matrix: Array, right: Array, redundant: bool) -> Array:
+def _dense_solution(matrix: Array, right: Array, redundant: bool) -> Array:
     """Solves the dense system, scaled to entries of similar size. With `redundant` constraints: its smallest
     solution."""
     scales = np.ones(len(right))

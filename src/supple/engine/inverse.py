@@ -66,7 +66,7 @@ def inverse_dynamics(
     """
     state = _MotionState.of(mech, q, qd, qdd)
     torque = _tree_torques(state, mech.gravity, loads(mech, wrenches, frame)) + _passive_torques(state)
-    found: Coordinates = Coordinates(mech, _on_driven(state, torque, driven))
+    found: Coordinates = Coordinates(mech, _least_driven_torques(state, torque, driven))
     return found
 
 
@@ -79,7 +79,7 @@ def gravity_torques(mech: Mechanism, q: Given | None = None, *, driven: Iterable
         (dof,) torques, in the order of `mech.coordinates` and by name.
     """
     state = _MotionState.of(mech, q, None, None)
-    found: Coordinates = Coordinates(mech, _on_driven(state, _tree_torques(state, mech.gravity, []), driven))
+    found: Coordinates = Coordinates(mech, _least_driven_torques(state, _tree_torques(state, mech.gravity, []), driven))
     return found
 
 
@@ -228,7 +228,7 @@ def _allowed_motions(rows: Array) -> Array:
     return motions
 
 
-def _on_driven(state: _MotionState, torque: Array, driven: Iterable[str] | None) -> Array:
+def _least_driven_torques(state: _MotionState, torque: Array, driven: Iterable[str] | None) -> Array:
     """The least torques on driven coordinates that have the same effect on all motions that loops allow."""
     mech = state.mech
     tied = _Compiled.of(mech).tied

@@ -1,4 +1,4 @@
-"""Newton's method on the equations of statics: along a branch of equilibria, and downhill in energy to any other."""
+"""Newton's method on the equations of statics: along a branch of equilibria, and as a minimisation of the energy."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Newton:
             self.state = core.q, core.reactions, core.mu
         return Correction(converged, rate, tuple(changed))
 
-    def solve(self, acting: Acting, downhill: bool = True) -> bool:
+    def solve(self, acting: Acting, minimise: bool = True) -> bool:
         """Converges to an equilibrium from `state`, on whatever branch. Else `state` is unchanged.
 
         The line search requires that the next step, computed with the old factors, is smaller than this one (the
-        natural level function, which does not depend on units or stiffness). With `downhill`, stiffness is added to
+        natural level function, which does not depend on units or stiffness). With `minimise`, stiffness is added to
         an indefinite tangent until it is positive definite, so that the search leaves saddle points of the energy.
         """
         core = self.eqs.core
@@ -89,7 +89,7 @@ class Newton:
             core.factorise(0.0)
             step, _ = core.solve(rhs, False)
             size = core.motion_size(step)
-            shifted = downhill and core.negative > 0 and size > LAST_MOTION
+            shifted = minimise and core.negative > 0 and size > LAST_MOTION
             if shifted:
                 self._factorise_definite()
                 step, _ = core.solve(rhs, False)

@@ -119,13 +119,13 @@ class PathFollower:
 
     def _refine_end(self) -> None:
         """Converges the last state to full accuracy; where that fails so close to the end, the one before it."""
-        while not self.newton.solve(self.acting(), downhill=False) and len(self.shares) > 1:
+        while not self.newton.solve(self.acting(), minimise=False) and len(self.shares) > 1:
             del self.shares[-1], self.states[-1]
             self.newton.state = self.states[-1]
         self.states[-1] = self.newton.state
 
     def _snap_through(self) -> bool:
-        """Looks for a stable state just beyond the end of a stable branch, downhill in energy."""
+        """Looks for a stable state just beyond the end of a stable branch, by minimising the energy."""
         reached, step = self.shares[-1], FIRST_SNAP
         while True:
             share = min(1.0, reached + step)
@@ -148,7 +148,7 @@ class PathFollower:
         step = 1.0 - reached
         while reached < 1:
             share = min(1.0, reached + step)
-            if self.newton.solve(self.acting(share), downhill=False):
+            if self.newton.solve(self.acting(share), minimise=False):
                 self._accept(share)
                 reached = share
                 step *= 2

@@ -123,7 +123,7 @@ class Terms:
         """Adds wrench (6,) times the displacement of a body or site."""
         body, pose = frame_of(self.linear.mechanism, name)
         if axes == "world":
-            wrench = self._turn(name).T @ wrench
+            wrench = self._to_world_axes(name).T @ wrench
         self.by_state[self.linear.layout.twist(body)] += spatial.adjoint(spatial.inverse(pose)).T @ wrench
 
     def add_compliance(self, name: str, weights: Array, axes: str) -> None:
@@ -134,7 +134,7 @@ class Terms:
         forces = unit_wrenches(self.linear, [name])
         z, y = self.linear.solve(forces), self.linear.solve_transposed(forces)
         if axes == "world":  # C_world = Q C Q^T, dQ = Q [w]
-            turn = self._turn(name)
+            turn = self._to_world_axes(name)
             weights = turn.T @ weights @ turn
             found = forces @ z.T
             turned = weights @ found.T + weights.T @ found
@@ -195,7 +195,7 @@ class Terms:
             result[parameter.name] = float(value)
         return result
 
-    def _turn(self, name: str) -> Array:
+    def _to_world_axes(self, name: str) -> Array:
         """(6, 6) from the axes of a body or site to world axes."""
         rotation, turn = self.linear.poses[name][:3, :3], np.zeros((6, 6))
         turn[:3, :3] = turn[3:, 3:] = rotation

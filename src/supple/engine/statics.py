@@ -125,8 +125,8 @@ def equilibrium(
 
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
-    solver goes downhill in energy to another stable state and follows its branch; `snaps` lists the shares of the load
-    at which this happened.
+    solver minimises the energy to find another stable state and follows its branch; `snaps` lists the shares of the
+    load at which this happened.
 
     Raises:
         ConvergenceError: the path ends before the full load, and no other stable state was found. The error has
@@ -264,17 +264,17 @@ def solved_equilibrium(
     q, reactions, mu = core.q, core.reactions, core.mu
     return Equilibrium(
         mech,
-        Poses(mech, core.poses, amplitudes_in(mech, q)),
-        by_joint(mech, q),
-        eqs.reactions(reactions),
-        eqs.motor_torques(mu),
-        max(core.imbalance, core.gap_size),
-        share,
-        newton.iterations,
-        acting,
-        (q, reactions, mu),
-        snaps,
-        path,
+        poses=Poses(mech, core.poses, amplitudes_in(mech, q)),
+        coordinates=by_joint(mech, q),
+        reactions=eqs.reactions(reactions),
+        motor_torques=eqs.motor_torques(mu),
+        residual=max(core.imbalance, core.gap_size),
+        load_fraction=share,
+        iterations=newton.iterations,
+        acting=acting,
+        state=(q, reactions, mu),
+        snaps=snaps,
+        path=path,
     )
 
 

@@ -243,7 +243,7 @@ def _contents(value: Any) -> str:
         return f"method {_contents((value.__func__, value.__self__))}"
     if isinstance(value, FunctionType):
         used = [value.__globals__.get(name) for name in value.__code__.co_names]
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _has_contents(cell)]
         numbers = tuple(each for each in used if isinstance(each, int | float | str | tuple | np.ndarray))
         given = *cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *numbers
         return f"{value.__qualname__} {_contents(value.__code__)} {_contents(given)}"
@@ -258,7 +258,7 @@ def _contents(value: Any) -> str:
     return type(value).__qualname__
 
 
-def _filled(cell: CellType) -> bool:
+def _has_contents(cell: CellType) -> bool:
     try:
         return cell.cell_contents is not cell
     except ValueError:
@@ -325,7 +325,7 @@ class _Solver:
         """The measured value of one variant under one load."""
         task = self.task
         if self.simple:
-            found = self._quick(load)
+            found = self._solved_in_one_step(load)
             if found is not None:
                 return found
         changed = self.names.changed(task.values_of(variant))
@@ -358,7 +358,7 @@ class _Solver:
         scales += [coupling_stiffness(mech.couplings[i]) for part, i in self.varied if part == "coupling"]
         return max(self.unvaried_scale, *scales, 0.0)
 
-    def _quick(self, load: int) -> Array | None:
+    def _solved_in_one_step(self, load: int) -> Array | None:
         """Newton's method from the reference pose in one step; None if the load needs more steps."""
         newton, eqs = self.newton, self.eqs
         newton.state, newton.iterations = self.start, 0

@@ -266,7 +266,7 @@ class AdaptiveLinkage:
             if self.mechanism is None:
                 if self.tree.names is not None and body in self.tree.names:
                     return self.tree.names.index(body), None
-                raise MechanismError(f"there is no body named {body!r}; bodies of '{self.tree.name}' go by index")
+                raise MechanismError(f"there is no body named {body!r}; give the index of a body of '{self.tree.name}'")
             if body == "world":
                 return -1, None
             index, pose = self.mechanism.frame(body)
@@ -281,7 +281,9 @@ class AdaptiveLinkage:
         index: int
         if isinstance(joint, str):
             if self.mechanism is None:
-                raise MechanismError(f"there is no joint named {joint!r}; joints of '{self.tree.name}' go by index")
+                raise MechanismError(
+                    f"there is no joint named {joint!r}; give the index of a joint of '{self.tree.name}'"
+                )
             index = self.mechanism.joint_index(joint)
         elif isinstance(joint, bool) or not isinstance(joint, int | np.integer):
             raise MechanismError(f"a joint is a name or an index, got {joint!r}")

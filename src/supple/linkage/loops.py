@@ -46,7 +46,7 @@ class LoopClosures:
             for end, (body, frame) in enumerate(frames):
                 if body < 0:
                     continue
-                to_body = spatial.inverse(frames[1][1]) @ frame @ spatial.inverse(self._local(joint, end))
+                to_body = spatial.inverse(frames[1][1]) @ frame @ spatial.inverse(self._joint_frame(joint, end))
                 sign = 1.0 if end == 1 else -1.0
                 wrenches.append(((joint.name, end), body, sign * spatial.transform_wrench(to_body, wrench)))
         return max(gaps), wrenches
@@ -54,10 +54,10 @@ class LoopClosures:
     def _frames(self, joint: Joint, poses: Sequence[Array]) -> Iterator[tuple[int, Array]]:
         for end, name in enumerate((joint.parent, joint.child)):
             body = self._mechanism.body_index(name)
-            yield body, (poses[body] if body >= 0 else np.eye(4)) @ self._local(joint, end)
+            yield body, (poses[body] if body >= 0 else np.eye(4)) @ self._joint_frame(joint, end)
 
     @staticmethod
-    def _local(joint: Joint, end: int) -> Array:
+    def _joint_frame(joint: Joint, end: int) -> Array:
         return joint.pose_child if end == 1 else joint.pose_parent
 
     def _wrench_on_child(self, joint: Joint, q: Array, gap: Array, frames: list[tuple[int, Array]], dt: float) -> Array:
@@ -66,7 +66,7 @@ class LoopClosures:
         inverse = np.zeros((6, 6))
         for end, (body, frame) in enumerate(frames):
             if body >= 0:
-                there = spatial.inverse(frames[1][1]) @ frame @ spatial.inverse(self._local(joint, end))
+                there = spatial.inverse(frames[1][1]) @ frame @ spatial.inverse(self._joint_frame(joint, end))
                 to_joint = spatial.adjoint(there)  # from the body's frame to the joint's on the child
                 inverse += to_joint @ np.linalg.inv(self._inertia[body]) @ to_joint.T
         inertia = np.linalg.inv(inverse)

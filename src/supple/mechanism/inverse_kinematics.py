@@ -220,7 +220,7 @@ class _Problem:
 
     def solve(self, x: Array) -> tuple[Array, int]:
         """A configuration with the poses, then that of the least motion from q0."""
-        x, used = self._reach(np.where(self.moving, np.clip(x, self.lower, self.upper), x), ITERATIONS)
+        x, used = self._reduce_errors(np.where(self.moving, np.clip(x, self.lower, self.upper), x), ITERATIONS)
         if self.error(x) > REACHED:
             return x, used
         length, shorten = self._motion(x), 1.0
@@ -229,7 +229,7 @@ class _Problem:
             moved = np.abs(step).max(initial=0.0)
             if moved < 1e-9 or shorten < 1e-3:
                 break
-            trial, more = self._reach(x + step * min(shorten, LONGEST_STEP / moved), 10)
+            trial, more = self._reduce_errors(x + step * min(shorten, LONGEST_STEP / moved), 10)
             used += 1 + more
             shorter = self._motion(trial)
             if self.error(trial) > REACHED or shorter >= length:
@@ -241,7 +241,7 @@ class _Problem:
                 break
         return x, used
 
-    def _reach(self, x: Array, most: int) -> tuple[Array, int]:
+    def _reduce_errors(self, x: Array, most: int) -> tuple[Array, int]:
         """Levenberg and Marquardt's method on the errors alone, within the bounds."""
         damping, size, slow = 1e-4, self._squares(x), 0
         for used in range(most):

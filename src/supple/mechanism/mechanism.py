@@ -128,8 +128,8 @@ class Mechanism(Record):
 
     @cached_property
     def idle_spins(self) -> tuple[str, ...]:
-        """Names of the bodies that can turn about themselves without moving anything else: rods between two ball joints
-        without springs. Statics, modes and reduced models leave these motions out."""
+        """Names of the bodies that can turn about their own axis without moving anything else: rods between two ball
+        joints without springs. Statics, modes and reduced models leave these motions out."""
         from supple.mechanism.idle import idle_spins
 
         return tuple(spin.body for spin in idle_spins(self))
@@ -257,9 +257,9 @@ class Mechanism(Record):
 
         URDF files have no springs, and a tendon over two finger joints leaves one of their motions free. Coordinates
         that a spring, a motor, a loop or a rigid coupling holds do not change, and a free base stays free. `joints`
-        names the joints or coordinates that get the spring instead, whether something holds them or not. So do
-        {name: value} and arrays (dof,), which give each coordinate its own number. Damping that is larger already
-        stays; a warning names the coordinates whose damping is replaced.
+        names the joints or coordinates that get the spring instead, whether something holds them or not. {name: value}
+        and arrays (dof,) as `stiffness` or `damping` also choose the coordinates, each with its own number. A larger
+        damping than the given one stays; a warning names the coordinates whose damping is replaced.
         """
         from supple.mechanism.springs import with_springs
 
@@ -292,9 +292,9 @@ class Mechanism(Record):
         return relaxed(moved) if relax else moved
 
     def placed(self, pose: ArrayLike) -> Mechanism:
-        """A copy moved by `pose` (4, 4), its ground included: the origin of its world goes there.
+        """A copy moved as a whole, its ground included: what was at the world's origin is then at `pose` (4, 4).
 
-        Coordinates do not change; those of a free base count from the moved origin.
+        Coordinates do not change; those of a free base are relative to the moved origin.
         """
         from supple.mechanism.placing import placed
 
@@ -304,7 +304,8 @@ class Mechanism(Record):
         """A copy with another joint between the world and its base body.
 
         "fixed" holds the base where it is. "free" has the base's world pose as coordinates: position, then rotation
-        vector. A `Joint` from "world" to the base body places the base at its reference coordinates. Keyframes follow.
+        vector. A `Joint` from "world" to the base body places the base at its reference coordinates. Keyframes get
+        the coordinates of the new joint.
         """
         from supple.mechanism.placing import with_base
 

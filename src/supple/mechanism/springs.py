@@ -32,7 +32,9 @@ def with_springs(mech: Mechanism, stiffness: Given, damping: Given, joints: Iter
     _warn_of_replaced_damping(mech, damp)
     # the new spring takes the place of an actuator's
     actuators = tuple(a for a in mech.actuators if not (a.in_spring and a.drives in stiff))
-    return replace(mech, joints=tuple(_sprung(joint, stiff, damp) for joint in mech.joints), actuators=actuators)
+    return replace(
+        mech, joints=tuple(_joint_with_springs(joint, stiff, damp) for joint in mech.joints), actuators=actuators
+    )
 
 
 def _values(mech: Mechanism, given: Given, where: set[str], what: str) -> dict[str, float]:
@@ -64,7 +66,7 @@ def _warn_of_replaced_damping(mech: Mechanism, damping: dict[str, float]) -> Non
         warnings.warn(f"with_springs replaces the damping of {', '.join(replaced[:3])}{more}", stacklevel=4)
 
 
-def _sprung(joint: Joint, stiffness: dict[str, float], damping: dict[str, float]) -> Joint:
+def _joint_with_springs(joint: Joint, stiffness: dict[str, float], damping: dict[str, float]) -> Joint:
     """The joint with the springs of its coordinates, unloaded at the reference pose; larger damping stays."""
     if not any(name in stiffness or name in damping for name in joint.axes):
         return joint

@@ -41,18 +41,18 @@ class Schedule:
 
     def steps_ahead(self) -> int:
         """Time steps until the next one."""
-        return max(1, self._next - self._made)
+        return max(1, self._next_frame_step - self._made)
 
     def after_steps(self, n: int) -> bool:
         """Counts n more time steps; returns whether it is time to take something."""
         self._made += n
-        if self._made < self._next:
+        if self._made < self._next_frame_step:
             return False
         self._taken += 1
         return True
 
     @property
-    def _next(self) -> int:
+    def _next_frame_step(self) -> int:
         exact = (self._taken + 1) * self._steps_each
         return -int(-(exact - 1e-6) // 1)
 

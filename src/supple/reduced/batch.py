@@ -124,8 +124,8 @@ class Batch:
         of `model.end_effectors`. They act until changed.
 
         `frame` is "world" (directions fixed in the world) or "body" (in body axes, the wrench turns with them). With
-        `copies`, wrenches (k, e, 6) of these k copies only. The core reads a float64 array where it is, with any
-        strides.
+        `copies`, wrenches (k, e, 6) of these k copies only. The core reads a float64 array of any strides without
+        copying it.
         """
         if frame not in ("world", "body"):
             raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
@@ -179,8 +179,7 @@ class Batch:
         """Places the copies: world poses (n, 4, 4) of the frame that the mechanism calls "world". With `copies`,
         (k, 4, 4) for these k copies.
 
-        A model is made for one direction of gravity, so where there is gravity a base may turn about its direction
-        only.
+        A model is made for one direction of gravity, so with gravity a base may turn about the vertical only.
         """
         which = self._indices(copies)
         given = np.ascontiguousarray(_numbers(poses, (len(which), 4, 4), "the base poses"))

@@ -249,16 +249,16 @@ class CondensedPose:
         assert len(names) == len(self.acting.loads)
         return Equilibrium(
             mech,
-            self.poses,
-            self.coordinates,
-            eqs.reactions(state[1]),
-            eqs.motor_torques(state[2]),
-            residual,
-            1.0,
-            0,
-            self.acting,
-            state,
-            self.snaps,
+            poses=self.poses,
+            coordinates=self.coordinates,
+            reactions=eqs.reactions(state[1]),
+            motor_torques=eqs.motor_torques(state[2]),
+            residual=residual,
+            load_fraction=1.0,
+            iterations=0,
+            acting=self.acting,
+            state=state,
+            snaps=self.snaps,
         )
 
     def linear(self) -> ReducedModel:

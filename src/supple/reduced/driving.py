@@ -163,10 +163,12 @@ class Drives:
             control = self.controls.get(name, actuator.activation)
             lower, upper = self._range(name) if name in self.controls else (-np.inf, np.inf)
             activation = actuator.activation if control is None else control
-            result.append(DrivenForce(activation, float(actuator.spring_force[0]) + self._more(name), lower, upper))
+            result.append(
+                DrivenForce(activation, float(actuator.spring_force[0]) + self._added_force(name), lower, upper)
+            )
         return result
 
-    def _more(self, name: str) -> float:
+    def _added_force(self, name: str) -> float:
         """Force of an actuator by its control, beyond that at the start."""
         actuator, control = self._actuators[name], self.controls.get(name)
         return 0.0 if control is None else float(actuator.gain[0]) * (control - actuator.activation)
@@ -186,12 +188,12 @@ class Drives:
         compensated, does not change, so its speed counts by the share 1 - f.
         """
         if now is None or motion is None:
-            return self._more(name)
+            return self._added_force(name)
         actuator, (lower, upper) = self._actuators[name], self._range(name)
         length, speed = (actuator.gear * self._length(actuator, each) for each in now)
         share = 1.0 - self._length(actuator, motion.joint_response(actuator.drives))
         own = float(actuator.spring_force @ [1.0, length + self.dt * speed, share * speed])
-        return min(max(own + self._more(name), lower), upper) - own
+        return min(max(own + self._added_force(name), lower), upper) - own
 
     def forces(self, q: Array, rates: Array) -> dict[str, float]:
         """Force of each actuator by name, before its gear, N m or N, at coordinates q (axes,) and their rates. Without
@@ -201,7 +203,7 @@ class Drives:
             lengths = [actuator.gear * self._length(actuator, each) for each in (q, rates)]
             force = float(actuator.spring_force @ [1.0, *lengths]) if actuator.in_spring else 0.0
             if name in self.controls:
-                force = float(np.clip(force + self._more(name), *self._range(name)))
+                force = float(np.clip(force + self._added_force(name), *self._range(name)))
             result[name] = force
         return result
 

@@ -109,7 +109,7 @@ def explore(
     """Makes a blended model within `max_error` for at least 95 % of loads up to a relative displacement `reach`.
 
     Args:
-        mech: the mechanism. Joint limits are ignored: reduced models have none, a `World` enforces them.
+        mech: the mechanism. Joint limits are ignored: linear and blended models have none, a `World` enforces them.
         end_effectors: names of bodies or sites.
         max_error: bound on the position error of the end effectors over the radius, and on the separation.
         reach: largest relative displacement of an end effector. Flexible bodies are deformed at most as far as the

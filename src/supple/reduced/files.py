@@ -154,7 +154,18 @@ def equilibrium_in(mech: Mechanism, header: dict[str, Any], arrays: dict[str, An
         raise ValueError("its set-points do not fit the mechanism")
     q, reactions, _ = state = arrays["at_q"], arrays["at_reactions"], arrays["at_rows"]
     acting = Acting(loads, arrays["at_gravity"], arrays["at_rest"], targets)
-    return Equilibrium(mech, poses, by_joint(mech, q), eqs.reactions(reactions), {}, 0.0, 1.0, 0, acting, state)
+    return Equilibrium(
+        mech,
+        poses=poses,
+        coordinates=by_joint(mech, q),
+        reactions=eqs.reactions(reactions),
+        motor_torques={},
+        residual=0.0,
+        load_fraction=1.0,
+        iterations=0,
+        acting=acting,
+        state=state,
+    )
 
 
 def _check_shapes(model: ReducedModel) -> None:

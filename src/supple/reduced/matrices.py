@@ -155,7 +155,7 @@ def ellipsoid(
     if kind == "stiffness":
         if semi_axes[-1] == 0:
             raise MechanismError(
-                f"'{name}' cannot move in some direction, so its stiffness there has no end; "
+                f"'{name}' cannot move in some direction, so its stiffness there is infinite; "
                 "take the ellipsoid of the compliance"
             )
         semi_axes, directions = 1 / semi_axes[::-1], forces[::-1].T

@@ -34,9 +34,9 @@ class Paths:
             yield body
             body = self.dominator[body]
 
-    def meet(self, a: int, b: int) -> int:
+    def common_dominator(self, a: int, b: int) -> int:
         """The nearest body, a and b included, that every path from the world to either passes."""
-        return _meet(self.dominator, self.depth, a, b)
+        return _common_dominator(self.dominator, self.depth, a, b)
 
     def ancestors(self, body: int, top: int = -1) -> set[int]:
         """All bodies on paths from the dominator `top` to a body, without both."""
@@ -106,13 +106,13 @@ def _connect(mech: Mechanism, edges: dict[int, tuple[int, int]]) -> Paths:
     for b in order:
         nearest = edges[into[b][0]][0]
         for j in into[b][1:]:
-            nearest = _meet(dominator, depth, nearest, edges[j][0])
+            nearest = _common_dominator(dominator, depth, nearest, edges[j][0])
         dominator[b], depth[b] = nearest, depth[nearest] + 1
     ends = [edges.get(j, (-1, -1)) for j in range(len(mech.joints))]
     return Paths([a for a, _ in ends], [b for _, b in ends], into, order, dominator, depth)
 
 
-def _meet(dominator: Sequence[int], depth: Sequence[int], a: int, b: int) -> int:
+def _common_dominator(dominator: Sequence[int], depth: Sequence[int], a: int, b: int) -> int:
     while a != b:
         if depth[a] >= depth[b]:
             a = dominator[a]

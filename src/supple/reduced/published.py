@@ -65,7 +65,7 @@ def _joint_accelerability(graph: Graph, j: int) -> Array:
     mech, joint, jacobian = graph.mech, graph.mech.joints[j], graph.jacobians[j]
     body = mech.bodies[graph.child[j]]
     own = jacobian.T @ spatial.spatial_inertia(body.mass, body.centre, body.inertia) @ jacobian
-    inertia = own + _on_rates(joint, joint.armature)
+    inertia = own + _matrix_of_rates(joint, joint.armature)
     free = graph.free[j]
     moving = inertia[np.ix_(free, free)]
     size = np.sqrt(moving.diagonal())
@@ -138,10 +138,10 @@ def inverse_damping(mech: Mechanism, end_effectors: Sequence[str]) -> Array | No
 def _joint_inverse_damping(graph: Graph, j: int) -> Array:
     """D_theta^-1, (k, k)."""
     joint = graph.mech.joints[j]
-    return inverse_over_free_axes(_on_rates(joint, joint.damping), graph.free[j])
+    return inverse_over_free_axes(_matrix_of_rates(joint, joint.damping), graph.free[j])
 
 
-def _on_rates(joint: Joint, values: Array) -> Array:
+def _matrix_of_rates(joint: Joint, values: Array) -> Array:
     """(k, k) matrix, for rates of q, of dampers or armatures (k,).
 
     Both act on the angular velocity of a rotation vector, not on its rate.

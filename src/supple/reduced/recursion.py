@@ -128,7 +128,7 @@ def _branches(graph: Graph, k: int, added: Array, across: Array) -> Array:
     coupled = np.zeros((len(joints), 6, len(joints), 6))
     for m, first in enumerate(joints):
         for n, second in enumerate(joints):
-            common = graph.meet(graph.parent[first], graph.parent[second])
+            common = graph.common_dominator(graph.parent[first], graph.parent[second])
             shared = list(graph.upwards(common, top))
             to_k = graph.carry(k, shared)
             coupled[m, :, n] = (to_k @ added[shared] @ np.swapaxes(to_k, -1, -2)).sum(axis=0)  # eq. 12
@@ -165,7 +165,7 @@ def _coupled(graph: Graph, compliances: Array) -> Array:
     coupled = np.zeros((e, 6, e, 6))
     for i, first in enumerate(graph.frames):
         for j, second in enumerate(graph.frames):
-            k = graph.meet(first.body, second.body)
+            k = graph.common_dominator(first.body, second.body)
             to_first = spatial.adjoint(spatial.inverse(first.pose)) @ graph.carry(first.body, k)
             to_second = spatial.adjoint(spatial.inverse(second.pose)) @ graph.carry(second.body, k)
             coupled[i, :, j] = to_first @ compliances[k] @ to_second.T

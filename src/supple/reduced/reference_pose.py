@@ -32,7 +32,7 @@ def without_broken_limits(mech: Mechanism) -> Mechanism:
     of each."""
     joints = list(mech.joints)
     for i, joint in enumerate(joints):
-        outside = _outside(joint.limits, joint.reference)
+        outside = _violated_limits(joint.limits, joint.reference)
         if not outside.any():
             continue
         for k in np.flatnonzero(outside.any(axis=1)):
@@ -42,7 +42,7 @@ def without_broken_limits(mech: Mechanism) -> Mechanism:
     couplings = list(mech.couplings)
     for i, c in enumerate(couplings):
         length = float(c.coefficients @ [reference[name] for name in c.coordinates])
-        outside = _outside(c.limits[None], np.array([length]))[0]
+        outside = _violated_limits(c.limits[None], np.array([length]))[0]
         if outside.any():
             _warn(mech, c.name, length, c.limits)
             couplings[i] = replace(c, limits=np.where(outside, [-np.inf, np.inf], c.limits))
@@ -51,7 +51,7 @@ def without_broken_limits(mech: Mechanism) -> Mechanism:
     return replace(mech, joints=tuple(joints), couplings=tuple(couplings))
 
 
-def _outside(limits: Array, values: Array) -> Array:
+def _violated_limits(limits: Array, values: Array) -> Array:
     """(k, 2) whether each value is below its lower limit, and above its upper."""
     beyond: Array = np.stack([values < limits[:, 0] - 1e-9, values > limits[:, 1] + 1e-9], axis=1)
     return beyond

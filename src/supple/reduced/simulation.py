@@ -500,7 +500,7 @@ class ReducedSimulation(Recordable):
 
     @property
     def kind(self) -> str:
-        """"linear", "blended" or "condensed"."""
+        """ "linear", "blended" or "condensed"."""
         return {ReducedModel: "linear", BlendedModel: "blended"}.get(type(self.model), "condensed")
 
     @property
@@ -550,15 +550,19 @@ class ReducedSimulation(Recordable):
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
+        return ReducedState(self._identity, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
 
     @property
-    def _of(self) -> tuple[str, ...]:
+    def _identity(self) -> tuple[str, ...]:
         return self.mechanism.name, *self.model.end_effectors
 
     def restore(self, saved: ReducedState) -> None:
         """Returns to a saved state, with its loads, handles and set-points."""
-        if not isinstance(saved, ReducedState) or saved.of != self._of or len(saved.state) != len(self._motion.state):
+        if (
+            not isinstance(saved, ReducedState)
+            or saved.of != self._identity
+            or len(saved.state) != len(self._motion.state)
+        ):
             raise MechanismError("this state was saved by a simulation of another model")
         self._motion.set_state(saved.state, saved.time)
         self._restore_loads(saved)

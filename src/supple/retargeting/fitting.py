@@ -97,12 +97,12 @@ class FittedMaterial:
     """(n, 3) simulated positions at the measured times, m."""
 
     def __repr__(self) -> str:
-        def shown(name: str) -> str:
+        def with_error(name: str) -> str:
             error = self.standard_errors.get(name)
             return f"{name}={getattr(self, name):.4g}" + (" (kept)" if error is None else f" ± {error:.2g}")
 
         rms = 1e3 * self.residual_rms
-        return f"FittedMaterial({', '.join(map(shown, NAMES))}, residual {rms:.3g} mm)"
+        return f"FittedMaterial({', '.join(map(with_error, NAMES))}, residual {rms:.3g} mm)"
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Draws measured and simulated positions over time, and their difference, to a picture (.png, .pdf, .svg)."""
@@ -142,7 +142,7 @@ def fit_material(
     dt: float = 1e-3,
     progress: Callable[[float], None] | None = None,
 ) -> FittedMaterial:
-    """Fits Young's modulus and both Rayleigh damping numbers of a flexible body to a measured motion.
+    """Fits Young's modulus and both coefficients of Rayleigh damping of a flexible body to a measured motion.
 
     The simulation starts in the equilibrium at the start of `motion`. Derivatives come from a sweep over the recorded
     simulation (`supple.engine.adjoint.tangent`).

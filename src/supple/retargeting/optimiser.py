@@ -117,17 +117,18 @@ def retarget(
             frequency omega_1. One for all motors, or a mapping by motor.
         speed_limit, acceleration_limit, torque_limit: of every motor, or a mapping by motor: rad/s, rad/s^2 and N m, or
             m/s, m/s^2 and N. A smooth penalty acts beyond a limit.
-        method: "gauss-newton", "mixed", "l-bfgs" or "bfgs". "mixed" does a few Gauss-Newton steps with all time steps
-            but the last, and L-BFGS with the last one, which begins with the last Hessian: for hundreds of control
-            points and short time steps. "l-bfgs" makes one Gauss-Newton model, with the first time step, and begins
-            L-BFGS with its Hessian at each time step: for thousands of control points, where a model takes minutes.
-        dt: time step of the simulation, s; several are used one after the other, coarse to fine.
-        max_iterations: at each time step.
+        method: "gauss-newton", "mixed", "l-bfgs" or "bfgs". "mixed", for hundreds of control points, does a few
+            Gauss-Newton steps with each `dt` but the last, then L-BFGS with the last `dt`, which starts from the last
+            Gauss-Newton Hessian. "l-bfgs", for thousands of control points, starts from the Hessian of one Gauss-Newton
+            step with the first `dt`.
+        dt: time step of the simulation, s, or several. The optimisation is done with each in turn, coarse to fine, and
+            starts from the result of the one before.
+        max_iterations: with each `dt`.
         start: curves to begin with, for example the result for other weights; default: the input.
         robust: {"stiffness": 0.1} minimises the mean over the mechanism and two others whose stiffnesses are 10 % lower
             and higher.
         checkpoint: an `.npz` file for the best curves so far, written after each iteration. If it exists, the run
-            starts from it: the same call continues an interrupted run. It goes before `start`.
+            starts from it instead of from `start`: the same call continues an interrupted run.
         progress: called with the cost after each iteration; default: a progress bar.
 
     Raises:
@@ -156,7 +157,7 @@ def retarget(
             last = i == len(steps) - 1
             problems = [Problem(each, motion, weights, h) for each in _models(mech, robust)]
 
-            def told(cost: float, control: Array, i: int = i) -> None:
+            def on_iteration(cost: float, control: Array, i: int = i) -> None:
                 report((i + 0.5) / len(steps))
                 if checkpoint is not None:
                     save_checkpoint(checkpoint, motion, control)
@@ -166,14 +167,16 @@ def retarget(
             with warnings.catch_warnings():  # trials may deform a body more than the result does
                 warnings.simplefilter("ignore", RangeWarning)
                 if method == "bfgs":
-                    control, history, status = _bfgs(problems, control, max_iterations, told)
+                    control, history, status = _bfgs(problems, control, max_iterations, on_iteration)
                 elif method == "l-bfgs" or (method == "mixed" and model is not None and last):
                     if model is None:
                         model = Model.mean(_in_parallel(Problem.model, problems, _start(problems, control)))
-                    control, history, status = _l_bfgs(problems, control, model, max_iterations, told)
+                    control, history, status = _l_bfgs(problems, control, model, max_iterations, on_iteration)
                 else:
                     tolerance = COARSE_TOLERANCE if method == "mixed" and not last else TOLERANCE
-                    control, history, status, model = _gauss_newton(problems, control, max_iterations, tolerance, told)
+                    control, history, status, model = _gauss_newton(
+                        problems, control, max_iterations, tolerance, on_iteration
+                    )
             report((i + 1) / len(steps))
     nominal = problems[0]
     runs = _start(problems, motion.control)
@@ -189,18 +192,18 @@ def compared(problem: Problem, before: Run, after: Run, history: Sequence[float]
     """The result for two runs of a problem: with the input curves, and with others."""
     motion = problem.input
     return Retargeted(
-        motion.with_control(after.control),
-        tuple(history),
-        status,
-        {name: rms(values) for name, values in before.deviation.items()},
-        {name: rms(values) for name, values in after.deviation.items()},
-        problem.times,
-        {name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
-        {name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
-        motion,
-        problem.mechanism,
-        {"target": problem.targets, "input": before.poses, "optimised": after.poses},
-        {"target": problem.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
+        motion=motion.with_control(after.control),
+        history=tuple(history),
+        status=status,
+        deviation_before={name: rms(values) for name, values in before.deviation.items()},
+        deviation_after={name: rms(values) for name, values in after.deviation.items()},
+        times=problem.times,
+        deviations={name: (before.deviation[name], after.deviation[name]) for name in before.deviation},
+        torques={name: (before.torques[:, m], after.torques[:, m]) for m, name in enumerate(motion.motors)},
+        input=motion,
+        mechanism=problem.mechanism,
+        poses={"target": problem.targets, "input": before.poses, "optimised": after.poses},
+        axes={"target": problem.target_axes, "input": before.tape.core.q, "optimised": after.tape.core.q},
     )
 
 

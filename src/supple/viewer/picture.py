@@ -93,7 +93,7 @@ def draw(
         labels = [b.name for b in mech.bodies if b.name == "tip" or b.name.endswith("_tip")]
     for name in labels:
         _add_site(scene, mech, shape, name, size)
-    _render(scene, mech, title or mech.name, {name: _middle(mech, shape, name) for name in labels}, path)
+    _render(scene, mech, title or mech.name, {name: _label_point(mech, shape, name) for name in labels}, path)
 
 
 def ellipsoid_polygons(mech: Mechanism, ellipsoids: Sequence[Ellipsoid]) -> list[Array]:
@@ -187,14 +187,14 @@ def add_bodies(scene: Scene, mech: Mechanism, poses: Poses, colour: str, nearer:
 
 def _add_site(scene: Scene, mech: Mechanism, poses: Poses, name: str, size: float) -> None:
     """Adds a dot at a site and a thin rod to the centre of mass of its body; nothing for a body."""
-    body, at = mech.frame(name)[0], _middle(mech, poses, name)
+    body, at = mech.frame(name)[0], _label_point(mech, poses, name)
     if body < 0 or mech.bodies[body].name == name:
         return
-    scene.add(facets.rod(_middle(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
+    scene.add(facets.rod(_label_point(mech, poses, mech.bodies[body].name), at, 0.25 * size), LINK)
     scene.add(0.8 * size * facets.ball() + at, INK)
 
 
-def _middle(mech: Mechanism, poses: Poses, name: str) -> Array:
+def _label_point(mech: Mechanism, poses: Poses, name: str) -> Array:
     """(3,) centre of mass of a body, or the origin of a site."""
     index, _ = mech.frame(name)
     known = index >= 0 and mech.bodies[index].name == name

@@ -140,14 +140,14 @@ class Renderer:
         for skin in self._skins:
             pose = poses[skin.body]
             vertices = skin.vertices(poses) @ pose[:3, :3].T + pose[:3, 3]
-            parts.append(self._soft(vertices, skin.faces, skin.colour if colour is None else colour))
+            parts.append(self._smooth_triangles(vertices, skin.faces, skin.colour if colour is None else colour))
         return _joined(parts)
 
     def _contents(self, poses: Poses, time: float) -> tuple[Array, Array]:
         """As `_bodies`, with soft surfaces and contact forces."""
         parts = [self._bodies(poses)]
         for surface in self.recording.surfaces:
-            parts.append(self._soft(self.recording.vertices(surface.name, time), surface.triangles, COLOUR))
+            parts.append(self._smooth_triangles(self.recording.vertices(surface.name, time), surface.triangles, COLOUR))
         if self._largest_force > 0:
             scale, thick = ARROW * self.radius / self._largest_force, 0.006 * self.radius
             for contact in self.recording.contacts(time):
@@ -156,7 +156,9 @@ class Renderer:
                     parts.append(self._arrow(contact.point, contact.point + scale * contact.force, thick))
         return _joined(parts)
 
-    def _soft(self, vertices: Array, faces: NDArray[np.integer[Any]], colour: tuple[int, ...]) -> tuple[Array, Array]:
+    def _smooth_triangles(
+        self, vertices: Array, faces: NDArray[np.integer[Any]], colour: tuple[int, ...]
+    ) -> tuple[Array, Array]:
         triangles: Array = vertices[faces]
         normals = _vertex_normals(vertices, faces)[faces]
         return triangles, _shade(normals, np.array(colour, dtype=float), self._light)
@@ -179,7 +181,7 @@ class Renderer:
         x, y = (each.ravel() * spacing for each in np.meshgrid(ticks, ticks))
         square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * spacing
         tiles = np.stack([x, y], axis=-1)[:, None] + square + centre
-        self._flat(camera, tiles, z, FLOOR, fade=half)
+        self._draw_level_quads(camera, tiles, z, FLOOR, fade=half)
         shadow = solid[..., :2] - (solid[..., 2:] - z) * (self._light[:2] / self._light[2])
         above = (solid[..., 2] > z - 1e-9).all(axis=1)
         raised = np.concatenate([shadow[above], np.full((*shadow[above].shape[:2], 1), z + lift)], axis=-1)
@@ -190,17 +192,17 @@ class Renderer:
         along, across = (each.ravel() for each in np.meshgrid(pieces, steps))
         strip = np.array([[0, -width], [spacing, -width], [spacing, width], [0, width]]) / np.array([1, 2])
         lines = np.stack([along, across], axis=-1)[:, None] + strip
-        self._flat(camera, np.concatenate([lines, lines[..., ::-1]]) + centre, z + 2 * lift, LINE, fade=half)
+        self._draw_level_quads(
+            camera, np.concatenate([lines, lines[..., ::-1]]) + centre, z + 2 * lift, LINE, fade=half
+        )
 
-    def _flat(self, camera: Camera, quads: Array, z: float, colour: tuple[float, ...], fade: float) -> None:
+    def _draw_level_quads(self, camera: Camera, quads: Array, z: float, colour: tuple[float, ...], fade: float) -> None:
         """Draws level quadrilaterals (n, 4, 2), fading to the background at a distance `fade` from the target."""
         corners = np.concatenate([quads, np.full((*quads.shape[:2], 1), z)], axis=-1)
         far = np.clip(np.linalg.norm(quads - camera.target[:2], axis=-1, keepdims=True) / fade, 0, 1) ** 2
         shown = far * BACKGROUND + (1 - far) * np.array(colour)
         order = [0, 1, 2, 0, 2, 3]
-        self._draw(
-            camera, corners[:, order].reshape(-1, 3, 3), shown[:, order].reshape(-1, 3, 3), self._floor_behind
-        )
+        self._draw(camera, corners[:, order].reshape(-1, 3, 3), shown[:, order].reshape(-1, 3, 3), self._floor_behind)
 
     def _draw(self, camera: Camera, triangles: Array, colours: Array, behind: float = 1.0) -> None:
         """Draws triangles as if `behind` times as far away, where they are seen."""

@@ -72,9 +72,9 @@ class Session:
 
     `controller(sim)` is called before every time step with what moves; what it returns, if not None, is given to
     `set_targets`. If it fails, the session pauses in the state before that step, and a message says why.
-    Every call may come from any thread. `end_effectors` are bodies or sites that can be pulled, by default those that
-    look like tips. A request that cannot be met adds a warning to `messages`; where the caller is at fault, it raises
-    `MechanismError`. `clock` gives the time, s, that real time is measured by; tests give one that they advance.
+    Every call may come from any thread. `end_effectors` are bodies or sites that can be pulled, by default those
+    whose names end in tip. A request that cannot be met adds a warning to `messages`; where the caller is at fault, it
+    raises `MechanismError`. `clock` gives the time, s, that real time is measured by; tests give one that they advance.
     """
 
     def __init__(
@@ -383,7 +383,7 @@ class Session:
         """Adds a linear model at the present pose; returns whether that was possible."""
         models = self._mechanism_models()
         if "blended" not in self.methods:
-            self.notify("no model was added: blended models do not take flexible bodies yet", warning=True)
+            self.notify("no model was added: the viewer does not blend models of flexible bodies", warning=True)
             return False
         if self._method not in ("linear", "blended"):
             self.notify(f"the {self._method} is exact here already; `Linearise here` is for linear and blended models")
@@ -414,7 +414,7 @@ class Session:
         """Finds models automatically in the background (`supple.explore`), then switches to the blended model."""
         models = self._mechanism_models()
         if "blended" not in self.methods:
-            raise MechanismError("blended models do not take flexible bodies yet, so there is nothing to explore")
+            raise MechanismError("the viewer does not blend models of flexible bodies; call supple.explore in Python")
         if self._exploration is not None:
             raise MechanismError("an exploration is running already; cancel it first")
 

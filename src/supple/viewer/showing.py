@@ -50,7 +50,8 @@ def view(
     Args:
         subject: a `Mechanism` (simulated by one of several methods, which the page lists), or anything that moves: a
             `Simulation`, a `ReducedSimulation` or a `World`.
-        end_effectors: bodies or sites to pull; by default those that look like tips, and the objects of a world.
+        end_effectors: bodies or sites to pull; by default those whose names end in tip (or else the outermost bodies),
+            and the objects of a world.
         controller: a function f(sim) that is called before every time step with what moves. It may call its
             `set_targets`, `set_torque`, `set_control` or `apply`; what it returns, if not None, is given to
             `set_targets`. If it fails, the simulation pauses and the page shows the error.

@@ -54,7 +54,7 @@ def side_by_side(recordings: Mapping[str, Recording]) -> Recording:
     are those of the first mechanism."""
     parts = list(recordings.values())
     if not parts or any(not np.array_equal(part.times, parts[0].times) for part in parts):
-        raise MechanismError("recordings can stand side by side if they have the same times")
+        raise MechanismError("recordings can be shown side by side only if they have the same times")
     everything = np.concatenate([part.positions.reshape(-1, 3) for part in parts])
     extent = np.ptp(everything, axis=0)[:2]
     axis = int(np.argmin(extent))

@@ -140,7 +140,7 @@ class SoftPage:
         frame = session.frame()
         scene, gui = server.scene, server.gui
         faces = session.skin.triangles.astype(np.uint32)
-        vertices = _shown(frame.vertices)
+        vertices = _in_page_units(frame.vertices)
         self._mesh: Any = scene.add_mesh_simple("/skin", vertices, faces, color=COLOUR, side="double", opacity=0.85)
         self._points: Any = scene.add_point_cloud(
             "/pressure", np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8), point_size=SCALE * 6e-4,
@@ -150,7 +150,9 @@ class SoftPage:
             "/ball", SCALE * 2.5 * RADIUS, disable_rotations=True, position=SCALE * session.ball
         )
         scene.add_icosphere("/ball/shape", SCALE * RADIUS, BALL, opacity=0.5)
-        self._handle.on_update(lambda event: self._do(lambda: session.poke(np.array(self._handle.position) / SCALE)))
+        self._handle.on_update(
+            lambda event: self._change_locked(lambda: session.poke(np.array(self._handle.position) / SCALE))
+        )
         lower, upper = session.skin.limits
         for i, name in enumerate(session.coordinates):
             if np.isfinite([lower[i], upper[i]]).all():
@@ -173,9 +175,9 @@ class SoftPage:
         self._thread.join()
 
     def _bend(self, name: str, event: Any) -> None:
-        self._do(lambda: self.session.bend(name, event.target.value))
+        self._change_locked(lambda: self.session.bend(name, event.target.value))
 
-    def _do(self, change: Callable[[], None]) -> None:
+    def _change_locked(self, change: Callable[[], None]) -> None:
         with self._lock:
             change()
         self._changed.set()
@@ -196,12 +198,12 @@ class SoftPage:
         except MechanismError as error:
             self._text.content = str(error)
             return
-        self._mesh.vertices = _shown(frame.vertices)
-        self._points.points = _shown(frame.touched)
+        self._mesh.vertices = _in_page_units(frame.vertices)
+        self._points.points = _in_page_units(frame.touched)
         self._points.colors = colours(frame.pressures, float(frame.pressures.max(initial=0.0)))
         self._map.image = frame.flat
         self._text.content = frame.text
 
 
-def _shown(points: Array) -> NDArray[np.float32]:
+def _in_page_units(points: Array) -> NDArray[np.float32]:
     return np.asarray(SCALE * points, dtype=np.float32)

@@ -39,7 +39,7 @@ def seam_basis(skin: Skin, functions: int) -> list[Array]:
     if functions < 1:
         raise MechanismError(f"a seam basis needs a function at least, got {functions}")
     at, reference = skin.pattern.offsets, skin.at()
-    bent = [skin.at(where).amplitudes() for where in _bent(skin)]
+    bent = [skin.at(where).amplitudes() for where in _bent_configurations(skin)]
     result = []
     for i in range(len(skin.seams)):
         pressed = _pressed(skin, reference, i)
@@ -57,7 +57,7 @@ def seam_basis(skin: Skin, functions: int) -> list[Array]:
 
 def residual_compliances(skin: Skin, bases: Sequence[Array]) -> tuple[ResidualCompliance | None, ...]:
     """By seam of a skin with full seams: the compliance of touch vertices near it that a basis leaves out."""
-    samples = [skin.frames(where)[0] for where in _bent(skin)]
+    samples = [skin.frames(where)[0] for where in _bent_configurations(skin)]
     return tuple(residual_compliance(skin, i, basis, samples) for i, basis in enumerate(bases))
 
 
@@ -168,7 +168,7 @@ def _pressed(skin: Skin, posed: PosedSkin, i: int) -> Array:
     return posed.factors.solve(spread.T)[at[i] : at[i + 1]]
 
 
-def _bent(skin: Skin) -> list[Where]:
+def _bent_configurations(skin: Skin) -> list[Where]:
     """Configurations over the ranges of the joints: each coordinate alone, then all together."""
     lower, upper = skin.limits
     moving = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))

@@ -90,12 +90,12 @@ class BoundaryChange:
         acts on it (N); for a seam node it is the other way round.
         """
         w = numbers(values, (len(self.nodes), 3), "values of a boundary").ravel()
-        along = self._along(w)
+        along = self._in_switched_directions(w)
         rest = w.copy()
         self._add(rest, -along)
         v = self._response @ rest
         self._add(v, -along)
-        weights = self._solve(self._along(v))
+        weights = self._solve(self._in_switched_directions(v))
         v = v + self._columns @ weights
         self._add(v, weights)
         return v.reshape(-1, 3)
@@ -107,7 +107,7 @@ class BoundaryChange:
             raise MechanismError(f"node {node} is neither a seam node nor a touch node of the zone")
         return self._place[node]
 
-    def _along(self, w: Array) -> Array:
+    def _in_switched_directions(self, w: Array) -> Array:
         """E^T w."""
         return np.array([direction @ w[3 * i : 3 * i + 3] for i, direction in self._switched])
 
@@ -132,7 +132,7 @@ class BoundaryChange:
         column = self._response[:, 3 * place : 3 * place + 3] @ direction
         m = len(self._switched)
         self._switched.append((place, direction))
-        signed = self._along(self._signs * column)
+        signed = self._in_switched_directions(self._signs * column)
         row = np.zeros(0)
         if m:
             row = solve_triangular(self._L, signed[:m], lower=True, unit_diagonal=True) / self._D

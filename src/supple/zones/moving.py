@@ -128,7 +128,7 @@ class MovingSkin:
 
 def _packed_terms(skin: Skin, k: int, zone: Zone, terms: ZoneTerms) -> dict[str, Any]:
     """Arrays that equal zones share, as `zones_module.cpp` reads them."""
-    t, shown = len(zone.free_touch), _shown(skin, k, zone)
+    t, shown = len(zone.free_touch), _free_surface_count(skin, k, zone)
     arrays = {
         "stiffness": terms.stiffness,
         "affine": terms.affine,
@@ -158,7 +158,7 @@ def _packed_zone(skin: Skin, k: int, zone: Zone) -> dict[str, Any]:
     rest, frame = skin.mechanism.poses, skin.reference_frames[k]
     return {
         "bones": len(zone.bones),
-        "surface_vertices": vertices[zone.free[: _shown(skin, k, zone)]].tolist(),
+        "surface_vertices": vertices[zone.free[: _free_surface_count(skin, k, zone)]].tolist(),
         "carried_bones": [i for i, _ in carried],
         "carried_vertices": [int(vertices[node]) for _, node in carried],
         "carried_nodes": np.ascontiguousarray(zone.nodes[[node for _, node in carried]]),
@@ -168,7 +168,7 @@ def _packed_zone(skin: Skin, k: int, zone: Zone) -> dict[str, Any]:
     }
 
 
-def _shown(skin: Skin, k: int, zone: Zone) -> int:
+def _free_surface_count(skin: Skin, k: int, zone: Zone) -> int:
     """Number of free nodes of the surface; they come first in `zone.free`."""
     return int((skin.vertex_of[k][zone.free] >= 0).sum())
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SOLVERS = ("cholesky", "cg", "forces", "diagonal", "interpolated")
 CG_TOLERANCE = 1e-10
 LEAST_VOLUME = 0.2
-"""Volume ratio below which linear elasticity says little."""
+"""Volume ratio below which linear elasticity is not valid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class PosedSkin:
             forces: (v, 3) forces on all vertices in world axes, N; only touch vertices may have one. Default: none.
 
         Warns:
-            RangeWarning: an element has less than a fifth of its volume; linear elasticity says little there.
+            RangeWarning: an element has less than a fifth of its volume; linear elasticity is not valid there.
         """
         skin = self.skin
         touch, load = self._split(forces)
@@ -309,13 +309,13 @@ class PosedSkin:
             touch: a zone's name; or touch vertices, indices or a mask (v,); default: all.
             frame: the body in whose frame the arrays are given, or "world". `World.cover` needs the covered body's.
             friction: sliding coefficient of the skin.
-            relaxation: time in which the skin follows a change of its forces, s.
+            relaxation: time constant with which the skin follows a change of its forces, s.
 
         Raises:
             MechanismError: an unknown zone or body, a vertex that cannot be touched.
         """
         points = self.skin.contact_points
-        mask = self._chosen(touch)
+        mask = self._touch_mask(touch)
         used = mask[points.vertices] | (points.weights == 0)
         chosen = np.flatnonzero(used.all(axis=1))
         if not len(chosen):
@@ -380,7 +380,7 @@ class PosedSkin:
         """
         return press(self, shape, pose, start, friction, meshes)
 
-    def _chosen(self, touch: str | ArrayLike | None) -> Array:
+    def _touch_mask(self, touch: str | ArrayLike | None) -> Array:
         """(v,) mask of the chosen touch vertices."""
         skin = self.skin
         mask = np.zeros(skin.vertex_count, dtype=bool)

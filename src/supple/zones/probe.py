@@ -20,12 +20,12 @@ TICK = 0.5e-3
 
 @dataclass(frozen=True)
 class ProbeStatistics:
-    """Times of the ticks since `Probe.start`. Work is processor time of the thread; lateness is the time between the
-    instant when a tick was due and its begin."""
+    """Times of the ticks since `Probe.start`. Work is processor time of the thread; lateness is the time from the
+    instant at which a tick was due to its start."""
 
     ticks: int
     missed: int
-    """Ticks that ended after the next one was due; the skipped ones are not made up for."""
+    """Ticks that ended after the next one was due; the ticks that were due in between are skipped."""
     mean_work: float
     """s."""
     most_work: float
@@ -44,7 +44,7 @@ class ProbeStatistics:
         return float(self.work[: max(0, round(1e6 * time))].sum() / max(1, self.ticks))
 
     def work_of(self, share: float) -> float:
-        """s of work that this share of the ticks does not exceed, e.g. 0.999."""
+        """Largest work, s, among this share of the ticks (e.g. 0.999) with the least work."""
         reached = np.cumsum(self.work) >= share * max(1, self.ticks)
         return float(1e-6 * (1 + int(reached.argmax())))
 
@@ -53,13 +53,15 @@ class Probe:
     """A ball, or a pressure mask, that a device moves over a skin.
 
     A spring and a damper couple the probe to the device, and the force of the spring and damper is bounded. The probe
-    has no mass. The skin answers at rest, with friction. A thread of the core computes a tick each millisecond without
-    Python: `move` gives it the device's position, `force` is the latest result. `tick` computes one without the thread.
+    has no mass, and the skin is in static equilibrium, with friction. A thread of the core, without Python, computes
+    the contact each millisecond (a tick): `move` gives it the device's position, `force` is the latest result. `tick`
+    computes ticks without the thread.
 
     Args:
         pad: points of the skin near the probe, in the frame of the device, e.g. `skin.pad(...)`. About 100 points take
             less than half a millisecond.
-        radius: of the ball or of the mask, m. A point load has no stiffness that survives refining the mesh.
+        radius: of the ball or of the mask, m. It is positive: under a point load the skin's stiffness falls to zero as
+            the mesh is refined.
         position: (3,) of the device and of the probe at the beginning, m; a place where the probe does not touch.
         kind: "ball"; or "mask": the pressure falls from the middle to the radius like that of a Hertz contact.
         stiffness: of the spring between device and probe, N/m.

@@ -123,8 +123,9 @@ class Skin:
         return result
 
     def with_seam_basis(self, functions: int = 24) -> Skin:
-        """The same skin with a few scalar functions on each seam, chosen from the seam's own answers to presses and to
-        bending: 24 functions (72 numbers) serve a seam of 60 nodes (180 numbers). A new pose then costs a tenth.
+        """The same skin with a few scalar functions on each seam, chosen from its displacements under presses and in
+        bending: 24 functions (72 numbers) suffice for a seam of 60 nodes (180 numbers). A new pose then takes about a
+        tenth of the time.
 
         Touch vertices near a seam keep the compliance that the functions leave out (`residuals`). It is known if the
         two zones of the seam turn about one axis against each other; other seams have none.
@@ -144,8 +145,8 @@ class Skin:
         return self.with_bases(near_surface(self, depth))
 
     def with_blended_seams(self) -> Skin:
-        """The paper's roughest approximation: all seam nodes follow skeletal blending, i.e. the mean of the places to
-        which their zones would carry them rigidly. Zones then do not act on each other."""
+        """The paper's coarsest approximation, skeletal blending: each seam node is at the mean of the places to which
+        its zones would carry it rigidly. Zones then do not act on each other."""
         return self.with_bases([np.zeros((seam.size, 0)) for seam in self.seams])
 
     def with_interpolated_seams(self, samples: Sequence[Where]) -> Skin:

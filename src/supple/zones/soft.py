@@ -184,12 +184,12 @@ def _palm_zone(name: str, beyond: float, material: Material, cells: Sequence[int
     (m). The thumb's part leaves the side of the index finger's."""
     thumb, around = name == FINGERS[0], cells[1]
     curl, width, turn = (THUMB_CURL, THUMB_WIDTH, THUMB_TURN) if thumb else (CURL, WIDTH, 0.0)
-    along = [np.linspace(0, curl, _along(cells, curl, LENGTHS[0]) + 1)]
+    along = [np.linspace(0, curl, _cells_along(cells, curl, LENGTHS[0]) + 1)]
     if beyond:
-        along.append(curl + np.linspace(0, beyond, _along(cells, beyond, LENGTHS[0]) + 1)[1:])
+        along.append(curl + np.linspace(0, beyond, _cells_along(cells, beyond, LENGTHS[0]) + 1)[1:])
     if not thumb:
         start, side = WRIST - FLAT, WRIST - FLAT + THUMB_WIDTH
-        front = np.linspace(side, 0, _along(cells, -side, 2 * LENGTHS[0]) + 1)
+        front = np.linspace(side, 0, _cells_along(cells, -side, 2 * LENGTHS[0]) + 1)
         along = [np.linspace(start, side, around + 1), front[1:-1], *along]
     solid = curled_strip(
         np.concatenate(along), curl, width, bone=BONE, skin=BONE + THICKNESS, turn=turn, cells=tuple(cells[1:])
@@ -256,13 +256,13 @@ def _finger_zones(
     before, place = root, np.eye(4)  # the body before a bone, and the joint in its frame
     for i, (name, length) in enumerate(zip(BONES, lengths, strict=True)):
         if halfway and before is not None:
-            count = _along(cells, 2 * gap, lengths[max(i - 1, 0)])
+            count = _cells_along(cells, 2 * gap, lengths[max(i - 1, 0)])
             solid = pad(2 * gap, bone=bone, skin=skin, start=-gap, cells=(count, *cells[1:]))
             ends = {side: np.intersect1d(solid.groups["bone"], solid.groups[side]) for side in ("start", "end")}
             zone = Zone.from_solid(solid, material, bone=ends, seam=["start", "end"], touch="outer")
             zones[HINGES[i]] = (zone, (before, name), place)
         first, end = inset if before is not None else 0.0, length - (inset if i < last else 0.0)
-        count = _along(cells, end - first, length)
+        count = _cells_along(cells, end - first, length)
         solid = pad(end - first, bone=bone, skin=skin, start=first, tip=i == last, cells=(count, *cells[1:]))
         seams = (["start"] if before is not None else []) + (["end"] if i < last else [])
         zones[name] = (Zone.from_solid(solid, material, bone="bone", seam=seams, touch="outer"), (name,), np.eye(4))
@@ -270,6 +270,6 @@ def _finger_zones(
     return zones
 
 
-def _along(cells: Sequence[int], length: float, whole: float) -> int:
+def _cells_along(cells: Sequence[int], length: float, whole: float) -> int:
     """Number of hexahedra along a length, if there are `cells[0]` along the whole one."""
     return max(2, round(cells[0] * length / whole))

@@ -165,7 +165,7 @@ class Zone:
         return self
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes mesh, marks, material and Green's functions to a `.npz` file; `zones.load` reads it."""
+        """Writes mesh, node sets, material and Green's functions to a `.npz` file; `zones.load` reads it."""
         from supple.zones.zone_files import save
 
         save(self, path)

@@ -59,7 +59,7 @@ def probe(
     time: Annotated[float, typer.Option("--time", metavar="SECONDS", help="Duration")] = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Poke a finger with a probe at 1 kHz while it bends, and print the times of the thread.
+    """Press a probe into a finger at 1 kHz while it bends, and print the computing times.
 
     For example: supple probe finger --time 60
     """

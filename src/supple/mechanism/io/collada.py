@@ -136,14 +136,14 @@ class _Document:
 
     def _positions(self, part: Element) -> Array:
         """(n, 3) positions that the part's indices refer to."""
-        source = self._target(_input(part, "VERTEX"))
+        source = self._target(_input_element(part, "VERTEX"))
         if source.tag == "vertices":
-            source = self._target(_input(source, "POSITION"))
+            source = self._target(_input_element(source, "POSITION"))
         values = source.find("float_array")
         accessor = next((e for e in source.walk() if e.tag == "accessor"), None)
         if values is None or accessor is None:
             source.fail("a source of positions needs <float_array> and <accessor>")
-        stride, offset = (_whole(accessor, key, default) for key, default in (("stride", 1), ("offset", 0)))
+        stride, offset = (_whole_number(accessor, key, default) for key, default in (("stride", 1), ("offset", 0)))
         numbers = _numbers(values, values.text)[offset:]
         if stride < 3:
             accessor.fail(f"positions have three numbers each, the stride is {stride}")
@@ -152,8 +152,8 @@ class _Document:
     def _faces(self, part: Element) -> Faces:
         """(m, 3) vertex indices of the part, polygons split into triangles."""
         inputs = part.find_all("input")
-        width = 1 + max(_whole(e, "offset", 0) for e in inputs)
-        offset = _whole(_input(part, "VERTEX"), "offset", 0)
+        width = 1 + max(_whole_number(e, "offset", 0) for e in inputs)
+        offset = _whole_number(_input_element(part, "VERTEX"), "offset", 0)
         lists = [_indices(p)[offset::width] for p in part.find_all("p")]
         if part.tag == "triangles":
             corners = np.concatenate([np.zeros(0, np.int32), *lists])
@@ -177,14 +177,14 @@ def _fan(corners: Faces, kind: str) -> Faces:
     return strip
 
 
-def _input(part: Element, semantic: str) -> Element:
+def _input_element(part: Element, semantic: str) -> Element:
     found = next((e for e in part.find_all("input") if e.attributes.get("semantic") == semantic), None)
     if found is None:
         part.fail(f"<{part.tag}> has no input of {semantic}")
     return found
 
 
-def _whole(element: Element, key: str, default: int) -> int:
+def _whole_number(element: Element, key: str, default: int) -> int:
     text = element.attributes.get(key, str(default))
     if not text.strip().isdigit() or len(text) > 9:
         element.fail(f'{key}="{text:.40}" of <{element.tag}> is not a whole number')

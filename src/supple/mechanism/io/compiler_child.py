@@ -35,11 +35,11 @@ def main() -> None:
     try:
         import mujoco
     except ImportError:
-        _answer(answers, {"missing": True}, [])
+        _send_answer(answers, {"missing": True}, [])
         return
     mujoco.set_mju_user_warning(lambda text: None)  # otherwise MuJoCo writes a log file
     _restrict_process()
-    _answer(answers, {"version": mujoco.__version__}, [])
+    _send_answer(answers, {"version": mujoco.__version__}, [])
     while (request := _read(requests)) is not None:
         try:
             header, arrays = _compile(mujoco, request)
@@ -47,7 +47,7 @@ def main() -> None:
             header, arrays = {"error": str(error)}, []
         except Exception as error:  # out of memory or a fault of the compiler: the parent starts a new process
             header, arrays = {"error": str(error) or "MuJoCo ran out of memory", "last": True}, []
-        _answer(answers, header, arrays)
+        _send_answer(answers, header, arrays)
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -115,7 +115,7 @@ def _read(stream: BinaryIO) -> dict[str, Any] | None:
     return request
 
 
-def _answer(stream: BinaryIO, header: dict[str, Any], arrays: list[Any]) -> None:
+def _send_answer(stream: BinaryIO, header: dict[str, Any], arrays: list[Any]) -> None:
     text = json.dumps(header).encode()
     stream.write(struct.pack("<Q", len(text)) + text)
     for value in arrays:

@@ -145,18 +145,18 @@ def _read_affine(
         return None
     return Actuator(
         name,
-        driven.name,
-        gear,
-        gain,
-        bias,
-        model.actuator_ctrlrange[u] if model.actuator_ctrllimited[u] else UNLIMITED,
-        force_range,
-        dynamics,
-        lag,
-        model.actuator_actrange[a] if model.actuator_actlimited[a] else UNLIMITED,
-        control,
-        activation,
-        bool(like_spring),
+        drives=driven.name,
+        gear=gear,
+        gain=gain,
+        bias=bias,
+        control_range=model.actuator_ctrlrange[u] if model.actuator_ctrllimited[u] else UNLIMITED,
+        force_range=force_range,
+        dynamics=dynamics,
+        lag=lag,
+        activation_range=model.actuator_actrange[a] if model.actuator_actlimited[a] else UNLIMITED,
+        control=control,
+        activation=activation,
+        in_spring=bool(like_spring),
     )
 
 

@@ -52,7 +52,9 @@ class Look:
     band: Array
 
 
-def solid(kind: Kind, size: Sequence[float], colour: Array, at: ArrayLike = (0.0, 0.0, 0.0), axis: str = "z") -> Shape:
+def coloured_shape(
+    kind: Kind, size: Sequence[float], colour: Array, at: ArrayLike = (0.0, 0.0, 0.0), axis: str = "z"
+) -> Shape:
     """A shape that is only drawn, with its middle at a point of the body's frame and its own z along an axis of it."""
     direction = np.eye(3)["xyz".index(axis)]
     pose = spatial.pose(spatial.rotation_between(np.array([0.0, 0.0, 1.0]), direction), np.asarray(at, dtype=float))
@@ -109,7 +111,7 @@ def figure(
         build.fixed(f"{side}_sleeve", f"{side}_elbow", f"{side}_forearm.start")
         build.fixed(f"{side}_wrist", f"{side}_forearm.end", f"{side}_hand")
     board = np.array([0.42, 0.33, 0.25, 1.0])
-    build.ground(solid("box", (0.13, 0.13, 0.01), board, (0, 0, -0.01)))
+    build.ground(coloured_shape("box", (0.13, 0.13, 0.01), board, (0, 0, -0.01)))
     return build.build()
 
 
@@ -123,40 +125,40 @@ def _add_trunk(build: Builder, leg: float, look: Look) -> None:
     at = {name: np.array([0.0, 0.0, leg + z]) for name, z in levels.items()}
     servos = {"hips": 1, "pelvis": 1, "spine": 1, "torso": 3, "neck": 1, "head": 0}
     mass = {name: SHELLS[name] + count * SERVO_MASS for name, count in servos.items()}
-    eyes = [solid("sphere", (0.0065,), DARK, (0.036, y, 0.008)) for y in (-0.017, 0.017)]
+    eyes = [coloured_shape("sphere", (0.0065,), DARK, (0.036, y, 0.008)) for y in (-0.017, 0.017)]
     trunk: dict[str, tuple[ArrayLike, list[Shape]]] = {
         "hips": (
             (0.04, STANCE + 0.02, 0.03),
             [
-                solid("box", (0.018, 0.06, 0.009), WHITE, (0, 0, -0.005)),
-                solid("box", (servo[0], servo[2], 0.012), DARK, (0, 0, 0.006)),
+                coloured_shape("box", (0.018, 0.06, 0.009), WHITE, (0, 0, -0.005)),
+                coloured_shape("box", (servo[0], servo[2], 0.012), DARK, (0, 0, 0.006)),
             ],
         ),
         "pelvis": (
             (0.07, 0.11, 0.05),
-            [solid("ellipsoid", (0.038, 0.060, 0.028), look.trousers)],
+            [coloured_shape("ellipsoid", (0.038, 0.060, 0.028), look.trousers)],
         ),
         "spine": (
             (0.04, 0.05, 0.04),
             [
-                solid("capsule", (0.019, 0.014), DARK),
-                solid("cylinder", (0.022, 0.006), WHITE),
+                coloured_shape("capsule", (0.019, 0.014), DARK),
+                coloured_shape("cylinder", (0.022, 0.006), WHITE),
             ],
         ),
         "torso": (
             (0.08, 0.15, 0.11),
             [
-                solid("ellipsoid", (0.042, 0.078, 0.062), look.shirt, (0, 0, 0.004)),
-                solid("capsule", (0.018, 0.068), look.shirt, (0, 0, 0.03), "y"),
+                coloured_shape("ellipsoid", (0.042, 0.078, 0.062), look.shirt, (0, 0, 0.004)),
+                coloured_shape("capsule", (0.018, 0.068), look.shirt, (0, 0, 0.03), "y"),
             ],
         ),
-        "neck": ((0.03, 0.03, 0.03), [solid("cylinder", (0.016, 0.020), DARK, (0, 0, -0.002))]),
+        "neck": ((0.03, 0.03, 0.03), [coloured_shape("cylinder", (0.016, 0.020), DARK, (0, 0, -0.002))]),
         "head": (
             (0.08, 0.08, 0.10),
             [
-                solid("ellipsoid", (0.041, 0.037, 0.053), SKIN),
-                solid("ellipsoid", (0.0425, 0.0385, 0.012), look.band, (0, 0, 0.027)),
-                solid("sphere", (0.007,), SKIN, (0.042, 0, -0.007)),
+                coloured_shape("ellipsoid", (0.041, 0.037, 0.053), SKIN),
+                coloured_shape("ellipsoid", (0.0425, 0.0385, 0.012), look.band, (0, 0, 0.027)),
+                coloured_shape("sphere", (0.007,), SKIN, (0.042, 0, -0.007)),
                 *eyes,
             ],
         ),
@@ -180,23 +182,23 @@ def _add_arm(build: Builder, side: str, sign: float, shoulder: Array, look: Look
     elbow = shoulder - [0, 0, UPPER_ARM]
     middle = -0.5 * UPPER_ARM + 0.008
     bodies: dict[str, tuple[Array, float, ArrayLike, list[Shape]]] = {
-        "shoulder": (shoulder, SERVO_MASS, (0.04, 0.03, 0.03), [solid("sphere", (0.023,), DARK)]),
+        "shoulder": (shoulder, SERVO_MASS, (0.04, 0.03, 0.03), [coloured_shape("sphere", (0.023,), DARK)]),
         "yoke": (
             shoulder - [0, 0, 0.03],
             SERVO_MASS,
             (0.03, 0.03, 0.04),
-            [solid("capsule", (0.019, 0.010), look.shirt, (0, 0, 0.005))],
+            [coloured_shape("capsule", (0.019, 0.010), look.shirt, (0, 0, 0.005))],
         ),
         "arm": (
             shoulder - [0, 0, 0.095],
             SERVO_MASS + 0.015,
             (0.03, 0.03, 0.06),
             [
-                solid("capsule", (0.0145, 0.036), SKIN, (0, 0, 0.095 + middle)),
-                solid("cylinder", (0.017, 0.017), DARK, (0, 0, 0.095 - UPPER_ARM), "y"),
+                coloured_shape("capsule", (0.0145, 0.036), SKIN, (0, 0, 0.095 + middle)),
+                coloured_shape("cylinder", (0.017, 0.017), DARK, (0, 0, 0.095 - UPPER_ARM), "y"),
             ],
         ),
-        "elbow": (elbow, 0.015, (0.02, 0.03, 0.03), [solid("capsule", (0.009, 0.010), WHITE, (0, 0, -0.010))]),
+        "elbow": (elbow, 0.015, (0.02, 0.03, 0.03), [coloured_shape("capsule", (0.009, 0.010), WHITE, (0, 0, -0.010))]),
     }
     for part, (at, mass, size, shapes) in bodies.items():
         add_figure_body(build, f"{side}_{part}", at, mass, size, *shapes)

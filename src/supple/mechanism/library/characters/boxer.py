@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple.mechanism.builder import Builder
-from supple.mechanism.library.characters._figure import Look, add_figure_body, figure, solid
+from supple.mechanism.library.characters._figure import Look, add_figure_body, coloured_shape, figure
 from supple.mechanism.library.characters._parts import WHITE
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
@@ -46,7 +46,7 @@ def boxer(
 
 
 def _add_glove(build: Builder, name: str, at: Array) -> None:
-    glove = solid("ellipsoid", (0.030, 0.026, 0.034), RED, (0, 0, -0.004))
-    thumb = solid("ellipsoid", (0.011, 0.010, 0.020), RED, (0.020, 0, 0.012))
-    cuff = solid("cylinder", (0.021, 0.009), WHITE, (0, 0, 0.026))
+    glove = coloured_shape("ellipsoid", (0.030, 0.026, 0.034), RED, (0, 0, -0.004))
+    thumb = coloured_shape("ellipsoid", (0.011, 0.010, 0.020), RED, (0.020, 0, 0.012))
+    cuff = coloured_shape("cylinder", (0.021, 0.009), WHITE, (0, 0, 0.026))
     add_figure_body(build, name, at, GLOVE_MASS, (0.06, 0.05, 0.065), glove, thumb, cuff)

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism.builder import Builder
-from supple.mechanism.library.characters._figure import SKIN, Look, figure, solid
+from supple.mechanism.library.characters._figure import SKIN, Look, coloured_shape, figure
 from supple.mechanism.library.characters._parts import BRASS, STEEL, WHITE
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
@@ -57,9 +57,9 @@ def _add_hand(build: Builder, name: str, at: Array) -> None:
     across = STICK_MASS * (STICK_LENGTH**2 / 12 + (middle - centre[2]) ** 2) + FIST_MASS * centre[2] ** 2
     fist = 0.4 * FIST_MASS * 0.017**2
     shapes = [
-        solid("sphere", (0.017,), SKIN),
-        solid("capsule", (STICK_RADIUS, STICK_LENGTH / 2), WOOD, (0, 0, middle)),
-        solid("sphere", (0.0055,), WOOD, (0, 0, STICK_START - STICK_LENGTH)),
+        coloured_shape("sphere", (0.017,), SKIN),
+        coloured_shape("capsule", (STICK_RADIUS, STICK_LENGTH / 2), WOOD, (0, 0, middle)),
+        coloured_shape("sphere", (0.0055,), WOOD, (0, 0, STICK_START - STICK_LENGTH)),
     ]
     build.body(name, spatial.translation(at), mass, centre, (across + fist, across + fist, fist), shapes)
 
@@ -70,10 +70,10 @@ def _drums(leg: float) -> list[Shape]:
     for y in (-0.11, 0.11):
         x, top = 0.34, leg + 0.0
         shapes += [
-            solid("cylinder", (0.085, 0.040), BLUE, (x, y, top - 0.050)),
-            solid("cylinder", (0.087, 0.004), WHITE, (x, y, top)),
-            solid("cylinder", (0.006, 0.5 * top - 0.05), STEEL, (x, y, 0.5 * top - 0.05)),
+            coloured_shape("cylinder", (0.085, 0.040), BLUE, (x, y, top - 0.050)),
+            coloured_shape("cylinder", (0.087, 0.004), WHITE, (x, y, top)),
+            coloured_shape("cylinder", (0.006, 0.5 * top - 0.05), STEEL, (x, y, 0.5 * top - 0.05)),
         ]
-    shapes.append(solid("cylinder", (0.09, 0.002), BRASS, (0.30, 0.32, leg + 0.18)))
-    shapes.append(solid("cylinder", (0.005, 0.5 * leg + 0.09), STEEL, (0.30, 0.32, 0.5 * leg + 0.09)))
+    shapes.append(coloured_shape("cylinder", (0.09, 0.002), BRASS, (0.30, 0.32, leg + 0.18)))
+    shapes.append(coloured_shape("cylinder", (0.005, 0.5 * leg + 0.09), STEEL, (0.30, 0.32, 0.5 * leg + 0.09)))
     return shapes

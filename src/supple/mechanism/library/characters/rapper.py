@@ -9,7 +9,7 @@ import numpy as np
 from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.builder import Builder
-from supple.mechanism.library.characters._figure import SKIN, add_figure_body, limb, solid
+from supple.mechanism.library.characters._figure import SKIN, add_figure_body, coloured_shape, limb
 from supple.mechanism.library.characters._parts import (
     BRASS,
     DARK,
@@ -138,21 +138,21 @@ def _add_rigid_bodies(build: Builder, crank: Array, elbow: Array) -> None:
     """The nine rigid bodies."""
     add_servo(build, "shoulder", SHOULDER, axis="x", along="y")
     add_servo(build, "yoke", SHOULDER, axis="z", along="x")
-    block = [solid("cylinder", (0.022, 0.010), WHITE, (0, 0, -BLOCK + 0.008))]
+    block = [coloured_shape("cylinder", (0.022, 0.010), WHITE, (0, 0, -BLOCK + 0.008))]
     add_figure_body(build, "block", SHOULDER, 0.03, (0.03, 0.03, 0.03), *block)
     # the casing reaches from the pad on the upper arm's back to the crank's side
     casing = 0.5 * np.array([SERVO_SIZE[0], SERVO_SIZE[1], SERVO_SIZE[2]])
-    add_figure_body(build, "servo", crank, SERVO_MASS, SERVO_SIZE, solid("box", casing.tolist(), DARK))
+    add_figure_body(build, "servo", crank, SERVO_MASS, SERVO_SIZE, coloured_shape("box", casing.tolist(), DARK))
     arm = [
         limb((0, PLANE, 0), (-LEVER, PLANE, 0), 0.005, WHITE),
-        solid("cylinder", (0.008, 0.008), STEEL, (0, 0.5 * SERVO_SIZE[1] + 0.008, 0), "y"),
+        coloured_shape("cylinder", (0.008, 0.008), STEEL, (0, 0.5 * SERVO_SIZE[1] + 0.008, 0), "y"),
     ]
     add_figure_body(build, "crank", crank, 0.01, (LEVER, 0.01, 0.01), *arm)
-    fork = [solid("sphere", (0.0075,), STEEL)]
+    fork = [coloured_shape("sphere", (0.0075,), STEEL)]
     add_figure_body(build, "fork", crank + [-LEVER, PLANE, 0], 0.005, (0.012, 0.012, 0.012), *fork)
     bracket = [
-        solid("cylinder", (0.012, 0.017), DARK, axis="y"),
-        solid("cylinder", (0.010, 0.006), WHITE, (0, 0, BRACKET - 0.006)),
+        coloured_shape("cylinder", (0.012, 0.017), DARK, axis="y"),
+        coloured_shape("cylinder", (0.010, 0.006), WHITE, (0, 0, BRACKET - 0.006)),
     ]
     add_figure_body(build, "elbow", elbow, 0.02, (0.02, 0.03, 0.02), *bracket)
     along = np.array([np.sin(BENT), 0.0, -np.cos(BENT)])
@@ -163,14 +163,14 @@ def _add_rigid_bodies(build: Builder, crank: Array, elbow: Array) -> None:
         limb((0, 0, 0), FOREARM * along, 0.011, SKIN),
         limb((0, 0, 0), (0, PLANE, 0), 0.006, WHITE),
         limb((0, PLANE, 0), (-LEVER, PLANE, 0), 0.005, WHITE),
-        solid("sphere", (0.0075,), BRASS, (-LEVER, PLANE, 0)),
+        coloured_shape("sphere", (0.0075,), BRASS, (-LEVER, PLANE, 0)),
     ]
     build.body("forearm", spatial.translation(elbow), FOREARM_MASS, FOREARM / 2 * along, inertia, shapes)
     up = np.array([np.cos(BENT), 0.0, np.sin(BENT)])
     hand = [
-        solid("ellipsoid", (0.022, 0.018, 0.024), SKIN),
+        coloured_shape("ellipsoid", (0.022, 0.018, 0.024), SKIN),
         limb(-0.035 * up, 0.05 * up, 0.008, DARK),
-        solid("sphere", (0.016,), STEEL, 0.062 * up),
+        coloured_shape("sphere", (0.016,), STEEL, 0.062 * up),
     ]
     add_figure_body(build, "hand", elbow + (FOREARM + HAND) * along, HAND_MASS, (0.04, 0.035, 0.045), *hand)
 
@@ -179,8 +179,8 @@ def _draw_stand(build: Builder) -> None:
     """The servo of the first motor on a post; it is fixed to the world."""
     x, y, z = SHOULDER
     build.ground(
-        solid("box", (SERVO_SIZE[0] / 2, 0.017, SERVO_SIZE[2] / 2), DARK, (x, y - 0.05, z)),
-        solid("cylinder", (0.012, z / 2), STEEL, (x, y - 0.08, z / 2)),
-        solid("cylinder", (0.012, 0.02), STEEL, (x, y - 0.07, z), "y"),
-        solid("cylinder", (0.09, 0.008), DARK, (x, y - 0.08, -0.008)),
+        coloured_shape("box", (SERVO_SIZE[0] / 2, 0.017, SERVO_SIZE[2] / 2), DARK, (x, y - 0.05, z)),
+        coloured_shape("cylinder", (0.012, z / 2), STEEL, (x, y - 0.08, z / 2)),
+        coloured_shape("cylinder", (0.012, 0.02), STEEL, (x, y - 0.07, z), "y"),
+        coloured_shape("cylinder", (0.09, 0.008), DARK, (x, y - 0.08, -0.008)),
     )
