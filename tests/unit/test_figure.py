@@ -65,7 +65,7 @@ def test_motions_stay_within_the_speed_limit(name, duration):
 
 
 def test_legs_that_buckle_are_refused():
-    with pytest.raises(MechanismError, match=r"the boxer's pair of legs buckles under its own weight: .* bear .* N there, and .* N rest"):
+    with pytest.raises(MechanismError, match=r"the boxer's pair of legs buckles .* bear .* N there, and .* N rest"):
         characters.boxer(leg_diameter=2e-3)
     with pytest.raises(MechanismError, match="`leg` must be positive"):
         characters.drummer(leg=-1.0)
