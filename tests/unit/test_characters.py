@@ -1,5 +1,7 @@
 """Characters of the library: their sizes and motions, bad input, and the stored optimised curves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,10 @@ import supple
 from supple.cli.performing import performance
 from supple.mechanism.library.characters import motions
 from supple.retargeting import Motion, characters
-from supple.retargeting.optimiser import rms
+from supple.retargeting.optimiser import DAMPINGS, _best_step, rms
 from supple.retargeting.problem import Problem
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
+from supple.retargeting.weights import Weights
 
 SIZES = {"dancer": (4, 7, 3), "bartender": (4, 6, 2)}
 """Motors, rigid bodies, rods."""
@@ -175,6 +178,23 @@ def test_other_methods_find_the_minimum_of_gauss_newton(method, limit):
     exact = supple.retarget(mech, motion, dt=4e-3, **quiet)
     other = supple.retarget(mech, motion, dt=(8e-3, 4e-3), method=method, **quiet)
     assert other.history[-1] == pytest.approx(exact.history[-1], rel=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.RangeWarning")  # of the long steps
+def test_damping_of_a_step_with_a_poor_model():
+    mech = supple.library.rod_on_motor(modes=8, sections=12)
+    motion = Motion.from_samples([0, 0.3, 0.6, 1.2], {"motor": [0, 0, 0.3, 0.3]})
+    problem = Problem(mech, motion, Weights({"tip": 1.0}), 8e-3)
+    run = problem.simulate(motion.control)
+    model = problem.model(run)
+    good = _best_step([problem], motion.control, run.cost, model, level=0)
+    assert good.good
+    assert DAMPINGS[good.level] == 0
+    poor = _best_step([problem], motion.control, run.cost, replace(model, matrix=model.matrix / 20), level=0)
+    assert DAMPINGS[poor.level] > 0
+    assert poor.cost < 0.8 * run.cost
+    uphill = replace(model, gradient=-model.gradient)
+    assert _best_step([problem], motion.control, run.cost, uphill, level=0) is None
 
 
 def test_recording_of_a_performance():
