@@ -29,6 +29,7 @@ from supple.mechanism.library.characters.motions import WAVE
 from supple.mechanism.record import Array
 from supple.retargeting import Motion, Retargeted, baselines, characters
 from supple.retargeting.altered import with_stiffness
+from supple.retargeting.motion import FIXED
 from supple.retargeting.problem import Problem
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
 
@@ -96,6 +97,8 @@ def measure(report: Report, name: str, args: argparse.Namespace) -> None:
     wrong_models(report, name, result)
     if name == "dancer":
         dances(report, result, args)
+    if name == "rapper":
+        loop(report, result)
 
 
 def table_1(report: Report, name: str, result: Retargeted, minutes: tuple[float, float] | None) -> None:
@@ -225,6 +228,29 @@ def wrong_models(report: Report, name: str, result: Retargeted) -> None:
         report.row(character=name, stiffness=factor, rms_before_mm=before, rms_after_mm=after)
         worst = max(worst, after / before)
     report.target(f"{name}: stiffness 10 % off, rms after / before", worst, at_most=0.5)
+
+
+def loop(report: Report, result: Retargeted) -> None:
+    """The rapper's loop over the whole motion, and the gradient through it for its first second beside differences."""
+    mech = result.mechanism
+    gap = 0.0
+    for joint in mech.joints:
+        if joint.kind in ("ball", "universal", "hinge") and joint.parent != "world":
+            parent, child = (mech.body_index(body) for body in (joint.parent, joint.child))
+            for poses in result.poses.values():
+                sides = poses[:, parent] @ joint.pose_parent, poses[:, child] @ joint.pose_child
+                gap = max(gap, float(np.abs(sides[0][:, :3, 3] - sides[1][:, :3, 3]).max()))
+    report.target("rapper: largest gap of a joint, m", gap, at_most=1e-9)
+    begin = characters.beginning(result.input, 1.0)
+    problem = Problem(mech, begin, characters.character("rapper").weights(), CHECK_STEP)
+    run = problem.simulate(begin.control)
+    direction = np.random.default_rng(0).standard_normal(begin.control.shape)
+    direction[:FIXED] = 0
+    step, stencil = 2.5e-4, {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
+    costs = {k: problem.simulate(begin.control + k * step * direction).cost for k in stencil}
+    expected = sum(weight * costs[k] for k, weight in stencil.items()) / step
+    error = abs(float((problem.gradient(run) * direction).sum()) / expected - 1)
+    report.target("rapper: gradient through the loop, relative error", error, at_most=1e-6)
 
 
 def dances(report: Report, first: Retargeted, args: argparse.Namespace) -> None:

@@ -37,8 +37,8 @@ for axis, name in zip(axes, results["all one"].deviations, strict=True):
     for (dance, result), colour in zip(results.items(), ("#d1495b", "#2e86ab", "#3a7d44"), strict=False):
         length = 1e3 * np.linalg.norm(result.deviations[name][1], axis=1)
         axis.plot(result.times, length, color=colour, label=f"optimised, {dance}")
-    axis.set_ylabel(f"{name}, mm")
-axes[0].legend(loc="upper right", fontsize="small")
+    axis.set(ylabel=f"{name}, mm", yscale="log", ylim=(0.03, 200))
+axes[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize="small", ncols=4)
 axes[-1].set_xlabel("time, s")
 figure.suptitle("distance from the target")
 figure.tight_layout()

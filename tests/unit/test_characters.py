@@ -1,5 +1,7 @@
 """Characters of the library: their sizes and motions, bad input, and the stored optimised curves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,10 @@ import supple
 from supple.cli.performing import performance
 from supple.mechanism.library.characters import motions
 from supple.retargeting import Motion, characters
-from supple.retargeting.optimiser import rms
+from supple.retargeting.optimiser import DAMPINGS, _best_step, rms
 from supple.retargeting.problem import Problem
 from supple.retargeting.spilling import RIM_ANGLE, surface_angles
+from supple.retargeting.weights import Weights
 
 SIZES = {"dancer": (4, 7, 3), "bartender": (4, 6, 2)}
 """Motors, rigid bodies, rods."""
@@ -65,14 +68,6 @@ def test_dance_waves_for_two_seconds():
     assert set(np.sign(np.diff(angles))) == {-1, 1}
 
 
-def test_stored_curves_suppress_the_vibration(name):
-    """The first 2.5 seconds with a coarse step; benchmarks/characters.py has the whole motion."""
-    result = characters.stored(name, seconds=2.5, dt=4e-3)
-    assert result.status == "stored"
-    before, after = (np.sqrt(sum(v**2 for v in d.values())) for d in (result.deviation_before, result.deviation_after))
-    assert after < before / 3
-
-
 @pytest.fixture(scope="module")
 def errors_while_waving():
     """Root mean square deviations, m, by dance and body, while the left hand waves."""
@@ -94,10 +89,9 @@ def test_heavy_clavicle_halves_its_deviation_and_the_wave_suffers(errors_while_w
 
 
 def test_heavy_left_hand_follows_its_wave_and_the_right_hand_suffers(errors_while_waving):
-    """A third was wanted and 0.37 is reached: two motors cannot correct the distance of the hand from its shoulder."""
     one, heavy = errors_while_waving["all one"], errors_while_waving["left hand 100"]
-    assert heavy["left_hand"] < 0.4 * one["left_hand"]
-    assert heavy["right_hand"] > 1.5 * one["right_hand"]
+    assert heavy["left_hand"] < one["left_hand"] / 3
+    assert heavy["right_hand"] > 1.2 * one["right_hand"]
 
 
 def test_another_dance_begins_with_given_curves():
@@ -133,6 +127,8 @@ def test_part_of_a_motion_is_its_beginning():
     [
         ("dancer", {"body_diameter": 5e-4}, r"the dancer's body buckles under its own weight: .* bear 0\.\d+ N"),
         ("bartender", {"fore_diameter": 4e-4}, r"the bartender's fore rod buckles .* 4.34 N rest on it"),
+        ("rapper", {"rod_thickness": 2e-3}, r"the rapper's push rod buckles .* bear 0\.611 N, and 7\.5 N press on it"),
+        ("drummer", {"leg_diameter": 2e-3}, r"the drummer's pair of legs buckles .* bear 2\.08 N there, and 20\.1 N"),
         ("dancer", {"arm": -0.2}, "dancer: `arm` must be positive, got -0.2"),
         ("bartender", {"upper": np.nan}, "bartender: `upper` must be positive, got nan"),
     ],
@@ -182,6 +178,23 @@ def test_other_methods_find_the_minimum_of_gauss_newton(method, limit):
     exact = supple.retarget(mech, motion, dt=4e-3, **quiet)
     other = supple.retarget(mech, motion, dt=(8e-3, 4e-3), method=method, **quiet)
     assert other.history[-1] == pytest.approx(exact.history[-1], rel=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.RangeWarning")  # of the long steps
+def test_damping_of_a_step_with_a_poor_model():
+    mech = supple.library.rod_on_motor(modes=8, sections=12)
+    motion = Motion.from_samples([0, 0.3, 0.6, 1.2], {"motor": [0, 0, 0.3, 0.3]})
+    problem = Problem(mech, motion, Weights({"tip": 1.0}), 8e-3)
+    run = problem.simulate(motion.control)
+    model = problem.model(run)
+    good = _best_step([problem], motion.control, run.cost, model, level=0)
+    assert good.good
+    assert DAMPINGS[good.level] == 0
+    poor = _best_step([problem], motion.control, run.cost, replace(model, matrix=model.matrix / 20), level=0)
+    assert DAMPINGS[poor.level] > 0
+    assert poor.cost < 0.8 * run.cost
+    uphill = replace(model, gradient=-model.gradient)
+    assert _best_step([problem], motion.control, run.cost, uphill, level=0) is None
 
 
 def test_recording_of_a_performance():

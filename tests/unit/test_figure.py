@@ -8,7 +8,6 @@ from supple import MechanismError
 from supple.mechanism.library import characters
 from supple.mechanism.library.characters import motions
 from supple.retargeting import Motion
-from supple.retargeting import characters as stored_curves
 from supple.retargeting.problem import Problem
 from supple.retargeting.weights import Weights
 
@@ -65,16 +64,8 @@ def test_motions_stay_within_the_speed_limit(name, duration):
         assert curve[-1] == curve[-2]
 
 
-@pytest.mark.parametrize("name", ["boxer", "drummer", "rapper"])
-def test_stored_curves_suppress_the_sway(name):
-    """The first 2.5 seconds with a coarse step; benchmarks/characters.py has the whole motion."""
-    result = stored_curves.stored(name, seconds=2.5, dt=5e-3)
-    before, after = (np.sqrt(sum(v**2 for v in d.values())) for d in (result.deviation_before, result.deviation_after))
-    assert after < before / 4
-
-
 def test_legs_that_buckle_are_refused():
-    with pytest.raises(MechanismError, match="the boxer's pair of legs buckles under its own weight"):
+    with pytest.raises(MechanismError, match=r"the boxer's pair of legs buckles .* bear .* N there, and .* N rest"):
         characters.boxer(leg_diameter=2e-3)
     with pytest.raises(MechanismError, match="`leg` must be positive"):
         characters.drummer(leg=-1.0)

@@ -64,7 +64,9 @@ class Character:
 FIGURE = {"head": 1.0, "pelvis": 1.0, "left_hand": 1.0, "right_hand": 1.0}
 """Tracked bodies of the drummer and of the boxer."""
 CHARACTERS = {
-    "dancer": Character(characters.dancer, motions.dance, {"clavicle": 1.0, "left_hand": 1.0, "right_hand": 1.0}),
+    "dancer": Character(
+        characters.dancer, motions.dance, {"clavicle": 1.0, "left_hand": 1.0, "right_hand": 1.0}, iterations=40
+    ),
     "bartender": Character(characters.bartender, motions.serving, {"elbow": 1.0, "glass": 1.0}, {"glass": 1.0}),
     "rapper": Character(characters.rapper, motions.rap, {"elbow": 1.0, "hand": 1.0}),
     "drummer": Character(characters.drummer, motions.drumming, FIGURE, method="l-bfgs", iterations=100),

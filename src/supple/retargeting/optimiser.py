@@ -25,20 +25,20 @@ T = TypeVar("T")
 METHODS = ("gauss-newton", "mixed", "l-bfgs", "bfgs")
 TOLERANCE = 1e-4
 """Smallest relative decrease of the cost in an iteration."""
-COARSE_TOLERANCE = 0.1
+COARSE_TOLERANCE = 0.01
 """The same with all time steps of "mixed" but the last."""
 L_BFGS_TOLERANCE = 2e-3
 """The same of L-BFGS, whose iterations continue for long with decreases that nobody sees."""
 PAIRS = 30
 """Steps and changes of the gradient that L-BFGS remembers."""
-LENGTHS = (1.0, 1 / 3, 1 / 9)
-"""Of a Gauss-Newton step, tried in turn."""
-LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e6
-"""Of a Gauss-Newton step, in multiples of the diagonal of its matrix."""
+DAMPINGS = (0.0, *(10.0**k for k in range(-4, 5)))
+"""Of Gauss-Newton steps, in multiples of the diagonal of the model's matrix."""
+GOOD_SHARE = 0.75
+"""Of the decrease of a model: a step that lowers the cost by that much is good."""
 LINE_SEARCH_FAILED = 2
 """Status of scipy's BFGS."""
 SMALL_DECREASES = 3
-"""Steps in succession with less than the smallest decrease, each (shortened or damped Gauss-Newton steps) or on average
+"""Steps in succession with less than the smallest decrease, each (damped Gauss-Newton steps) or on average
 (L-BFGS), that end an optimisation."""
 
 
@@ -253,36 +253,69 @@ def _start(problems: list[Problem], control: Array) -> list[Run]:
 def _gauss_newton(
     problems: list[Problem], control: Array, limit: int, tolerance: float, progress: Callable[[float, Array], None]
 ) -> tuple[Array, list[float], str, Model]:
-    """Gauss-Newton steps. One that does not lower the cost is shortened, then damped as by Levenberg and Marquardt. The
-    last result is the model of the last step."""
+    """Gauss-Newton steps, damped as by Levenberg and Marquardt where the model is poor. The last result is the model of
+    the last step."""
     runs = _start(problems, control)
     history = [_mean_cost(runs)]
     progress(history[0], control)
-    shape = control[FIXED:].T.shape
-    damping, small = 0.0, 0
+    level, small = 0, 0
     for _ in range(limit):
         model = Model.mean(_in_parallel(Problem.model, problems, runs))
-        found = None
-        while found is None and damping < MOST_DAMPING:
-            step = model.step(damping).reshape(shape).T
-            for length in LENGTHS if damping == 0 else (1.0,):
-                trial = control.copy()
-                trial[FIXED:] += length * step
-                tried = _simulate(problems, trial)
-                if tried is not None and _mean_cost(tried) < history[-1]:
-                    found = trial, tried, damping > 0 or length < 1
-                    break
-            damping = damping if found else max(10 * damping, LEAST_DAMPING)
+        found = _best_step(problems, control, history[-1], model, level)
         if found is None:
             return control, history, "converged", model
-        control, runs, restrained = found
-        history.append(_mean_cost(runs))
+        control, runs, level = found.control, found.runs, found.level
+        history.append(found.cost)
         progress(history[-1], control)
         small = small + 1 if history[-2] - history[-1] < tolerance * history[-2] else 0
-        if small >= (SMALL_DECREASES if restrained and tolerance == TOLERANCE else 1):
+        if small >= (SMALL_DECREASES if level > 0 and tolerance == TOLERANCE else 1):
             return control, history, "converged", model
-        damping = damping / 10 if damping > LEAST_DAMPING else 0.0
     return control, history, "iteration limit", model
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A step that was simulated."""
+
+    level: int
+    """Of its damping, in `DAMPINGS`."""
+    control: Array
+    """(n, motors) after the step."""
+    runs: list[Run]
+    """Empty if it cannot be simulated."""
+    cost: float
+    """Infinite if it cannot be simulated."""
+    good: bool
+    """It lowers the cost nearly as much as the model says."""
+
+
+def _best_step(problems: list[Problem], control: Array, cost: float, model: Model, level: int) -> _Trial | None:
+    """The best of several dampings of a model's step, or None if none lowers the cost. A simulation takes little time
+    beside a model: from the level of the step before, greater dampings are tried, then lesser ones, as long as the cost
+    falls. A good undamped step is taken at once."""
+
+    def tried(k: int) -> _Trial:
+        step = model.step(DAMPINGS[k])
+        trial = control.copy()
+        trial[FIXED:] += step.reshape(control[FIXED:].T.shape).T
+        runs = _simulate(problems, trial)
+        if runs is None:
+            return _Trial(k, trial, [], np.inf, False)
+        found = _mean_cost(runs)
+        return _Trial(k, trial, runs, found, cost - found > -GOOD_SHARE * model.change(step))
+
+    best = tried(level)
+    while best.level + 1 < len(DAMPINGS) and not (best.level == 0 and best.good):
+        other = tried(best.level + 1)
+        if best.cost < min(other.cost, cost):
+            break
+        best = other
+    while best.level == level > 0 or 0 < best.level < level:
+        other = tried(best.level - 1)
+        if not other.cost < best.cost:
+            break
+        best = other
+    return best if best.cost < cost else None
 
 
 def _l_bfgs(

@@ -306,14 +306,23 @@ class Model:
         matrix = self.matrix + slopes.T @ (2 * self.penalties[active, None] * slopes)
         return np.asarray(matrix + ROUNDING * np.diag(np.diag(matrix)))
 
+    def change(self, x: Array) -> float:
+        """Of the model's value, by a step (k,)."""
+        return self._value(x, self.shares + self.slopes @ x) - self._value(np.zeros(len(x)), self.shares)
+
+    def _value(self, x: Array, shares: Array) -> float:
+        """After a step x (k,) to the shares (r,)."""
+        limits = float(self.penalties @ _excess(shares, np.ones(1)) ** 2)
+        return float(self.gradient @ x + x @ self.matrix @ x / 2) + limits
+
     def step(self, damping: float) -> Array:
         """(k,) the minimum of the model, with `damping` times the diagonal added to its matrix; by Newton's method."""
         one = np.ones(1)
-        matrix = self.matrix + damping * np.diag(np.diag(self.matrix))
+        diagonal = damping * np.diag(self.matrix)
+        matrix = self.matrix + np.diag(diagonal)
 
         def value(x: Array, shares: Array) -> float:
-            limits = float(self.penalties @ _excess(shares, one) ** 2)
-            return float(self.gradient @ x + x @ matrix @ x / 2) + limits
+            return self._value(x, shares) + float(diagonal @ x**2) / 2
 
         x, shares = np.zeros(len(matrix)), self.shares
         for _ in range(MODEL_ITERATIONS):

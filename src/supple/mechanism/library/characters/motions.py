@@ -55,12 +55,12 @@ def repeated(begin: float, end: float, first: float, second: float, frequency: f
 
 
 def dance() -> Keyframes:
-    """8.5 s for the dancer: both arms rise, the left hand waves for 2 s near the slowest frequency of the body, then
-    four poses."""
+    """8.5 s for the dancer: both arms rise, the left hand waves overhead for 2 s near the slowest frequency of the
+    body, then four poses."""
     end = 8.5
     curves = {
         "left_raise": [
-            (0.5, 0.3), (1.1, 1.7), *repeated(1.3, 3.3, 1.7, 1.98, 3.5), (3.9, 1.0), (4.3, 1.0),
+            (0.5, 0.3), (1.1, 2.5), *repeated(1.3, 3.3, 2.5, 2.68, 3.5), (3.9, 1.0), (4.3, 1.0),
             (4.9, 1.9), (5.2, 1.9), (5.8, 0.7), (6.1, 0.7), (6.7, 1.4), (7.0, 1.4), (7.7, 0.3), (end, 0.3),
         ],
         "left_swing": [

@@ -22,7 +22,7 @@ from supple.mechanism.library.characters._parts import (
     printed_plastic,
     rod_pose,
 )
-from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.mechanism import STANDARD_GRAVITY, Mechanism
 from supple.mechanism.record import Array
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: 
         element: longest element of the meshes along the links, m.
 
     Raises:
-        MechanismError: a thickness is not positive or exceeds that at the ends of a link.
+        MechanismError: a thickness is not positive or exceeds that at the ends of a link, or the push rod would buckle.
     """
     check_sizes("rapper", arm_thickness=arm_thickness, rod_thickness=rod_thickness, element=element)
     for name, value, most in (("arm", arm_thickness, THICK_ARM), ("rod", rod_thickness, THICK_ROD)):
@@ -84,7 +84,9 @@ def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: 
     build = Builder("rapper")
     _add_rigid_bodies(build, crank, elbow)
     build.flexible("upper_arm", _upper_arm(arm_thickness, element), rod_pose_down(start))
-    rod = _push_rod(float(np.linalg.norm(ball - pin)), rod_thickness, element)
+    length = float(np.linalg.norm(ball - pin))
+    _check_push_rod(length, rod_thickness)
+    rod = _push_rod(length, rod_thickness, element)
     build.flexible("push_rod", rod, rod_pose(pin, ball))
     build.hinge("swing", "world", "shoulder", at=SHOULDER, axis=(0, -1, 0))
     build.hinge("raise", "shoulder", "yoke", at=SHOULDER, axis=(1, 0, 0))
@@ -132,6 +134,21 @@ def _push_rod(length: float, thickness: float, element: float) -> Part:
     profile = np.column_stack([heights, widths, widths])
     part = bar(profile, printed_plastic(FREQUENCY), length=element)
     return with_cached_basis(part, modes=ROD_MODES, method="interface")
+
+
+def _check_push_rod(length: float, thickness: float) -> None:
+    """Raises if the push rod buckles where forearm and hand press on it most: with the forearm level and the lever
+    perpendicular to the rod, by M / LEVER with the moment M of their weight about the elbow. A rod of square section
+    that turns freely at both ends bears P = pi^2 EI / L^2, with I = thickness^4 / 12."""
+    bears = np.pi**2 * printed_plastic(FREQUENCY).young * thickness**4 / 12 / length**2
+    moment = FOREARM_MASS * FOREARM / 2 + HAND_MASS * (FOREARM + HAND)
+    pressed = moment * float(np.linalg.norm(STANDARD_GRAVITY)) / LEVER
+    if not pressed < bears:
+        raise MechanismError(
+            f"the rapper's push rod buckles under the weight of forearm and hand: {length:.3g} m of printed plastic, "
+            f"{1e3 * thickness:g} mm thick, bear {bears:.3g} N, and {pressed:.3g} N press on it; make `rod_thickness` "
+            "larger"
+        )
 
 
 def _add_rigid_bodies(build: Builder, crank: Array, elbow: Array) -> None:
