@@ -36,6 +36,12 @@ constexpr int extra_corrections = 2;   // corrections of statics after convergen
 constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
+// simplified Newton iterations
+constexpr int kept_limit = 3;                // iterations; the tangent is renewed after a time step that needs as many
+constexpr int kept_lifetime = 100;           // time steps for which the tangent of motion is kept
+constexpr double largest_kept_turn = 1e-2;   // largest correction, rad or radii
+constexpr double largest_kept_rate = 0.2;    // largest contraction rate
+constexpr double kept_rounding = 1e-11;
 }  // namespace
 
 Condensed::Condensed() = default;
@@ -45,7 +51,7 @@ void Condensed::prepare() {
     const Eigen::Index n = 6 * static_cast<Eigen::Index>(set.tips.size());
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
-    for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
+    for (Vector* each : {&response_.drift, &response_.force, &right_, &wrench_,
                          &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
         each->setZero(n);
 }
@@ -53,6 +59,7 @@ void Condensed::prepare() {
 void Condensed::use_sparse() {
     if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
     interior = sparse.get();
+    kept_.valid = false;
 }
 
 void Condensed::use_passes() {
@@ -80,38 +87,56 @@ void Condensed::set_anchors(double linear, double angular) {
     soft_ = regularisation * interior->anchor.cwiseInverse();
 }
 
-// Applied wrenches times `fraction`, in the tips' own axes, and their derivatives with respect to the tips' twists. `rate`
-// is the derivative of a handle's velocity with respect to its position.
+// Wrench on an end effector by loads, contacts and handles (at rest), in its own axes.
+Vec6 Condensed::applied_wrench(int e) const {
+    const EndEffector& tip = interior->tips[e];
+    const Pose pose = interior->tip_pose(e);
+    Vec6 w = tip.own(pose.R);
+    for (const auto& [point, wrench] : tip.contacts) {
+        const Vec3 seen = pose.R.transpose() * wrench.head<3>();
+        w += stack(seen, point.cross(seen) + pose.R.transpose() * wrench.tail<3>());
+    }
+    if (tip.has_handle) {
+        const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
+        w += stack(pull, tip.point.cross(pull));
+    }
+    return w;
+}
+
+// Its derivative with respect to the end effector's twist. `rate` is the derivative of a handle's velocity with respect to its position.
+Mat6 Condensed::wrench_derivative(int e, double rate) const {
+    const EndEffector& tip = interior->tips[e];
+    const Pose pose = interior->tip_pose(e);
+    Mat6 slope = Mat6::Zero();
+    if (tip.world) {
+        const Vec6 w = tip.own(pose.R);
+        slope.topRightCorner<3, 3>() = skew(w.head<3>());
+        slope.bottomRightCorner<3, 3>() = skew(w.tail<3>());
+    }
+    for (const auto& [point, wrench] : tip.contacts) {
+        const Vec3 seen = pose.R.transpose() * wrench.head<3>(), torque = pose.R.transpose() * wrench.tail<3>();
+        slope.topRightCorner<3, 3>() += skew(seen);
+        slope.bottomRightCorner<3, 3>() += skew(point) * skew(seen) + skew(torque);
+    }
+    if (tip.has_handle) {
+        const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
+        const double stiff = tip.stiffness + rate * tip.damping;
+        const Mat3 r = skew(tip.point);
+        Eigen::Matrix<double, 3, 6> top;
+        top << -stiff * Mat3::Identity(), stiff * r + skew(pull);
+        slope.topRows<3>() += top;
+        slope.bottomRows<3>() += r * top;
+    }
+    return slope;
+}
+
+// Wrenches and derivatives of all end effectors times `fraction`, into `wrench_` and `derivative_`.
 void Condensed::evaluate_wrenches(double fraction, double rate) {
     derivative_.setZero();
-    for (std::size_t e = 0; e < interior->tips.size(); ++e) {
-        const EndEffector& tip = interior->tips[e];
-        const Pose pose = interior->tip_pose(static_cast<int>(e));
-        Vec6 w = tip.own(pose.R);
-        auto own = derivative_.block<6, 6>(6 * e, 6 * e);
-        if (tip.world) {
-            own.topRightCorner<3, 3>() = skew(w.head<3>());
-            own.bottomRightCorner<3, 3>() = skew(w.tail<3>());
-        }
-        for (const auto& [point, wrench] : tip.contacts) {
-            const Vec3 seen = pose.R.transpose() * wrench.head<3>(), torque = pose.R.transpose() * wrench.tail<3>();
-            w += stack(seen, point.cross(seen) + torque);
-            own.topRightCorner<3, 3>() += skew(seen);
-            own.bottomRightCorner<3, 3>() += skew(point) * skew(seen) + skew(torque);
-        }
-        if (tip.has_handle) {
-            const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
-            const double slope = tip.stiffness + rate * tip.damping;
-            const Mat3 r = skew(tip.point);
-            Eigen::Matrix<double, 3, 6> top;
-            top << -slope * Mat3::Identity(), slope * r + skew(pull);
-            own.topRows<3>() += top;
-            own.bottomRows<3>() += r * top;
-            w += stack(pull, tip.point.cross(pull));
-        }
-        wrench_.segment<6>(6 * e) = fraction * w;
+    for (int e = 0; e < frames(); ++e) {
+        wrench_.segment<6>(6 * e) = fraction * applied_wrench(e);
+        derivative_.block<6, 6>(6 * e, 6 * e) = fraction * wrench_derivative(e, rate);
     }
-    derivative_ *= fraction;
 }
 
 // Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
@@ -129,7 +154,11 @@ bool Condensed::step() {
     if (is_stuck()) return false;
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
-    if (step_by_passes(whole) && accept(whole)) return true;
+    if (step_by_kept(whole) && accept(whole)) return true;
+    if (step_by_passes(whole)) {
+        keep_projection(whole);
+        if (accept(whole)) return true;
+    }
     const bool by_passes = interior == passes.get();
     if (by_passes) save_start();
     use_sparse();
@@ -384,7 +413,7 @@ void Condensed::predict_step(const Step& step) {
 }
 
 // Newton's correction from the last response, into `mu_`:
-//     [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
+//     [D + (L + soft)(1 - S C)] mu = F - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
 void Condensed::compute_correction(const Step& step) {
     const Eigen::Index n = mu_.size();
     evaluate_wrenches(1, step.c0 / step.h);
@@ -399,7 +428,6 @@ void Condensed::compute_correction(const Step& step) {
     mu_ = response_.force - response_.inertia.col(n);
     mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
     if (!response_.whole) {
-        mu_ -= response_.unbalance;
         mu_.noalias() += response_.left * right_;
         projected_.noalias() += response_.left * small_;
     }
@@ -407,9 +435,61 @@ void Condensed::compute_correction(const Step& step) {
     factors_.solve_in_place(mu_);
 }
 
+// The same by matrices of an earlier time step: mu = P^-1 (F - D' drift + soft (w - lambda)), P = D + (L + soft)(1 - S C),
+// D' = D - (L + soft) S J
+void Condensed::compute_correction_by_kept() {
+    for (int e = 0; e < frames(); ++e) wrench_.segment<6>(6 * e) = applied_wrench(e);
+    right_ = response_.force - response_.inertia.col(mu_.size());
+    right_ += soft_.cwiseProduct(wrench_ - lambda());
+    mu_.noalias() = kept_.inverse * right_;
+}
+
+// Keeps the tangent of the last Newton iteration for `step_by_kept`.
+void Condensed::keep_projection(const Step& step) {
+    small_ = response_.left * derivative_;
+    small_ += soft_.asDiagonal() * derivative_;
+    kept_.valid = passes->keep_projection(step, small_);
+    kept_.inverse = whole::inverse(projected_);
+    kept_.step = step;
+    kept_.age = 0;
+    kept_.measured = 1;
+    kept_.rate = largest_kept_rate;
+}
+
+// A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
+// B are those of an earlier time step. The solution is the same; only the convergence rate is not. False if the iteration
+// contracts slowly; the state is then unchanged.
+bool Condensed::step_by_kept(const Step& step) {
+    if (!kept_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
+    if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_.age > kept_lifetime) return false;
+    predict_step(step);
+    double last = INFINITY;
+    for (int k = 0; k < kept_limit; ++k) {
+        if (!passes->respond_by_kept(k == 0 ? Tangent::first : Tangent::kept, step, response_)) break;
+        compute_correction_by_kept();
+        const double size = apply(INFINITY);
+        if (!(size < largest_kept_turn)) break;
+        if (k > 0) {
+            kept_.rate = size / last;
+            kept_.measured = kept_.age;
+        }
+        const double rate = kept_.rate * kept_.age / kept_.measured;  // the tangent changes about linearly with time
+        if (size < kept_rounding || rate * size < extrapolation_safety * negligible_correction) {
+            kept_.valid = k + 1 < kept_limit;
+            return true;
+        }
+        if (size > largest_kept_rate * last) break;
+        last = size;
+    }
+    kept_.valid = false;
+    restore_kept_state();
+    return false;
+}
+
 // Newton's method for the end of a step. If it fails, the state is that before the step.
 Condensed::Outcome Condensed::solve(const Step& step, Start start) {
     if (start == Start::predictor) predict_step(step);
+    kept_.valid = false;
     double last = INFINITY;
     bool tangent_renewed = false, usual = start != Start::present && step.h == h;
     Tangent tangent = start == Start::present ? Tangent::renewed : Tangent::first;

@@ -35,11 +35,13 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     for (const auto& [node, actuator] : actuators_)
         if (flags_[node] & fronted) unresisted_[node] = 1;
+    tip_poses_.resize(tips.size());
+    for (const EndEffector& tip : tips) tip_in_node_.push_back(nodes_[body_node_[tip.body]].body_in_node * tip.on_body);
     on_tip_path_.assign(n, 0);
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
-    first_ = columns_;
+    first_ = behind_ = motion_by_coordinate_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
     terms_.resize(width * blocks_);
     for (auto* each : {&motion_, &resists_, &move_}) each->assign(width * blocks_, 0.0);
@@ -54,8 +56,11 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
             body_in_node_[i / width][9 + c][i % width] = at.p[c];
         }
     }
+    projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
+
+PassesInterior::~PassesInterior() = default;
 
 const char* PassesInterior::uncovered() const {
     if (*uncovered_) return uncovered_;
@@ -69,7 +74,7 @@ void PassesInterior::read_from(const System& system, const History& history, dou
     handles_.clear();
     read(system, history, h, true);
     freeze_directions();
-    forward();
+    place();
 }
 
 void PassesInterior::write_to(System& system, History& history) {
@@ -84,12 +89,15 @@ void PassesInterior::write_to(System& system, History& history) {
     write(system, history);
 }
 
-Pose PassesInterior::tip_pose(int e) const { return body_pose(tips[e].body) * tips[e].on_body; }
+void PassesInterior::place() {
+    forward();
+    for (std::size_t e = 0; e < tips.size(); ++e) tip_poses_[e] = pose(tip_node(static_cast<int>(e))) * tip_in_node_[e];
+}
 
-Pose PassesInterior::about_origin(int e) const {
-    Pose at = tip_pose(e);
-    at.p -= origin_;
-    return at;
+// A twist in world axes about the origin, in a frame's own axes.
+static Vec6 in_frame(const Pose& at, const Eight& v) {
+    const Vec3 w(v[3], v[4], v[5]);
+    return stack(at.R.transpose() * (Vec3(v[0], v[1], v[2]) + w.cross(at.p)), at.R.transpose() * w);
 }
 
 // A wrench in a frame's own axes, in world axes about the origin.
@@ -103,10 +111,11 @@ void PassesInterior::set_anchors(double boost) {
     anchors_.resize(tips.size());
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Pose at = about_origin(static_cast<int>(e));
-        const Mat6 Ad = adjoint(at.inverse());
+        const Mat3 arm = skew(at.p), one = Mat3::Identity();
+        const double linear = boost * anchor[6 * e], angular = boost * anchor[6 * e + 3];  // the same in all directions
         anchors_[e].node = tip_node(static_cast<int>(e));
         anchors_[e].wrench = in_world(at, lambda.segment<6>(6 * e));
-        anchors_[e].stiffness.noalias() = Ad.transpose() * (boost * anchor.segment<6>(6 * e)).asDiagonal() * Ad;
+        anchors_[e].stiffness = blocks(linear * one, -linear * arm, linear * arm, angular * one - linear * arm * arm);
     }
 }
 
@@ -114,7 +123,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     const bool fresh = tangent != Tangent::kept;
     response.whole = false;
     if (motor_jumped_) return false;
-    forward();
+    place();
     if (tangent == Tangent::first) has_first_ = false;
     if (tangent == Tangent::renewed && !has_first_) {
         std::swap(first_, columns_);
@@ -135,12 +144,101 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh && tie_rows_ > 0) solve_columns();
     if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : start_columns<0>();
-    if (step->c2 != 0)
-        fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
-    else
-        fresh ? evaluate_motion<false, true>(*step) : evaluate_motion<false, false>(*step);
+    fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
     groups_ == 1 ? project<1>(*step, fresh, response) : project<0>(*step, fresh, response);
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
+}
+
+bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response& response) {
+    if (motor_jumped_) return false;
+    place();
+    set_anchors(1);
+    if (tangent == Tangent::first)
+        inward<false, true, true>(statics);
+    else
+        inward<false, false, true>(statics);
+    if (negative_ != 0) return false;
+    compute_corrections();
+    evaluate_motion<false>(step);
+    // B^T r = J K^-1 r, because K is symmetric
+    projected_->prepare(*this);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
+    substitute(*projected_, false, nullptr, on_tip_path_.data());
+    Eight sums[most_columns] = {};
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        for (int k = 0; k < groups_; ++k) sums[k] += correction_[i] * motion_by_coordinate_[i * groups_ + k];
+    const Eigen::Index rows = lambda.size();
+    for (Eigen::Index r = 0; r < rows; ++r) response.inertia(r, rows) = sums[r / width][r % width];
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const int node = tip_node(static_cast<int>(e));
+        const Pose at = about_origin(static_cast<int>(e));
+        response.drift.segment<6>(6 * e) = in_frame(at, outward_[node]);
+        response.force.segment<6>(6 * e) = in_frame(at, projected_->twist[node].v);
+        auto anchored = response.anchor.block<6, 6>(6 * e, 6 * e);
+        anchored = turning(lambda.segment<6>(6 * e));
+        anchored.diagonal() += anchor.segment<6>(6 * e);
+    }
+    return response.drift.allFinite() && response.force.allFinite();
+}
+
+bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
+    if (boost_ != 1) return false;
+    groups_ == 1 ? compute_motion_by_coordinates<1>(wrenches) : compute_motion_by_coordinates<0>(wrenches);
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        double slope;
+        coupling_drag(c, step, slope);
+        for (int k = 0; k < groups_; ++k) {
+            Eight along = every(0.0);
+            for (std::size_t i = 0; i < c.nodes.size(); ++i) along += c.coefficients[i] * basis()[c.nodes[i] * groups_ + k];
+            for (std::size_t i = 0; i < c.nodes.size(); ++i)
+                motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
+        }
+    }
+    return true;
+}
+
+// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
+// that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
+// armatures. The tips' wrenches are part of V.
+template <int fixed_columns>
+void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
+    constexpr int most = fixed_columns ? fixed_columns : most_columns;
+    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    const std::vector<Eight>& onto_all = basis();
+    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of V
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Matrix by_twist = wrenches.middleCols<6>(6 * e) * adjoint(about_origin(static_cast<int>(e)).inverse());
+        for (Eigen::Index row = 0; row < by_twist.rows(); ++row)
+            for (int r = 0; r < 6; ++r)
+                twists_[(tip_node(static_cast<int>(e)) * 6 + r) * K + row / width][row % width] -= by_twist(row, r);
+    }
+    Eight V[6][most] = {};
+    for (int i = n - 1; i >= 0; --i) {
+        const unsigned char flags = flags_[i];
+        if (!(flags & chained) || flags & joins)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    if (!(flags & chained)) V[r][k] = every(0.0);
+                    if (flags & joins) V[r][k] += twists_[(i * 6 + r) * K + k];
+                }
+        if (nodes_[i].size == 1) {
+            alignas(64) double s[width];
+            store(s, eliminated_[i].screw);
+            for (int k = 0; k < K; ++k) {
+                const Eight& onto = onto_all[i * K + k];
+                Eight sum = behind_[i * K + k] + resists_[i] * onto;
+                for (int r = 0; r < 6; ++r) {
+                    V[r][k] += terms_[i].left[r] * onto;
+                    sum += s[r] * V[r][k];
+                }
+                motion_by_coordinate_[i * K + k] = sum;
+            }
+        }
+        if (flags & branches && !(flags & rooted))
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += V[r][k];
+    }
 }
 
 // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
@@ -249,7 +347,7 @@ double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double
     return force;
 }
 
-// Residual of motion of every coordinate: that of balance, dampers and armatures, less the work of the wrenches D; with
+// Residual of motion of every coordinate less that of balance: dampers and armatures less the work of the wrenches D; with
 // `tangent` also `left` and `right`. Sums run node by node, the rest is computed for eight nodes at a time.
 template <bool second, bool tangent>
 void PassesInterior::evaluate_motion(const Step& step) {
@@ -335,7 +433,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
             armature += (step.c2 / step.h) * past.p_before;
         }
         const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
-        store(&motion_[width * b], load(&balance_[width * b]) + drag - dot(s, difference));
+        store(&motion_[width * b], drag - dot(s, difference));
         if (tangent) store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
         for (const auto& [node, actuator] : actuators_)
             if (node / width == b) {
@@ -364,6 +462,12 @@ void PassesInterior::evaluate_motion(const Step& step) {
         spread(left, [&](int l) { return terms_[width * b + l].left; });
         spread(right, [&](int l) { return terms_[width * b + l].right; });
     }
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        double slope;
+        const double drag = coupling_drag(c, step, slope);
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) motion_[c.nodes[i]] += c.coefficients[i] * drag;
+    }
 }
 
 // From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
@@ -374,13 +478,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
     const bool has_basis = has_first_;
     const std::vector<Eight>& onto_all = basis();
-    for (const Coupling& c : couplings_) {
-        if (c.damping == 0) continue;
-        double slope;
-        const double drag = coupling_drag(c, step, slope);
-        for (std::size_t i = 0; i < c.nodes.size(); ++i) motion_[c.nodes[i]] += c.coefficients[i] * drag;
-    }
-    Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, unbalance[most] = {}, drift[most] = {};
+    Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, drift[most] = {};
     Eight inertia[width * most][most] = {};
     Eight eta = every(0.0);
     auto times = [&](const double* by, const Eight (*of)[most], int k) {
@@ -417,8 +515,8 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
             const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
             for (int k = 0; k < K; ++k) {
                 behind[k] = times(terms.right, has_basis ? first : now, k);
+                if (fresh) behind_[i * K + k] = behind[k];
                 force[k] -= motion_[i] * onto[k];
-                unbalance[k] -= balance_[i] * onto[k];
                 drift[k] += ahead_drift * onto[k] + correction * behind[k];
             }
             if (fresh || !has_basis)
@@ -445,7 +543,6 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     }
     for (int r = 0; r < rows; ++r) {
         response.force[r] = force[r / width][r % width];
-        response.unbalance[r] = unbalance[r / width][r % width];
         response.inertia(r, rows) = drift[r / width][r % width];
         for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
     }
@@ -453,8 +550,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const int node = tip_node(static_cast<int>(e));
         const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
-        const Eight& moved = outward_[node];
-        response.drift.segment<6>(6 * e) = Ad * (Vec6() << moved[0], moved[1], moved[2], moved[3], moved[4], moved[5]).finished();
+        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[node]);
         if (!fresh) continue;
         auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.segment<6>(6 * e));
@@ -556,7 +652,7 @@ void PassesInterior::predict(double h, double trend) {
 }
 
 void PassesInterior::finish(const Step* step) {
-    forward();
+    place();
     if (!step) return;
     step_ = *step;
     gap_ = 0;
@@ -564,7 +660,7 @@ void PassesInterior::finish(const Step* step) {
 }
 
 Vec6 PassesInterior::tip_velocity(int e) const {
-    const Pose body = Articulated::body_pose(tips[e].body);
+    const Pose body = body_pose(tips[e].body);
     const Vec6 moves = Articulated::velocity_of(tips[e].body, body);
     return stack(moves.head<3>() + moves.tail<3>().cross(body.R * tips[e].on_body.p), moves.tail<3>());
 }
@@ -615,6 +711,7 @@ std::vector<double> PassesInterior::flat() const {
 void PassesInterior::set_flat(const double* values) {
     Articulated::restore(values);
     freeze_directions();
+    place();
 }
 
 void PassesInterior::save(Moment moment) { saved_[moment] = flat(); }

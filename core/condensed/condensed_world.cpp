@@ -51,6 +51,7 @@ bool Condensed::begin() {
 bool Condensed::linearise(const Step& step) {
     if (!passes || interior != passes.get()) return false;
     predict_step(step);
+    kept_.valid = false;
     double none = 0;
     bool regular = interior->respond(Tangent::first, &step, response_) && stable();
     ++tangents;
