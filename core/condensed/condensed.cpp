@@ -37,10 +37,11 @@ constexpr double largest_singularity = 0.1;  // motion of the tips by the regula
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
 // simplified Newton iterations
-constexpr int kept_limit = 3;                // iterations; the tangent is renewed after a time step that needs as many
-constexpr int kept_lifetime = 100;           // time steps for which the tangent of motion is kept
-constexpr double largest_kept_turn = 1e-2;   // largest correction, rad or radii
-constexpr double largest_kept_rate = 0.2;    // largest contraction rate
+constexpr int kept_limit = 2;                // most iterations of a time step
+constexpr int kept_lifetime = 1000;          // time steps for which the tangent of motion is kept
+constexpr int longest_pause = 64;            // time steps without an attempt after several that have failed
+constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
+constexpr double unknown_rate = 0.1;         // contraction rate that is assumed before it is measured
 constexpr double kept_rounding = 1e-11;
 }  // namespace
 
@@ -52,7 +53,7 @@ void Condensed::prepare() {
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &right_, &wrench_,
-                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
+                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_change, &lambda_change_before, &set.lambda})
         each->setZero(n);
 }
 
@@ -145,7 +146,9 @@ double Condensed::apply(double largest) {
     moved_.noalias() = response_.compliance * mu_;
     moved_ += response_.drift;
     const double size = interior->move(mu_, largest, alpha);
-    if (std::isfinite(size)) interior->lambda += alpha * (mu_ - response_.anchor * moved_);
+    for (int e = 0; e < frames() && std::isfinite(size); ++e)
+        interior->lambda.segment<6>(6 * e) +=
+            alpha * (mu_.segment<6>(6 * e) - response_.anchor.block<6, 6>(6 * e, 6 * e) * moved_.segment<6>(6 * e));
     ++iterations;
     return interior->lambda.allFinite() ? size : INFINITY;
 }
@@ -156,7 +159,7 @@ bool Condensed::step() {
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
     if (step_by_kept(whole) && accept(whole)) return true;
     if (step_by_passes(whole)) {
-        keep_projection(whole);
+        keep_tangent(whole);
         if (accept(whole)) return true;
     }
     const bool by_passes = interior == passes.get();
@@ -191,7 +194,8 @@ bool Condensed::step_by_passes(const Step& step) {
 // Saves the state at the start of a step, for `abandon`.
 void Condensed::save_start() {
     start_.lambda = lambda();
-    start_.lambda_before = lambda_before;
+    start_.lambda_change = lambda_change;
+    start_.lambda_change_before = lambda_change_before;
     start_.time = time;
     start_.fresh = fresh;
     start_.unstable_steps_left = unstable_steps_left;
@@ -205,7 +209,8 @@ void Condensed::abandon() {
     interior = start_.interior;
     interior->restore(Interior::step_start);
     interior->lambda = start_.lambda;
-    lambda_before = start_.lambda_before;
+    lambda_change = start_.lambda_change;
+    lambda_change_before = start_.lambda_change_before;
     time = start_.time;
     fresh = start_.fresh;
     unstable_steps_left = start_.unstable_steps_left;
@@ -348,7 +353,6 @@ bool Condensed::descend_to_stable_state() {
         interior->finish(nullptr);
     }
     sparse->restart();
-    lambda_before = lambda();
     measured_rate = {};
     fresh = true;
     return true;
@@ -390,7 +394,9 @@ bool Condensed::accept(const Step& step) {
         return false;
     }
     interior->accept(step.h);
-    lambda_before = before_;
+    before_ = lambda() - before_;
+    lambda_change_before = fresh ? before_ : lambda_change;
+    lambda_change = before_;
     time += step.h;
     fresh = false;
     singular_steps = is_singular() ? singular_steps + 1 : 0;
@@ -409,7 +415,7 @@ void Condensed::predict_step(const Step& step) {
     before_ = lambda();
     const bool even = !fresh && step.h == h;
     interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
-    if (even) interior->lambda += lambda() - lambda_before;
+    if (even) interior->lambda += 2 * lambda_change - lambda_change_before;
 }
 
 // Newton's correction from the last response, into `mu_`:
@@ -445,20 +451,22 @@ void Condensed::compute_correction_by_kept() {
 }
 
 // Keeps the tangent of the last Newton iteration for `step_by_kept`.
-void Condensed::keep_projection(const Step& step) {
+void Condensed::keep_tangent(const Step& step) {
+    if (kept_.pause > 0 && kept_.pause--) return;
     small_ = response_.left * derivative_;
     small_ += soft_.asDiagonal() * derivative_;
-    kept_.valid = passes->keep_projection(step, small_);
+    passes->keep_projection(step, small_);
     kept_.inverse = whole::inverse(projected_);
     kept_.step = step;
     kept_.age = 0;
     kept_.measured = 1;
-    kept_.rate = largest_kept_rate;
+    kept_.rate = unknown_rate;
+    kept_.valid = true;
 }
 
 // A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
-// B are those of an earlier time step. The solution is the same; only the convergence rate is not. False if the iteration
-// contracts slowly; the state is then unchanged.
+// B are those of an earlier time step. The equations, and so the solution, are those of `solve`. False if more than `kept_limit`
+// iterations would be needed; the state is then unchanged.
 bool Condensed::step_by_kept(const Step& step) {
     if (!kept_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
     if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_.age > kept_lifetime) return false;
@@ -475,13 +483,13 @@ bool Condensed::step_by_kept(const Step& step) {
         }
         const double rate = kept_.rate * kept_.age / kept_.measured;  // the tangent changes about linearly with time
         if (size < kept_rounding || rate * size < extrapolation_safety * negligible_correction) {
-            kept_.valid = k + 1 < kept_limit;
+            kept_.failures = 0;
             return true;
         }
-        if (size > largest_kept_rate * last) break;
         last = size;
     }
     kept_.valid = false;
+    kept_.pause = std::min(1 << std::min(kept_.failures++, 10), longest_pause);
     restore_kept_state();
     return false;
 }
@@ -562,7 +570,6 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
         if (part < smallest_fraction) break;
     }
     sparse->restart();
-    lambda_before = lambda();
     fresh = true;
     return reached;
 }
@@ -633,7 +640,6 @@ double Condensed::follow_branch() {
         growth = converged ? largest_growth : 1.0;
     }
     sparse->restart();
-    lambda_before = lambda();
     fresh = true;
     return reached;
 }

@@ -195,7 +195,7 @@ class Condensed : public Participant {
     int unstable_steps_left = 0;                 // time steps for which an unstable interior is still accepted
     int singular_steps = 0;           // successive time steps that ended at a singular pose of the interior
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
-    Vector lambda_before;
+    Vector lambda_change, lambda_change_before;  // changes of lambda in the last two steps
     MeasuredRate measured_rate;
 
     double length = 1;                // the mechanism's radius
@@ -236,7 +236,7 @@ class Condensed : public Participant {
     void predict_step(const Step& step);
     void compute_correction(const Step& step);
     void compute_correction_by_kept();
-    void keep_projection(const Step& step);
+    void keep_tangent(const Step& step);
     bool step_by_kept(const Step& step);
     bool linearise(const Step& step);
     const Vector& contact_wrenches();
@@ -281,14 +281,15 @@ class Condensed : public Participant {
         Matrix inverse;               // P^-1
         Step step{};                  // its differences
         int age = 0, measured = 1;    // time steps since then, and those at which `rate` was measured
-        double rate = 0.1;            // contraction rate
+        double rate = 0;              // contraction rate
+        int pause = 0, failures = 0;  // time steps until the next attempt; attempts that have failed since the last success
     } kept_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {
         std::vector<Pose> tips;
         std::vector<Vec6> velocities;  // of the tips
-        Vector lambda, lambda_before;
+        Vector lambda, lambda_change, lambda_change_before;
         double time = 0;
         bool fresh = true;
         int unstable_steps_left = 0;

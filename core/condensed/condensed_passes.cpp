@@ -24,6 +24,9 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     groups_ = (6 * static_cast<int>(tips.size()) + width - 1) / width;
     if (*uncovered()) return;
     count_inertia_ = true;
+    symmetric_ = flexible_.empty();
+    second_outward_.resize(nodes_.size());
+    second_tie_step_.resize(tie_rows_);
     const std::size_t n = nodes_.size();
     for (std::size_t e = 0; e < tips.size(); ++e) {  // twists at the nodes of tips are stored
         const int node = tip_node(static_cast<int>(e));
@@ -79,7 +82,7 @@ void PassesInterior::read_from(const System& system, const History& history, dou
 
 void PassesInterior::write_to(System& system, History& history) {
     if (!locks_.empty()) {  // torques of motors: the residual of balance without them
-        set_anchors(boost_);
+        set_anchors();
         inward<false, false, true>(statics);
         for (const Lock& lock : locks_)
             if (lock.active) rho_[lock.node] = balance_[lock.node];
@@ -106,13 +109,12 @@ static Vec6 in_world(const Pose& at, const Vec6& own) {
     return stack(f, at.R * own.tail<3>() + at.p.cross(f));
 }
 
-void PassesInterior::set_anchors(double boost) {
-    boost_ = boost;
+void PassesInterior::set_anchors() {
     anchors_.resize(tips.size());
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Pose at = about_origin(static_cast<int>(e));
         const Mat3 arm = skew(at.p), one = Mat3::Identity();
-        const double linear = boost * anchor[6 * e], angular = boost * anchor[6 * e + 3];  // the same in all directions
+        const double linear = anchor_boost * anchor[6 * e], angular = anchor_boost * anchor[6 * e + 3];  // the same in all directions
         anchors_[e].node = tip_node(static_cast<int>(e));
         anchors_[e].wrench = in_world(at, lambda.segment<6>(6 * e));
         anchors_[e].stiffness = blocks(linear * one, -linear * arm, linear * arm, angular * one - linear * arm * arm);
@@ -130,14 +132,11 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         has_first_ = true;
     }
     if (fresh) {
-        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues otherwise
-            set_anchors(boost);
-            inward<false, true, true>(statics);
-            if (negative_ == 0) break;
-        }
+        set_anchors();
+        inward<false, true, true>(statics);
         response.negative = negative_;
     } else {
-        set_anchors(boost_);
+        set_anchors();
         inward<false, false, true>(statics);
     }
     compute_corrections();
@@ -152,18 +151,22 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
 bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response& response) {
     if (motor_jumped_) return false;
     place();
-    set_anchors(1);
-    if (tangent == Tangent::first)
-        inward<false, true, true>(statics);
-    else
-        inward<false, false, true>(statics);
-    if (negative_ != 0) return false;
-    compute_corrections();
+    set_anchors();
     evaluate_motion<false>(step);
-    // B^T r = J K^-1 r, because K is symmetric
-    projected_->prepare(*this);
-    for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
-    substitute(*projected_, false, nullptr, on_tip_path_.data());
+    // The residual of motion is projected onto B by B^T r = J K^-1 r, because K is symmetric.
+    if (tangent == Tangent::first) {
+        second_torque_ = motion_.data();
+        inward<false, true, true>(statics);
+        second_torque_ = nullptr;
+        if (negative_ != 0) return false;
+        compute_corrections<true>();
+    } else {
+        inward<false, false, true>(statics);
+        compute_corrections();
+        projected_->prepare(*this);
+        for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
+        substitute(*projected_, false, nullptr, on_tip_path_.data());
+    }
     Eight sums[most_columns] = {};
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         for (int k = 0; k < groups_; ++k) sums[k] += correction_[i] * motion_by_coordinate_[i * groups_ + k];
@@ -173,16 +176,15 @@ bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response
         const int node = tip_node(static_cast<int>(e));
         const Pose at = about_origin(static_cast<int>(e));
         response.drift.segment<6>(6 * e) = in_frame(at, outward_[node]);
-        response.force.segment<6>(6 * e) = in_frame(at, projected_->twist[node].v);
+        response.force.segment<6>(6 * e) = in_frame(at, tangent == Tangent::first ? second_outward_[node] : projected_->twist[node].v);
         auto anchored = response.anchor.block<6, 6>(6 * e, 6 * e);
         anchored = turning(lambda.segment<6>(6 * e));
-        anchored.diagonal() += anchor.segment<6>(6 * e);
+        anchored.diagonal() += anchor_boost * anchor.segment<6>(6 * e);
     }
     return response.drift.allFinite() && response.force.allFinite();
 }
 
-bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
-    if (boost_ != 1) return false;
+void PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     groups_ == 1 ? compute_motion_by_coordinates<1>(wrenches) : compute_motion_by_coordinates<0>(wrenches);
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
@@ -195,7 +197,6 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
                 motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
         }
     }
-    return true;
 }
 
 // The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
@@ -336,12 +337,14 @@ static double excess_by_speed(const Actuator& actuator, double x, double speed, 
 
 // Damping force of a coupling, with that of its actuators, and its slope.
 double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double& slope) const {
-    const double speed = step.rate(c.value, c.past, c.before), kappa = step.c0 / step.h;
+    double value = 0;
+    for (std::size_t i = 0; i < c.nodes.size(); ++i) value += c.coefficients[i] * coordinate(c.nodes[i]);
+    const double speed = step.rate(value, c.past, c.before), kappa = step.c0 / step.h;
     double force = c.damping * speed;
     slope = c.damping * kappa;
     for (int actuator : c.actuators) {
         double less;
-        force -= excess_by_speed(system_->actuators[actuator], c.value, speed, kappa, less);
+        force -= excess_by_speed(system_->actuators[actuator], value, speed, kappa, less);
         slope -= less;
     }
     return force;
@@ -554,7 +557,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
         if (!fresh) continue;
         auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.segment<6>(6 * e));
-        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
+        own.diagonal() += anchor_boost * anchor.segment<6>(6 * e);
         auto columns = [&](const std::vector<Eight>& of, int c) {
             Vec6 twist;
             for (int r = 0; r < 6; ++r) twist[r] = of[(node * 6 + r) * K + c / width][c % width];
