@@ -39,7 +39,9 @@ constexpr double regularisation = 1e-6;  // over the compliance of the anchors: 
 // simplified Newton iterations
 constexpr int kept_limit = 2;                // most iterations of a time step
 constexpr int kept_lifetime = 1000;          // time steps for which the tangent of motion is kept
-constexpr int longest_pause = 64;            // time steps without an attempt after several that have failed
+constexpr int shortest_run = 4;              // time steps with one tangent for which its renewal pays
+constexpr int longest_pause = 64;            // most time steps without an attempt
+constexpr int inverse_age = 3;               // time steps after which the factors of P are replaced by its inverse
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
 constexpr double unknown_rate = 0.1;         // contraction rate that is assumed before it is measured
 constexpr double kept_rounding = 1e-11;
@@ -60,7 +62,7 @@ void Condensed::prepare() {
 void Condensed::use_sparse() {
     if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
     interior = sparse.get();
-    kept_.valid = false;
+    kept_use_.valid = false;
 }
 
 void Condensed::use_passes() {
@@ -141,9 +143,9 @@ void Condensed::evaluate_wrenches(double fraction, double rate) {
 }
 
 // Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
-double Condensed::apply(double largest) {
+double Condensed::apply(double largest, const Matrix& compliance) {
     double alpha = 1;
-    moved_.noalias() = response_.compliance * mu_;
+    moved_.noalias() = compliance * mu_;
     moved_ += response_.drift;
     const double size = interior->move(mu_, largest, alpha);
     for (int e = 0; e < frames() && std::isfinite(size); ++e)
@@ -157,6 +159,7 @@ bool Condensed::step() {
     if (is_stuck()) return false;
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
+    const KeptUse kept_use = kept_use_;
     if (step_by_kept(whole) && accept(whole)) return true;
     if (step_by_passes(whole)) {
         keep_tangent(whole);
@@ -178,7 +181,10 @@ bool Condensed::step() {
         return true;
     }
     done = step_in_parts(h);
-    if (!done) abandon();
+    if (!done) {
+        abandon();
+        kept_use_ = kept_use;
+    }
     return done;
 }
 
@@ -424,10 +430,12 @@ void Condensed::compute_correction(const Step& step) {
     const Eigen::Index n = mu_.size();
     evaluate_wrenches(1, step.c0 / step.h);
     derivative_ += response_.anchor;
-    for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
-        derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
-    right_.noalias() = derivative_ * response_.drift;
-    small_.noalias() = -derivative_ * response_.compliance;
+    for (Eigen::Index i = 0; i < n; i += 6) {
+        auto own = derivative_.block<6, 6>(i, i);
+        own += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
+        right_.segment<6>(i) = own * response_.drift.segment<6>(i);
+        small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
+    }
     small_.diagonal().array() += 1;
     projected_ = response_.inertia.leftCols(n);
     projected_ += soft_.asDiagonal() * small_;
@@ -447,49 +455,62 @@ void Condensed::compute_correction_by_kept() {
     for (int e = 0; e < frames(); ++e) wrench_.segment<6>(6 * e) = applied_wrench(e);
     right_ = response_.force - response_.inertia.col(mu_.size());
     right_ += soft_.cwiseProduct(wrench_ - lambda());
-    mu_.noalias() = kept_.inverse * right_;
+    if (kept_use_.age < inverse_age) {
+        mu_ = right_;
+        kept_.factors.solve_in_place(mu_);
+    } else {
+        mu_.noalias() = kept_.inverse * right_;
+    }
 }
 
 // Keeps the tangent of the last Newton iteration for `step_by_kept`.
 void Condensed::keep_tangent(const Step& step) {
-    if (kept_.pause > 0 && kept_.pause--) return;
-    small_ = response_.left * derivative_;
-    small_ += soft_.asDiagonal() * derivative_;
-    passes->keep_projection(step, small_);
-    kept_.inverse = whole::inverse(projected_);
+    kept_use_.valid = kept_use_.pause == 0;
+    if (!kept_use_.valid) {
+        --kept_use_.pause;
+        return;
+    }
+    for (Eigen::Index i = 0; i < mu_.size(); i += 6) {
+        const Mat6 own = derivative_.block<6, 6>(i, i);
+        small_.middleCols<6>(i) = response_.left.middleCols<6>(i) * own;
+        small_.middleRows<6>(i).middleCols<6>(i) += soft_.segment<6>(i).asDiagonal() * own;
+    }
+    kept_use_.valid = passes->keep_projection(step, small_);
+    kept_.compliance = response_.compliance;
+    kept_.matrix = projected_;
+    kept_.factors = factors_;
     kept_.step = step;
-    kept_.age = 0;
-    kept_.measured = 1;
-    kept_.rate = unknown_rate;
-    kept_.valid = true;
+    kept_use_.age = 0;
+    kept_use_.measured = 1;
+    kept_use_.rate = unknown_rate;
 }
 
 // A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
 // B are those of an earlier time step. The equations, and so the solution, are those of `solve`. False if more than `kept_limit`
 // iterations would be needed; the state is then unchanged.
 bool Condensed::step_by_kept(const Step& step) {
-    if (!kept_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
-    if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_.age > kept_lifetime) return false;
+    if (!kept_use_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
+    if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_use_.age > kept_lifetime) return false;
+    if (kept_use_.age == inverse_age) kept_.inverse = whole::inverse(kept_.matrix);
     predict_step(step);
     double last = INFINITY;
     for (int k = 0; k < kept_limit; ++k) {
         if (!passes->respond_by_kept(k == 0 ? Tangent::first : Tangent::kept, step, response_)) break;
         compute_correction_by_kept();
-        const double size = apply(INFINITY);
+        const double size = apply(INFINITY, kept_.compliance);
         if (!(size < largest_kept_turn)) break;
         if (k > 0) {
-            kept_.rate = size / last;
-            kept_.measured = kept_.age;
+            kept_use_.rate = size / last;
+            kept_use_.measured = kept_use_.age;
         }
-        const double rate = kept_.rate * kept_.age / kept_.measured;  // the tangent changes about linearly with time
-        if (size < kept_rounding || rate * size < extrapolation_safety * negligible_correction) {
-            kept_.failures = 0;
-            return true;
-        }
+        const double rate = kept_use_.rate * kept_use_.age / kept_use_.measured;  // the tangent changes about linearly with time
+        const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate
+        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) return true;
         last = size;
     }
-    kept_.valid = false;
-    kept_.pause = std::min(1 << std::min(kept_.failures++, 10), longest_pause);
+    kept_use_.valid = false;
+    kept_use_.failures = kept_use_.age > shortest_run ? 0 : std::min(kept_use_.failures + 1, longest_pause);
+    kept_use_.pause = std::min(2 * kept_use_.failures * kept_use_.failures, longest_pause);
     restore_kept_state();
     return false;
 }
@@ -497,7 +518,6 @@ bool Condensed::step_by_kept(const Step& step) {
 // Newton's method for the end of a step. If it fails, the state is that before the step.
 Condensed::Outcome Condensed::solve(const Step& step, Start start) {
     if (start == Start::predictor) predict_step(step);
-    kept_.valid = false;
     double last = INFINITY;
     bool tangent_renewed = false, usual = start != Start::present && step.h == h;
     Tangent tangent = start == Start::present ? Tangent::renewed : Tangent::first;
@@ -509,7 +529,7 @@ Condensed::Outcome Condensed::solve(const Step& step, Start start) {
         }
         start = Start::present;
         interior->step_in_torque = k < torque_steps_limit;
-        const double size = apply(INFINITY);
+        const double size = apply(INFINITY, response_.compliance);
         interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::renewed;
@@ -543,7 +563,7 @@ bool Condensed::solve_balance(const std::function<double()>& aim, int limit) {
         if (!sparse->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
         const double error = aim();
-        const double size = apply(largest_turn);
+        const double size = apply(largest_turn, response_.compliance);
         if (!std::isfinite(size)) return false;
         good = std::max(size, error) < rounding && !(k > 0 && sparse->changed()) ? good + 1 : 0;
         if (good > extra_corrections) {
@@ -600,7 +620,7 @@ double Condensed::continue_branch(double share, const Vector& begin) {
         ++tangents;
         aim_under(share, begin);
         const bool regular = stable_under_load();
-        const double size = apply(INFINITY);
+        const double size = apply(INFINITY, response_.compliance);
         if (!std::isfinite(size) || (!regular && (k > 0 || size > last_static))) return 4;
         if (size > largest_branch_turn) return size / largest_branch_turn;
         kinked = kinked || (k > 0 && sparse->changed());

@@ -188,7 +188,7 @@ class Condensed : public Participant {
     Interior* interior = nullptr;            // the one of them that has the present state
     void use_passes();                       // copies the state to the passes, if they cover the mechanism
     void use_sparse();                       // copies it to the sparse solver
-    void forget_kept() { kept_.valid = false; }  // the next step computes its own tangent
+    void forget_kept() { kept_use_ = {}; }  // the next step computes its own tangent
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
@@ -272,18 +272,22 @@ class Condensed : public Participant {
     Vec6 applied_wrench(int e) const;
     Mat6 wrench_derivative(int e, double rate) const;
     void evaluate_wrenches(double fraction, double rate);
-    double apply(double largest);
+    double apply(double largest, const Matrix& compliance);
 
     Response response_;
     whole::LU factors_;
+    // The tangent of motion of an earlier time step, for `step_by_kept`.
     struct {
-        bool valid = false;           // `response_` and `inverse` are those of an earlier time step, for `step_by_kept`
-        Matrix inverse;               // P^-1
-        Step step{};                  // its differences
+        Matrix compliance, matrix, inverse;  // C, P and P^-1
+        whole::LU factors;                   // of P
+        Step step{};                         // differences of that time step
+    } kept_;
+    struct KeptUse {
+        bool valid = false;
         int age = 0, measured = 1;    // time steps since then, and those at which `rate` was measured
         double rate = 0;              // contraction rate
-        int pause = 0, failures = 0;  // time steps until the next attempt; attempts that have failed since the last success
-    } kept_;
+        int pause = 0, failures = 0;  // time steps until the next attempt; successive runs of steps that were too short
+    } kept_use_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {

@@ -44,8 +44,9 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
-    first_ = behind_ = motion_by_coordinate_ = columns_;
+    first_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
+    kept_tie_columns_ = tie_columns_;
     terms_.resize(width * blocks_);
     for (auto* each : {&motion_, &resists_, &move_}) each->assign(width * blocks_, 0.0);
     carried_.resize(n);
@@ -82,7 +83,7 @@ void PassesInterior::read_from(const System& system, const History& history, dou
 
 void PassesInterior::write_to(System& system, History& history) {
     if (!locks_.empty()) {  // torques of motors: the residual of balance without them
-        set_anchors();
+        set_anchors(boost_);
         inward<false, false, true>(statics);
         for (const Lock& lock : locks_)
             if (lock.active) rho_[lock.node] = balance_[lock.node];
@@ -109,12 +110,13 @@ static Vec6 in_world(const Pose& at, const Vec6& own) {
     return stack(f, at.R * own.tail<3>() + at.p.cross(f));
 }
 
-void PassesInterior::set_anchors() {
+void PassesInterior::set_anchors(double boost) {
+    boost_ = boost;
     anchors_.resize(tips.size());
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Pose at = about_origin(static_cast<int>(e));
         const Mat3 arm = skew(at.p), one = Mat3::Identity();
-        const double linear = anchor_boost * anchor[6 * e], angular = anchor_boost * anchor[6 * e + 3];  // the same in all directions
+        const double linear = boost * anchor[6 * e], angular = boost * anchor[6 * e + 3];  // the same in all directions
         anchors_[e].node = tip_node(static_cast<int>(e));
         anchors_[e].wrench = in_world(at, lambda.segment<6>(6 * e));
         anchors_[e].stiffness = blocks(linear * one, -linear * arm, linear * arm, angular * one - linear * arm * arm);
@@ -123,7 +125,7 @@ void PassesInterior::set_anchors() {
 
 bool PassesInterior::respond(Tangent tangent, const Step* step, Response& response) {
     const bool fresh = tangent != Tangent::kept;
-    response.whole = false;
+    response.whole = by_kept_ = false;
     if (motor_jumped_) return false;
     place();
     if (tangent == Tangent::first) has_first_ = false;
@@ -132,26 +134,32 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         has_first_ = true;
     }
     if (fresh) {
-        set_anchors();
-        inward<false, true, true>(statics);
+        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues otherwise
+            set_anchors(boost);
+            inward<false, true, true>(statics);
+            if (negative_ == 0) break;
+        }
         response.negative = negative_;
     } else {
-        set_anchors();
+        set_anchors(boost_);
         inward<false, false, true>(statics);
     }
-    compute_corrections();
+    if (tie_rows_ > 0) compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh && tie_rows_ > 0) solve_columns();
-    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : start_columns<0>();
+    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : groups_ == 2 ? start_columns<2>() : start_columns<0>();
     fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
-    groups_ == 1 ? project<1>(*step, fresh, response) : project<0>(*step, fresh, response);
+    groups_ == 1   ? project<1>(*step, fresh, response)
+    : groups_ == 2 ? project<2>(*step, fresh, response)
+                   : project<0>(*step, fresh, response);
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
 }
 
 bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response& response) {
     if (motor_jumped_) return false;
+    by_kept_ = true;
     place();
-    set_anchors();
+    set_anchors(1);
     evaluate_motion<false>(step);
     // The residual of motion is projected onto B by B^T r = J K^-1 r, because K is symmetric.
     if (tangent == Tangent::first) {
@@ -179,12 +187,15 @@ bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response
         response.force.segment<6>(6 * e) = in_frame(at, tangent == Tangent::first ? second_outward_[node] : projected_->twist[node].v);
         auto anchored = response.anchor.block<6, 6>(6 * e, 6 * e);
         anchored = turning(lambda.segment<6>(6 * e));
-        anchored.diagonal() += anchor_boost * anchor.segment<6>(6 * e);
+        anchored.diagonal() += anchor.segment<6>(6 * e);
     }
     return response.drift.allFinite() && response.force.allFinite();
 }
 
-void PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
+bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
+    if (boost_ != 1) return false;
+    kept_columns_ = columns_;
+    kept_tie_columns_ = tie_columns_;
     groups_ == 1 ? compute_motion_by_coordinates<1>(wrenches) : compute_motion_by_coordinates<0>(wrenches);
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
@@ -197,6 +208,7 @@ void PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
                 motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
         }
     }
+    return true;
 }
 
 // The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
@@ -484,6 +496,9 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, drift[most] = {};
     Eight inertia[width * most][most] = {};
     Eight eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
     auto times = [&](const double* by, const Eight (*of)[most], int k) {
         return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
     };
@@ -497,7 +512,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                     first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
                 }
         if (flags & rooted)
-            eta = every(0.0);
+            eta = start;
         else if (flags & branches)
             eta = outward_[nodes_[i].parent];
         if (nodes_[i].size == 1) {
@@ -513,6 +528,10 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                 for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
             }
             alignas(64) Eight behind[most];
+            if (!corrected) {
+                const double by = sum(eliminated_[i].part * eta);
+                (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;
+            }
             const double correction = correction_[i];
             eta += correction * eliminated_[i].screw;
             const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
@@ -557,7 +576,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
         if (!fresh) continue;
         auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.segment<6>(6 * e));
-        own.diagonal() += anchor_boost * anchor.segment<6>(6 * e);
+        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
         auto columns = [&](const std::vector<Eight>& of, int c) {
             Vec6 twist;
             for (int r = 0; r < 6; ++r) twist[r] = of[(node * 6 + r) * K + c / width][c % width];
@@ -590,19 +609,34 @@ void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response
     }
 }
 
+bool PassesInterior::touches_stop() const {
+    double torque, slope, energy;
+    for (const auto& [node, row] : stops_) {
+        system_->rows[row].stop_torque(coordinate(node), torque, slope, energy);
+        if (torque != 0) return true;
+    }
+    for (const Coupling& c : couplings_) {
+        if (!c.stop) continue;
+        system_->rows[c.system_row].stop_torque(c.value, torque, slope, energy);
+        if (torque != 0) return true;
+    }
+    return false;
+}
+
 double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
     alignas(64) double numbers[width * most_columns] = {};
     std::copy_n(mu.data(), mu.size(), numbers);
+    const std::vector<Eight>&columns = by_kept_ ? kept_columns_ : columns_, &tie_columns = by_kept_ ? kept_tie_columns_ : tie_columns_;
     Eight by[most_columns], most = every(0.0), all = every(0.0);
     for (int k = 0; k < groups_; ++k) by[k] = load(numbers + width * k);
-    auto along = [&](const Eight* columns) {
-        Eight sum = by[0] * columns[0];
-        for (int k = 1; k < groups_; ++k) sum += by[k] * columns[k];
+    auto along = [&](const Eight* row) {
+        Eight sum = by[0] * row[0];
+        for (int k = 1; k < groups_; ++k) sum += by[k] * row[k];
         return sum;
     };
     for (int b = 0; b < blocks_; ++b) {
         Eight t[8];
-        for (int l = 0; l < width; ++l) t[l] = along(&columns_[(width * b + l) * groups_]);
+        for (int l = 0; l < width; ++l) t[l] = along(&columns[(width * b + l) * groups_]);
         transpose(t);
         const Eight x = fixed_[b].free * (load(&correction_[width * b]) + (((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))));
         store(&move_[width * b], x);
@@ -617,7 +651,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
     }
     for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
-    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns_[r * groups_])));
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r * groups_])));
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
         double& q = present_[node / width].q[node % width];

@@ -37,8 +37,9 @@ class PassesInterior : public Interior, private Articulated {
     // the B of this time step's first tangent. False if it is not finite, or if the tangent of balance has negative eigenvalues.
     bool respond_by_kept(Tangent tangent, const Step& step, Response& response);
     // Keeps B and the tangent of motion of the last response. `wrenches` (6e, 6e): minus the part of the tangent that is due to the
-    // tips' wrenches, by the tips' twists.
-    void keep_projection(const Step& step, const Matrix& wrenches);
+    // tips' wrenches, by the tips' twists. False: its anchors were boosted.
+    bool keep_projection(const Step& step, const Matrix& wrenches);
+    bool touches_stop() const;
     double move(const Vector& mu, double largest, double& alpha) override;
     double gap() const override { return gap_; }
     void predict(double h, double trend) override;
@@ -62,7 +63,7 @@ class PassesInterior : public Interior, private Articulated {
     int tip_node(int e) const { return body_node_[tips[e].body]; }
     Pose about_origin(int e) const { return {tip_poses_[e].R, tip_poses_[e].p - origin_}; }
     void place();                    // poses of all nodes and tips
-    void set_anchors();
+    void set_anchors(double boost);
     void remove_redundant_multipliers();
     template <int fixed_columns>
     void start_columns();
@@ -82,9 +83,12 @@ class PassesInterior : public Interior, private Articulated {
     const std::vector<Eight>& basis() const { return has_first_ ? first_ : columns_; }
 
     int groups_ = 1;                            // of eight right-hand sides
+    double boost_ = 1;
     Step step_{};
     std::vector<Eight> columns_, first_;        // (nodes, groups): B now, and that of the first tangent of the step
     std::vector<Eight> tie_columns_;            // (ties, groups)
+    std::vector<Eight> kept_columns_, kept_tie_columns_;  // of `keep_projection`
+    bool by_kept_ = false;                      // the last response has these columns
     std::vector<Eight> behind_;                 // (nodes, groups): products of `right` with the basis' twist of the parent
     std::vector<Eight> motion_by_coordinate_;   // (nodes, groups): tangent of motion, projected onto the basis only
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
