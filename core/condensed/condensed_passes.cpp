@@ -12,6 +12,19 @@ constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
+template <class Call>
+void with_groups(int groups, Call call) {  // call(constant)
+    static_assert(PassesInterior::most_columns == 6);
+    switch (groups) {
+        case 1: return call(std::integral_constant<int, 1>{});
+        case 2: return call(std::integral_constant<int, 2>{});
+        case 3: return call(std::integral_constant<int, 3>{});
+        case 4: return call(std::integral_constant<int, 4>{});
+        case 5: return call(std::integral_constant<int, 5>{});
+        default: return call(std::integral_constant<int, 6>{});
+    }
+}
+
 // Stores eight columns of eight numbers, one row for each of eight nodes.
 template <class To>
 SUPPLE_INLINE void spread(Eight* columns, To to) {
@@ -147,11 +160,9 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     if (tie_rows_ > 0) compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh && tie_rows_ > 0) solve_columns();
-    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : groups_ == 2 ? start_columns<2>() : start_columns<0>();
+    if (fresh && tie_rows_ == 0) with_groups(groups_, [&](auto k) { start_columns<k()>(); });
     fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
-    groups_ == 1   ? project<1>(*step, fresh, response)
-    : groups_ == 2 ? project<2>(*step, fresh, response)
-                   : project<0>(*step, fresh, response);
+    with_groups(groups_, [&](auto k) { project<k()>(*step, fresh, response); });
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
 }
 
@@ -196,7 +207,7 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     if (boost_ != 1) return false;
     kept_columns_ = columns_;
     kept_tie_columns_ = tie_columns_;
-    groups_ == 1 ? compute_motion_by_coordinates<1>(wrenches) : compute_motion_by_coordinates<0>(wrenches);
+    with_groups(groups_, [&](auto k) { compute_motion_by_coordinates<k()>(wrenches); });
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
         double slope;
@@ -214,10 +225,9 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
 // The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
 // that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
 // armatures. The tips' wrenches are part of V.
-template <int fixed_columns>
+template <int K>
 void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
-    constexpr int most = fixed_columns ? fixed_columns : most_columns;
-    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    const int n = static_cast<int>(nodes_.size());
     const std::vector<Eight>& onto_all = basis();
     for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of V
     for (std::size_t e = 0; e < tips.size(); ++e) {
@@ -226,7 +236,7 @@ void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
             for (int r = 0; r < 6; ++r)
                 twists_[(tip_node(static_cast<int>(e)) * 6 + r) * K + row / width][row % width] -= by_twist(row, r);
     }
-    Eight V[6][most] = {};
+    Eight V[6][K] = {};
     for (int i = n - 1; i >= 0; --i) {
         const unsigned char flags = flags_[i];
         if (!(flags & chained) || flags & joins)
@@ -270,10 +280,9 @@ void PassesInterior::remove_redundant_multipliers() {
 }
 
 // The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
-template <int fixed_columns>
+template <int K>
 void PassesInterior::start_columns() {
-    constexpr int most = fixed_columns ? fixed_columns : most_columns;
-    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    const int n = static_cast<int>(nodes_.size());
     for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const int node = tip_node(static_cast<int>(e));
@@ -284,7 +293,7 @@ void PassesInterior::start_columns() {
                 twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
             }
     }
-    Eight right[6][most] = {};
+    Eight right[6][K] = {};
     for (int i = n - 1; i >= 0; --i) {
         const unsigned char flags = flags_[i];
         if (!on_tip_path_[i]) {
@@ -487,19 +496,18 @@ void PassesInterior::evaluate_motion(const Step& step) {
 
 // From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
 // tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
-template <int fixed_columns>
+template <int K>
 void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    constexpr int most = fixed_columns ? fixed_columns : most_columns;
-    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
+    const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
     const bool has_basis = has_first_;
     const std::vector<Eight>& onto_all = basis();
-    Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, drift[most] = {};
-    Eight inertia[width * most][most] = {};
+    Eight now[6][K] = {}, first[6][K] = {}, force[K] = {}, drift[K] = {};
+    Eight inertia[width * K][K] = {};
     Eight eta = every(0.0);
     eta[6] = 1;
     const Eight start = eta;
     const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
-    auto times = [&](const double* by, const Eight (*of)[most], int k) {
+    auto times = [&](const double* by, const Eight (*of)[K], int k) {
         return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
     };
     for (int i = 0; i < n; ++i) {
@@ -527,7 +535,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                 const bool locked = eliminated_[i].inverse == 0;
                 for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
             }
-            alignas(64) Eight behind[most];
+            alignas(64) Eight behind[K];
             if (!corrected) {
                 const double by = sum(eliminated_[i].part * eta);
                 (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;

@@ -65,15 +65,15 @@ class PassesInterior : public Interior, private Articulated {
     void place();                    // poses of all nodes and tips
     void set_anchors(double boost);
     void remove_redundant_multipliers();
-    template <int fixed_columns>
+    template <int K>
     void start_columns();
     void solve_columns();
     template <bool second, bool tangent>
     void evaluate_motion(const Step& step);
-    template <int fixed_columns>
+    template <int K>
     void project(const Step& step, bool fresh, Response& response);
     double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
-    template <int fixed_columns>
+    template <int K>
     void compute_motion_by_coordinates(const Matrix& wrenches);
     template <bool tangent>
     void evaluate_motion(const Step& step) {
