@@ -55,7 +55,7 @@ void Condensed::prepare() {
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &right_, &wrench_,
-                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_change, &lambda_change_before, &set.lambda})
+                         &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
         each->setZero(n);
 }
 
@@ -200,8 +200,7 @@ bool Condensed::step_by_passes(const Step& step) {
 // Saves the state at the start of a step, for `abandon`.
 void Condensed::save_start() {
     start_.lambda = lambda();
-    start_.lambda_change = lambda_change;
-    start_.lambda_change_before = lambda_change_before;
+    start_.lambda_before = lambda_before;
     start_.time = time;
     start_.fresh = fresh;
     start_.unstable_steps_left = unstable_steps_left;
@@ -215,8 +214,7 @@ void Condensed::abandon() {
     interior = start_.interior;
     interior->restore(Interior::step_start);
     interior->lambda = start_.lambda;
-    lambda_change = start_.lambda_change;
-    lambda_change_before = start_.lambda_change_before;
+    lambda_before = start_.lambda_before;
     time = start_.time;
     fresh = start_.fresh;
     unstable_steps_left = start_.unstable_steps_left;
@@ -359,6 +357,7 @@ bool Condensed::descend_to_stable_state() {
         interior->finish(nullptr);
     }
     sparse->restart();
+    lambda_before = lambda();
     measured_rate = {};
     fresh = true;
     return true;
@@ -400,9 +399,7 @@ bool Condensed::accept(const Step& step) {
         return false;
     }
     interior->accept(step.h);
-    before_ = lambda() - before_;
-    lambda_change_before = fresh ? before_ : lambda_change;
-    lambda_change = before_;
+    lambda_before = before_;
     time += step.h;
     fresh = false;
     singular_steps = is_singular() ? singular_steps + 1 : 0;
@@ -421,7 +418,7 @@ void Condensed::predict_step(const Step& step) {
     before_ = lambda();
     const bool even = !fresh && step.h == h;
     interior->predict(step.h, even ? (step.c2 != 0 ? 0.5 : 1.0) : 0.0);
-    if (even) interior->lambda += 2 * lambda_change - lambda_change_before;
+    if (even) interior->lambda += lambda() - lambda_before;
 }
 
 // Newton's correction from the last response, into `mu_`:
@@ -590,6 +587,7 @@ double Condensed::follow(const std::function<bool(double)>& reach) {
         if (part < smallest_fraction) break;
     }
     sparse->restart();
+    lambda_before = lambda();
     fresh = true;
     return reached;
 }
@@ -660,6 +658,7 @@ double Condensed::follow_branch() {
         growth = converged ? largest_growth : 1.0;
     }
     sparse->restart();
+    lambda_before = lambda();
     fresh = true;
     return reached;
 }

@@ -195,7 +195,7 @@ class Condensed : public Participant {
     int unstable_steps_left = 0;                 // time steps for which an unstable interior is still accepted
     int singular_steps = 0;           // successive time steps that ended at a singular pose of the interior
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
-    Vector lambda_change, lambda_change_before;  // changes of lambda in the last two steps
+    Vector lambda_before;
     MeasuredRate measured_rate;
 
     double length = 1;                // the mechanism's radius
@@ -293,7 +293,7 @@ class Condensed : public Participant {
     struct {
         std::vector<Pose> tips;
         std::vector<Vec6> velocities;  // of the tips
-        Vector lambda, lambda_change, lambda_change_before;
+        Vector lambda, lambda_before;
         double time = 0;
         bool fresh = true;
         int unstable_steps_left = 0;

@@ -73,7 +73,7 @@ class CondensedCore {
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
         expect(wrenches, model.lambda().size());
         engine.set_state(q, lambda, mu);
-        model.set.lambda = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
+        model.set.lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         start();
         model.measured_rate = {};
         model.unstable_steps_left = 0;
@@ -100,7 +100,7 @@ class CondensedCore {
         const MeasuredRate& measured_rate = model.measured_rate;
         std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.unstable_steps_left), measured_rate.rate, measured_rate.first,
                                  static_cast<double>(measured_rate.left)};
-        for (const Vector* each : {&std::as_const(model.set.lambda), &std::as_const(model.lambda_change), &std::as_const(model.lambda_change_before)})
+        for (const Vector* each : {&std::as_const(model.set.lambda), &std::as_const(model.lambda_before)})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (model.passes) {
             const auto rest = model.passes->flat();
@@ -123,7 +123,7 @@ class CondensedCore {
         model.measured_rate = {at[0], at[1], static_cast<int>(at[2])};
         model.singular_steps = 0;
         at += 3;
-        for (Vector* each : {&model.set.lambda, &model.lambda_change, &model.lambda_change_before}) {
+        for (Vector* each : {&model.set.lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
             at += n;
         }
@@ -131,7 +131,7 @@ class CondensedCore {
             model.passes->set_flat(at);
             model.interior = model.passes.get();
         } else {
-            engine.set_history(at, flat.size() - 5 - 3 * n);
+            engine.set_history(at, flat.size() - 5 - 2 * n);
         }
         update();
     }
