@@ -43,7 +43,7 @@ constexpr int shortest_run = 4;              // time steps with one tangent for 
 constexpr int longest_pause = 64;            // most time steps without an attempt
 constexpr int inverse_age = 3;               // time steps after which the factors of P are replaced by its inverse
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
-constexpr double unknown_rate = 0.1;         // contraction rate that is assumed before it is measured
+constexpr double smallest_kept_rate = 1e-3;  // smaller contraction rates are not relied on
 constexpr double kept_rounding = 1e-11;
 }  // namespace
 
@@ -478,8 +478,6 @@ void Condensed::keep_tangent(const Step& step) {
     kept_.factors = factors_;
     kept_.step = step;
     kept_use_.age = 0;
-    kept_use_.measured = 1;
-    kept_use_.rate = unknown_rate;
 }
 
 // A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
@@ -496,20 +494,25 @@ bool Condensed::step_by_kept(const Step& step) {
         compute_correction_by_kept();
         const double size = apply(INFINITY, kept_.compliance);
         if (!(size < largest_kept_turn)) break;
-        if (k > 0) {
-            kept_use_.rate = size / last;
-            kept_use_.measured = kept_use_.age;
-        }
-        const double rate = kept_use_.rate * kept_use_.age / kept_use_.measured;  // the tangent changes about linearly with time
+        if (k > 0) kept_use_.rate = size / last / kept_use_.age;
+        const double rate = std::max(smallest_kept_rate, kept_use_.rate * kept_use_.age);  // the tangent changes about linearly with time
         const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate
-        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) return true;
+        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) {
+            if (k > 0 && frames() == 1) end_run();  // the columns of one end effector cost no more than a second iteration
+            return true;
+        }
         last = size;
     }
-    kept_use_.valid = false;
-    kept_use_.failures = kept_use_.age > shortest_run ? 0 : std::min(kept_use_.failures + 1, longest_pause);
-    kept_use_.pause = std::min(2 * kept_use_.failures * kept_use_.failures, longest_pause);
+    end_run();
     restore_kept_state();
     return false;
+}
+
+// The tangent has served its time. The next one is kept after a pause, which grows with the number of successive short runs.
+void Condensed::end_run() {
+    kept_use_.valid = false;
+    kept_use_.short_runs = kept_use_.age > shortest_run ? 0 : std::min(kept_use_.short_runs + 1, longest_pause);
+    kept_use_.pause = std::min(2 * kept_use_.short_runs * kept_use_.short_runs, longest_pause);
 }
 
 // Newton's method for the end of a step. If it fails, the state is that before the step.

@@ -238,6 +238,7 @@ class Condensed : public Participant {
     void compute_correction_by_kept();
     void keep_tangent(const Step& step);
     bool step_by_kept(const Step& step);
+    void end_run();
     bool linearise(const Step& step);
     const Vector& contact_wrenches();
     void correct_with_contact();
@@ -284,9 +285,9 @@ class Condensed : public Participant {
     } kept_;
     struct KeptUse {
         bool valid = false;
-        int age = 0, measured = 1;    // time steps since then, and those at which `rate` was measured
-        double rate = 0;              // contraction rate
-        int pause = 0, failures = 0;  // time steps until the next attempt; successive runs of steps that were too short
+        int age = 0;                    // time steps since then
+        double rate = 0.1;              // contraction rate over the age; a guess at first
+        int pause = 0, short_runs = 0;  // time steps until the next tangent is kept; successive runs of steps that were too short
     } kept_use_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_, before_;
