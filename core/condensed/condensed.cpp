@@ -421,9 +421,9 @@ void Condensed::predict_step(const Step& step) {
     if (even) interior->lambda += lambda() - lambda_before;
 }
 
-// Newton's correction from the last response, into `mu_`:
+// Newton's correction from the last response, into `mu_`, with new factors of the matrix or the last ones:
 //     [D + (L + soft)(1 - S C)] mu = F - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
-void Condensed::compute_correction(const Step& step) {
+void Condensed::compute_correction(const Step& step, bool factorise) {
     const Eigen::Index n = mu_.size();
     evaluate_wrenches(1, step.c0 / step.h);
     derivative_ += response_.anchor;
@@ -431,18 +431,18 @@ void Condensed::compute_correction(const Step& step) {
         auto own = derivative_.block<6, 6>(i, i);
         own += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
         right_.segment<6>(i) = own * response_.drift.segment<6>(i);
-        small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
+        if (factorise) small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
     }
-    small_.diagonal().array() += 1;
-    projected_ = response_.inertia.leftCols(n);
-    projected_ += soft_.asDiagonal() * small_;
     mu_ = response_.force - response_.inertia.col(n);
     mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-    if (!response_.whole) {
-        mu_.noalias() += response_.left * right_;
-        projected_.noalias() += response_.left * small_;
+    if (!response_.whole) mu_.noalias() += response_.left * right_;
+    if (factorise) {
+        small_.diagonal().array() += 1;
+        projected_ = response_.inertia.leftCols(n);
+        projected_ += soft_.asDiagonal() * small_;
+        if (!response_.whole) projected_.noalias() += response_.left * small_;
+        factors_.compute(projected_);
     }
-    factors_.compute(projected_);
     factors_.solve_in_place(mu_);
 }
 
@@ -525,7 +525,7 @@ Condensed::Outcome Condensed::solve(const Step& step, Start start) {
         if (k > 0 || start != Start::linearised) {
             if (!interior->respond(tangent, &step, response_)) break;
             tangents += tangent != Tangent::kept;
-            compute_correction(step);
+            compute_correction(step, tangent != Tangent::kept || interior == sparse.get());
         }
         start = Start::present;
         interior->step_in_torque = k < torque_steps_limit;

@@ -234,7 +234,7 @@ class Condensed : public Participant {
     enum class Start { predictor, present, linearised };
     Outcome solve(const Step& step, Start start);
     void predict_step(const Step& step);
-    void compute_correction(const Step& step);
+    void compute_correction(const Step& step, bool factorise = true);
     void compute_correction_by_kept();
     void keep_tangent(const Step& step);
     bool step_by_kept(const Step& step);
