@@ -2,11 +2,11 @@
 
 The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
-motion. A step of the condensed model must cost no more than one of the engine, also on robots with several end
-effectors, under a constant load and under a load that swings. Three more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints
-and the error of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random
-wrenches act on mechanisms, and on robots whose files lie beside the project. `--long` applies them for a million steps,
-or the given number; `--only` selects the mechanisms.
+motion. A step of the condensed model should cost no more than one of the engine, also on robots with several end
+effectors, under a constant load and under a load that swings. Three more measurements follow. Three mechanisms come to
+rest under a large force; the separation of the joints and the error of the tip against `equilibrium` are measured. The
+work along closed paths of the tips is computed. Random wrenches act on mechanisms, and on robots whose files lie beside
+the project. `--long` applies them for a million steps, or the given number; `--only` selects the mechanisms.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
 
 
 def against_engine(report: Report, name: str, quick: bool) -> None:
-    """Times per step of the condensed model and of the engine, under a small constant load, at which most mechanisms come
-    to rest, and under a load that swings with a period of 0.5 s and changes every 10 ms."""
+    """Times per step of the condensed model and of the engine, under a small constant load, at which most mechanisms
+    come to rest, and under a load that swings with a period of 0.5 s and changes every 10 ms."""
     mech, tips = load_mechanism(name)
     model = supple.condense(mech, tips)
     constant = np.tile([0, 0.2, 0.1, 0, 0, 0], (len(tips), 1))
