@@ -2,10 +2,11 @@
 
 The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
-motion. Three more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints
-and the error of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random
-wrenches act on mechanisms, and on robots whose files lie beside the project. `--long` applies them for a million steps,
-or the given number; `--only` selects the mechanisms.
+motion. A step of the condensed model should cost no more than one of the engine, also on robots with several end
+effectors, under a constant load and under a load that swings. Three more measurements follow. Three mechanisms come to
+rest under a large force; the separation of the joints and the error of the tip against `equilibrium` are measured. The
+work along closed paths of the tips is computed. Random wrenches act on mechanisms, and on robots whose files lie beside
+the project. `--long` applies them for a million steps, or the given number; `--only` selects the mechanisms.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import mujoco
 import numpy as np
@@ -55,8 +56,9 @@ def main() -> None:
     if args.long is None:
         seconds_by_mechanism = {name: step_times(report, name, mech, args.quick) for name, mech in sizes().items()}
         targets(report, seconds_by_mechanism)
-        for name in ("loop", "y", *ROBOTS):
-            against_engine(report, name, args.quick)
+        for name in (*LIBRARY, *ROBOTS):
+            if name not in ROBOTS or SHARED.exists():
+                against_engine(report, name, args.quick)
         for name, (mech, push) in PULLED.items():
             accuracy(report, name, mech, np.array(push))
         worst = max(closed_path(report, name, *case) for name, case in LIBRARY.items())
@@ -108,7 +110,7 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
         us=name,
         **{key: 1e6 * seconds for key, seconds in times.items()},
         to_mujoco=times["mujoco"] / times["condensed"],
-        to_engine=times["engine"] / times["condensed"],
+        condensed_over_engine=times["condensed"] / times["engine"],
         iterations=core.iterations / core.steps,
         solver="passes" if core.passes else "sparse tangent",
     )
@@ -116,24 +118,44 @@ def step_times(report: Report, name: str, mech: Mechanism, quick: bool) -> dict[
 
 
 def against_engine(report: Report, name: str, quick: bool) -> None:
-    """Times per step of the condensed model and of the engine on a mechanism with loops or several end effectors."""
-    if name in ROBOTS and not SHARED.exists():
-        return
+    """Times per step of the condensed model and of the engine, under a small constant load, at which most mechanisms
+    come to rest, and under a load that swings with a period of 0.5 s and changes every 10 ms."""
     mech, tips = load_mechanism(name)
-    condensed, engine = supple.ReducedSimulation(supple.condense(mech, tips), DT), supple.Simulation(mech, DT)
-    for sim in (condensed, engine):
-        for tip in tips:
-            sim.apply(tip, [0, 0.2, 0.1, 0, 0, 0])
-        sim.step(100)
-    core = condensed._motion.core
-    runs = {"condensed": lambda: core.step(100, True), "engine": lambda: engine.step(100)}
-    times = {key: seconds / 100 for key, seconds in alternate(runs, 10 if quick else 60).items()}
-    report.row(
-        us_per_step=name,
-        end_effectors=len(tips),
-        **{key: 1e6 * seconds for key, seconds in times.items()},
-        condensed_over_engine=times["condensed"] / times["engine"],
-    )
+    model = supple.condense(mech, tips)
+    constant = np.tile([0, 0.2, 0.1, 0, 0, 0], (len(tips), 1))
+    swinging = random_wrenches(model.linear(), np.random.default_rng(1), 0.05)
+    for load, wrenches in (("constant", constant), ("swinging", swinging)):
+        condensed, engine = supple.ReducedSimulation(model, DT), supple.Simulation(mech, DT)
+        core = condensed._motion.core
+        stages = 40
+        steps = {  # calls of the core: five steps are too few to neglect the time of a Python call
+            "condensed": lambda core=core: core.step(5, True),
+            "engine": lambda core=engine._core: core.step([], np.zeros((5, 0)), 5),
+        }
+        best = {key: np.full(stages, np.inf) for key in steps}
+        for repetition in range(5 if quick else 20):
+            for stage in range(stages):
+                angle = 2 * np.pi * 5 * DT * (stage + stages * repetition) / 0.5
+                for tip, wrench in zip(tips, wrenches, strict=True):
+                    for sim in (condensed, engine):
+                        sim.apply(tip, wrench * (1.0 if load == "constant" else np.sin(angle)))
+                for key, step in steps.items():
+                    start = process_time()
+                    step()
+                    if repetition > 0:  # the first one is the warm-up
+                        best[key][stage] = min(best[key][stage], process_time() - start)
+        times = {key: float(seconds.sum()) / (5 * stages) for key, seconds in best.items()}
+        ratio = times["condensed"] / times["engine"]
+        report.row(
+            us_per_step=name,
+            load=load,
+            end_effectors=len(tips),
+            **{key: 1e6 * seconds for key, seconds in times.items()},
+            condensed_over_engine=ratio,
+            iterations=core.iterations / core.steps,
+            columns=core.tangents / core.steps,
+        )
+        report.target(f"{name}, {load} load: condensed over engine", ratio, at_most=1)
 
 
 def targets(report: Report, seconds_by_mechanism: dict[str, dict[str, float]]) -> None:
@@ -144,6 +166,8 @@ def targets(report: Report, seconds_by_mechanism: dict[str, dict[str, float]]) -
     report.target("ladder of 48 links, us per step", 1e6 * seconds_by_mechanism["ladder 48"]["condensed"], at_most=200)
     growth = long["condensed"] / 400 / (seconds_by_mechanism["helix 50"]["condensed"] / 50)
     report.target("time per link, helix of 400 / of 50", growth, at_most=1.1)
+    for name, times in seconds_by_mechanism.items():
+        report.target(f"{name}: condensed over engine", times["condensed"] / times["engine"], at_most=1)
 
 
 def accuracy(report: Report, name: str, mech: Mechanism, push: Array) -> None:

@@ -36,6 +36,15 @@ constexpr int extra_corrections = 2;   // corrections of statics after convergen
 constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
                                          // leave a regular matrix
+// simplified Newton iterations
+constexpr int kept_limit = 2;                // most iterations of a time step
+constexpr int kept_lifetime = 1000;          // time steps for which the tangent of motion is kept
+constexpr int shortest_run = 4;              // time steps with one tangent for which its renewal pays
+constexpr int longest_pause = 64;            // most time steps without an attempt
+constexpr int inverse_age = 3;               // time steps after which the factors of P are replaced by its inverse
+constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
+constexpr double smallest_kept_rate = 1e-3;  // smaller contraction rates are not relied on
+constexpr double kept_rounding = 1e-11;
 }  // namespace
 
 Condensed::Condensed() = default;
@@ -45,7 +54,7 @@ void Condensed::prepare() {
     const Eigen::Index n = 6 * static_cast<Eigen::Index>(set.tips.size());
     for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
-    for (Vector* each : {&response_.drift, &response_.force, &response_.unbalance, &right_, &wrench_,
+    for (Vector* each : {&response_.drift, &response_.force, &right_, &wrench_,
                          &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
         each->setZero(n);
 }
@@ -53,6 +62,7 @@ void Condensed::prepare() {
 void Condensed::use_sparse() {
     if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
     interior = sparse.get();
+    kept_use_.valid = false;
 }
 
 void Condensed::use_passes() {
@@ -80,47 +90,67 @@ void Condensed::set_anchors(double linear, double angular) {
     soft_ = regularisation * interior->anchor.cwiseInverse();
 }
 
-// Applied wrenches times `fraction`, in the tips' own axes, and their derivatives with respect to the tips' twists. `rate`
-// is the derivative of a handle's velocity with respect to its position.
+// Wrench on an end effector by loads, contacts and handles (at rest), in its own axes.
+Vec6 Condensed::applied_wrench(int e) const {
+    const EndEffector& tip = interior->tips[e];
+    const Pose pose = interior->tip_pose(e);
+    Vec6 w = tip.own(pose.R);
+    for (const auto& [point, wrench] : tip.contacts) {
+        const Vec3 seen = pose.R.transpose() * wrench.head<3>();
+        w += stack(seen, point.cross(seen) + pose.R.transpose() * wrench.tail<3>());
+    }
+    if (tip.has_handle) {
+        const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
+        w += stack(pull, tip.point.cross(pull));
+    }
+    return w;
+}
+
+// Its derivative with respect to the end effector's twist. `rate` is the derivative of a handle's velocity with respect to its position.
+Mat6 Condensed::wrench_derivative(int e, double rate) const {
+    const EndEffector& tip = interior->tips[e];
+    const Pose pose = interior->tip_pose(e);
+    Mat6 slope = Mat6::Zero();
+    if (tip.world) {
+        const Vec6 w = tip.own(pose.R);
+        slope.topRightCorner<3, 3>() = skew(w.head<3>());
+        slope.bottomRightCorner<3, 3>() = skew(w.tail<3>());
+    }
+    for (const auto& [point, wrench] : tip.contacts) {
+        const Vec3 seen = pose.R.transpose() * wrench.head<3>(), torque = pose.R.transpose() * wrench.tail<3>();
+        slope.topRightCorner<3, 3>() += skew(seen);
+        slope.bottomRightCorner<3, 3>() += skew(point) * skew(seen) + skew(torque);
+    }
+    if (tip.has_handle) {
+        const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
+        const double stiff = tip.stiffness + rate * tip.damping;
+        const Mat3 r = skew(tip.point);
+        Eigen::Matrix<double, 3, 6> top;
+        top << -stiff * Mat3::Identity(), stiff * r + skew(pull);
+        slope.topRows<3>() += top;
+        slope.bottomRows<3>() += r * top;
+    }
+    return slope;
+}
+
+// Wrenches and derivatives of all end effectors times `fraction`, into `wrench_` and `derivative_`.
 void Condensed::evaluate_wrenches(double fraction, double rate) {
     derivative_.setZero();
-    for (std::size_t e = 0; e < interior->tips.size(); ++e) {
-        const EndEffector& tip = interior->tips[e];
-        const Pose pose = interior->tip_pose(static_cast<int>(e));
-        Vec6 w = tip.own(pose.R);
-        auto own = derivative_.block<6, 6>(6 * e, 6 * e);
-        if (tip.world) {
-            own.topRightCorner<3, 3>() = skew(w.head<3>());
-            own.bottomRightCorner<3, 3>() = skew(w.tail<3>());
-        }
-        for (const auto& [point, wrench] : tip.contacts) {
-            const Vec3 seen = pose.R.transpose() * wrench.head<3>(), torque = pose.R.transpose() * wrench.tail<3>();
-            w += stack(seen, point.cross(seen) + torque);
-            own.topRightCorner<3, 3>() += skew(seen);
-            own.bottomRightCorner<3, 3>() += skew(point) * skew(seen) + skew(torque);
-        }
-        if (tip.has_handle) {
-            const Vec3 pull = tip.stiffness * (pose.R.transpose() * (tip.target - pose.act(tip.point)));
-            const double slope = tip.stiffness + rate * tip.damping;
-            const Mat3 r = skew(tip.point);
-            Eigen::Matrix<double, 3, 6> top;
-            top << -slope * Mat3::Identity(), slope * r + skew(pull);
-            own.topRows<3>() += top;
-            own.bottomRows<3>() += r * top;
-            w += stack(pull, tip.point.cross(pull));
-        }
-        wrench_.segment<6>(6 * e) = fraction * w;
+    for (int e = 0; e < frames(); ++e) {
+        wrench_.segment<6>(6 * e) = fraction * applied_wrench(e);
+        derivative_.block<6, 6>(6 * e, 6 * e) = fraction * wrench_derivative(e, rate);
     }
-    derivative_ *= fraction;
 }
 
 // Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
-double Condensed::apply(double largest) {
+double Condensed::apply(double largest, const Matrix& compliance) {
     double alpha = 1;
-    moved_.noalias() = response_.compliance * mu_;
+    moved_.noalias() = compliance * mu_;
     moved_ += response_.drift;
     const double size = interior->move(mu_, largest, alpha);
-    if (std::isfinite(size)) interior->lambda += alpha * (mu_ - response_.anchor * moved_);
+    for (int e = 0; e < frames() && std::isfinite(size); ++e)
+        interior->lambda.segment<6>(6 * e) +=
+            alpha * (mu_.segment<6>(6 * e) - response_.anchor.block<6, 6>(6 * e, 6 * e) * moved_.segment<6>(6 * e));
     ++iterations;
     return interior->lambda.allFinite() ? size : INFINITY;
 }
@@ -129,7 +159,12 @@ bool Condensed::step() {
     if (is_stuck()) return false;
     ++steps;
     const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
-    if (step_by_passes(whole) && accept(whole)) return true;
+    const KeptUse kept_use = kept_use_;
+    if (step_by_kept(whole) && accept(whole)) return true;
+    if (step_by_passes(whole)) {
+        keep_tangent(whole);
+        if (accept(whole)) return true;
+    }
     const bool by_passes = interior == passes.get();
     if (by_passes) save_start();
     use_sparse();
@@ -146,7 +181,10 @@ bool Condensed::step() {
         return true;
     }
     done = step_in_parts(h);
-    if (!done) abandon();
+    if (!done) {
+        abandon();
+        kept_use_ = kept_use;
+    }
     return done;
 }
 
@@ -383,28 +421,98 @@ void Condensed::predict_step(const Step& step) {
     if (even) interior->lambda += lambda() - lambda_before;
 }
 
-// Newton's correction from the last response, into `mu_`:
-//     [D + (L + soft)(1 - S C)] mu = F - U - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
-void Condensed::compute_correction(const Step& step) {
+// Newton's correction from the last response, into `mu_`, with new factors of the matrix or the last ones:
+//     [D + (L + soft)(1 - S C)] mu = F - D drift + L S drift + soft (w - lambda + S drift),   S = A + dw/dx,   L = B^T E
+void Condensed::compute_correction(const Step& step, bool factorise) {
     const Eigen::Index n = mu_.size();
     evaluate_wrenches(1, step.c0 / step.h);
     derivative_ += response_.anchor;
-    for (Eigen::Index i = 0; i < n; i += 6)  // geometric stiffness of the wrenches that exceed lambda
-        derivative_.block<6, 6>(i, i) += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));
-    right_.noalias() = derivative_ * response_.drift;
-    small_.noalias() = -derivative_ * response_.compliance;
-    small_.diagonal().array() += 1;
-    projected_ = response_.inertia.leftCols(n);
-    projected_ += soft_.asDiagonal() * small_;
+    for (Eigen::Index i = 0; i < n; i += 6) {
+        auto own = derivative_.block<6, 6>(i, i);
+        own += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
+        right_.segment<6>(i) = own * response_.drift.segment<6>(i);
+        if (factorise) small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
+    }
     mu_ = response_.force - response_.inertia.col(n);
     mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-    if (!response_.whole) {
-        mu_ -= response_.unbalance;
-        mu_.noalias() += response_.left * right_;
-        projected_.noalias() += response_.left * small_;
+    if (!response_.whole) mu_.noalias() += response_.left * right_;
+    if (factorise) {
+        small_.diagonal().array() += 1;
+        projected_ = response_.inertia.leftCols(n);
+        projected_ += soft_.asDiagonal() * small_;
+        if (!response_.whole) projected_.noalias() += response_.left * small_;
+        factors_.compute(projected_);
     }
-    factors_.compute(projected_);
     factors_.solve_in_place(mu_);
+}
+
+// The same by matrices of an earlier time step: mu = P^-1 (F - D' drift + soft (w - lambda)), P = D + (L + soft)(1 - S C),
+// D' = D - (L + soft) S J
+void Condensed::compute_correction_by_kept() {
+    for (int e = 0; e < frames(); ++e) wrench_.segment<6>(6 * e) = applied_wrench(e);
+    right_ = response_.force - response_.inertia.col(mu_.size());
+    right_ += soft_.cwiseProduct(wrench_ - lambda());
+    if (kept_use_.age < inverse_age) {
+        mu_ = right_;
+        kept_.factors.solve_in_place(mu_);
+    } else {
+        mu_.noalias() = kept_.inverse * right_;
+    }
+}
+
+// Keeps the tangent of the last Newton iteration for `step_by_kept`.
+void Condensed::keep_tangent(const Step& step) {
+    kept_use_.valid = kept_use_.pause == 0;
+    if (!kept_use_.valid) {
+        --kept_use_.pause;
+        return;
+    }
+    for (Eigen::Index i = 0; i < mu_.size(); i += 6) {
+        const Mat6 own = derivative_.block<6, 6>(i, i);
+        small_.middleCols<6>(i) = response_.left.middleCols<6>(i) * own;
+        small_.middleRows<6>(i).middleCols<6>(i) += soft_.segment<6>(i).asDiagonal() * own;
+    }
+    kept_use_.valid = passes->keep_projection(step, small_);
+    kept_.compliance = response_.compliance;
+    kept_.matrix = projected_;
+    kept_.factors = factors_;
+    kept_.step = step;
+    kept_use_.age = 0;
+}
+
+// A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
+// B are those of an earlier time step. The equations, and so the solution, are those of `solve`. False if more than `kept_limit`
+// iterations would be needed; the state is then unchanged.
+bool Condensed::step_by_kept(const Step& step) {
+    if (!kept_use_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
+    if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_use_.age > kept_lifetime) return false;
+    if (kept_use_.age == inverse_age) kept_.inverse = whole::inverse(kept_.matrix);
+    predict_step(step);
+    double last = INFINITY;
+    for (int k = 0; k < kept_limit; ++k) {
+        if (!passes->respond_by_kept(k == 0 ? Tangent::first : Tangent::kept, step, response_)) break;
+        compute_correction_by_kept();
+        const double size = apply(INFINITY, kept_.compliance);
+        if (!(size < largest_kept_turn)) break;
+        if (k > 0) kept_use_.rate = size / last / kept_use_.age;
+        const double rate = std::max(smallest_kept_rate, kept_use_.rate * kept_use_.age);  // the tangent changes about linearly with time
+        const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate
+        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) {
+            if (k > 0 && frames() == 1) end_run();  // the columns of one end effector cost no more than a second iteration
+            return true;
+        }
+        last = size;
+    }
+    end_run();
+    restore_kept_state();
+    return false;
+}
+
+// The tangent has served its time. The next one is kept after a pause, which grows with the number of successive short runs.
+void Condensed::end_run() {
+    kept_use_.valid = false;
+    kept_use_.short_runs = kept_use_.age > shortest_run ? 0 : std::min(kept_use_.short_runs + 1, longest_pause);
+    kept_use_.pause = std::min(2 * kept_use_.short_runs * kept_use_.short_runs, longest_pause);
 }
 
 // Newton's method for the end of a step. If it fails, the state is that before the step.
@@ -417,11 +525,11 @@ Condensed::Outcome Condensed::solve(const Step& step, Start start) {
         if (k > 0 || start != Start::linearised) {
             if (!interior->respond(tangent, &step, response_)) break;
             tangents += tangent != Tangent::kept;
-            compute_correction(step);
+            compute_correction(step, tangent != Tangent::kept || interior == sparse.get());
         }
         start = Start::present;
         interior->step_in_torque = k < torque_steps_limit;
-        const double size = apply(INFINITY);
+        const double size = apply(INFINITY, response_.compliance);
         interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::renewed;
@@ -455,7 +563,7 @@ bool Condensed::solve_balance(const std::function<double()>& aim, int limit) {
         if (!sparse->respond(Tangent::first, nullptr, response_)) return false;
         ++tangents;
         const double error = aim();
-        const double size = apply(largest_turn);
+        const double size = apply(largest_turn, response_.compliance);
         if (!std::isfinite(size)) return false;
         good = std::max(size, error) < rounding && !(k > 0 && sparse->changed()) ? good + 1 : 0;
         if (good > extra_corrections) {
@@ -513,7 +621,7 @@ double Condensed::continue_branch(double share, const Vector& begin) {
         ++tangents;
         aim_under(share, begin);
         const bool regular = stable_under_load();
-        const double size = apply(INFINITY);
+        const double size = apply(INFINITY, response_.compliance);
         if (!std::isfinite(size) || (!regular && (k > 0 || size > last_static))) return 4;
         if (size > largest_branch_turn) return size / largest_branch_turn;
         kinked = kinked || (k > 0 && sparse->changed());

@@ -41,8 +41,7 @@ struct Response {  // of an interior to the parameters mu of the manifold: wrenc
     Matrix left;        // (6e, 6e): J times the basis B of the manifold's tangent, transposed
     Matrix inertia;     // (6e, 6e + 1): inertia, damping and armature of a step, projected; last column: for `drift`
     Vector drift;       // (6e,): twists of the tips by the correction to balance
-    Vector force;       // (6e,): applied forces minus the rate of momentum, projected
-    Vector unbalance;   // (6e,): residual of balance, projected
+    Vector force;       // (6e,): applied forces minus the rate of momentum, projected; unless `whole`, minus the residual of balance
     Matrix anchor;      // (6e, 6e): stiffness A that the tips were anchored with
     int negative = 0;   // negative pivots of the anchored tangent
     bool whole = false; // `inertia` is the complete tangent of motion
@@ -148,6 +147,7 @@ class SparseInterior : public Interior {
     Matrix columns_;       // (unknowns, 6e + 2): B, the correction to balance, the null-space part of multipliers
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
     Matrix weighted_;      // (6, 6e + 1): a body's rows of them times its inertia
+    Vector unbalance_;     // (6e,): residual of balance, projected
     Matrix along_;         // (unknowns, 2): one of them, and the tangent of motion times it
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
@@ -188,6 +188,7 @@ class Condensed : public Participant {
     Interior* interior = nullptr;            // the one of them that has the present state
     void use_passes();                       // copies the state to the passes, if they cover the mechanism
     void use_sparse();                       // copies it to the sparse solver
+    void forget_kept() { kept_use_ = {}; }  // the next step computes its own tangent
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
@@ -233,7 +234,11 @@ class Condensed : public Participant {
     enum class Start { predictor, present, linearised };
     Outcome solve(const Step& step, Start start);
     void predict_step(const Step& step);
-    void compute_correction(const Step& step);
+    void compute_correction(const Step& step, bool factorise = true);
+    void compute_correction_by_kept();
+    void keep_tangent(const Step& step);
+    bool step_by_kept(const Step& step);
+    void end_run();
     bool linearise(const Step& step);
     const Vector& contact_wrenches();
     void correct_with_contact();
@@ -265,11 +270,25 @@ class Condensed : public Participant {
     double aim_under(double share, const Vector& begin);
     double continue_branch(double share, const Vector& begin);
     double follow(const std::function<bool(double)>& reach);
+    Vec6 applied_wrench(int e) const;
+    Mat6 wrench_derivative(int e, double rate) const;
     void evaluate_wrenches(double fraction, double rate);
-    double apply(double largest);
+    double apply(double largest, const Matrix& compliance);
 
     Response response_;
     whole::LU factors_;
+    // The tangent of motion of an earlier time step, for `step_by_kept`.
+    struct {
+        Matrix compliance, matrix, inverse;  // C, P and P^-1
+        whole::LU factors;                   // of P
+        Step step{};                         // differences of that time step
+    } kept_;
+    struct KeptUse {
+        bool valid = false;
+        int age = 0;                    // time steps since then
+        double rate = 0.1;              // contraction rate over the age; a guess at first
+        int pause = 0, short_runs = 0;  // time steps until the next tangent is kept; successive runs of steps that were too short
+    } kept_use_;
     Matrix small_, projected_, derivative_;
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {

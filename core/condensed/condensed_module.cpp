@@ -84,6 +84,7 @@ class CondensedCore {
 
     void start() {
         model.interior = model.sparse.get();
+        model.forget_kept();
         model.sparse->start();
     }
 
@@ -95,6 +96,7 @@ class CondensedCore {
     // Everything that the next step depends on, as one flat array.
     NumpyArray state() {
         model.use_passes();
+        model.forget_kept();  // it is not part of the state
         const MeasuredRate& measured_rate = model.measured_rate;
         std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.unstable_steps_left), measured_rate.rate, measured_rate.first,
                                  static_cast<double>(measured_rate.left)};
@@ -115,6 +117,7 @@ class CondensedCore {
         const std::size_t n = model.lambda().size();
         const double* at = flat.data();
         model.time = time;
+        model.forget_kept();
         model.fresh = *at++ != 0;
         model.unstable_steps_left = static_cast<int>(*at++);
         model.measured_rate = {at[0], at[1], static_cast<int>(at[2])};

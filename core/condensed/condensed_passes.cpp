@@ -12,6 +12,19 @@ constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
+template <class Call>
+void with_groups(int groups, Call call) {  // call(constant)
+    static_assert(PassesInterior::most_columns == 6);
+    switch (groups) {
+        case 1: return call(std::integral_constant<int, 1>{});
+        case 2: return call(std::integral_constant<int, 2>{});
+        case 3: return call(std::integral_constant<int, 3>{});
+        case 4: return call(std::integral_constant<int, 4>{});
+        case 5: return call(std::integral_constant<int, 5>{});
+        default: return call(std::integral_constant<int, 6>{});
+    }
+}
+
 // Stores eight columns of eight numbers, one row for each of eight nodes.
 template <class To>
 SUPPLE_INLINE void spread(Eight* columns, To to) {
@@ -24,6 +37,9 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     groups_ = (6 * static_cast<int>(tips.size()) + width - 1) / width;
     if (*uncovered()) return;
     count_inertia_ = true;
+    symmetric_ = flexible_.empty();
+    second_outward_.resize(nodes_.size());
+    second_tie_step_.resize(tie_rows_);
     const std::size_t n = nodes_.size();
     for (std::size_t e = 0; e < tips.size(); ++e) {  // twists at the nodes of tips are stored
         const int node = tip_node(static_cast<int>(e));
@@ -35,12 +51,15 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     for (const auto& [node, actuator] : actuators_)
         if (flags_[node] & fronted) unresisted_[node] = 1;
+    tip_poses_.resize(tips.size());
+    for (const EndEffector& tip : tips) tip_in_node_.push_back(nodes_[body_node_[tip.body]].body_in_node * tip.on_body);
     on_tip_path_.assign(n, 0);
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(width * blocks_ * groups_, Eight{});
-    first_ = columns_;
+    first_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
     tie_columns_.assign(tie_rows_ * groups_, Eight{});
+    kept_tie_columns_ = tie_columns_;
     terms_.resize(width * blocks_);
     for (auto* each : {&motion_, &resists_, &move_}) each->assign(width * blocks_, 0.0);
     carried_.resize(n);
@@ -54,8 +73,11 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
             body_in_node_[i / width][9 + c][i % width] = at.p[c];
         }
     }
+    projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
+
+PassesInterior::~PassesInterior() = default;
 
 const char* PassesInterior::uncovered() const {
     if (*uncovered_) return uncovered_;
@@ -69,7 +91,7 @@ void PassesInterior::read_from(const System& system, const History& history, dou
     handles_.clear();
     read(system, history, h, true);
     freeze_directions();
-    forward();
+    place();
 }
 
 void PassesInterior::write_to(System& system, History& history) {
@@ -84,12 +106,15 @@ void PassesInterior::write_to(System& system, History& history) {
     write(system, history);
 }
 
-Pose PassesInterior::tip_pose(int e) const { return body_pose(tips[e].body) * tips[e].on_body; }
+void PassesInterior::place() {
+    forward();
+    for (std::size_t e = 0; e < tips.size(); ++e) tip_poses_[e] = pose(tip_node(static_cast<int>(e))) * tip_in_node_[e];
+}
 
-Pose PassesInterior::about_origin(int e) const {
-    Pose at = tip_pose(e);
-    at.p -= origin_;
-    return at;
+// A twist in world axes about the origin, in a frame's own axes.
+static Vec6 in_frame(const Pose& at, const Eight& v) {
+    const Vec3 w(v[3], v[4], v[5]);
+    return stack(at.R.transpose() * (Vec3(v[0], v[1], v[2]) + w.cross(at.p)), at.R.transpose() * w);
 }
 
 // A wrench in a frame's own axes, in world axes about the origin.
@@ -103,18 +128,19 @@ void PassesInterior::set_anchors(double boost) {
     anchors_.resize(tips.size());
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Pose at = about_origin(static_cast<int>(e));
-        const Mat6 Ad = adjoint(at.inverse());
+        const Mat3 arm = skew(at.p), one = Mat3::Identity();
+        const double linear = boost * anchor[6 * e], angular = boost * anchor[6 * e + 3];  // the same in all directions
         anchors_[e].node = tip_node(static_cast<int>(e));
         anchors_[e].wrench = in_world(at, lambda.segment<6>(6 * e));
-        anchors_[e].stiffness.noalias() = Ad.transpose() * (boost * anchor.segment<6>(6 * e)).asDiagonal() * Ad;
+        anchors_[e].stiffness = blocks(linear * one, -linear * arm, linear * arm, angular * one - linear * arm * arm);
     }
 }
 
 bool PassesInterior::respond(Tangent tangent, const Step* step, Response& response) {
     const bool fresh = tangent != Tangent::kept;
-    response.whole = false;
+    response.whole = by_kept_ = false;
     if (motor_jumped_) return false;
-    forward();
+    place();
     if (tangent == Tangent::first) has_first_ = false;
     if (tangent == Tangent::renewed && !has_first_) {
         std::swap(first_, columns_);
@@ -131,16 +157,111 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         set_anchors(boost_);
         inward<false, false, true>(statics);
     }
-    compute_corrections();
+    if (tie_rows_ > 0) compute_corrections();
     if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
     if (fresh && tie_rows_ > 0) solve_columns();
-    if (fresh && tie_rows_ == 0) groups_ == 1 ? start_columns<1>() : start_columns<0>();
-    if (step->c2 != 0)
-        fresh ? evaluate_motion<true, true>(*step) : evaluate_motion<true, false>(*step);
-    else
-        fresh ? evaluate_motion<false, true>(*step) : evaluate_motion<false, false>(*step);
-    groups_ == 1 ? project<1>(*step, fresh, response) : project<0>(*step, fresh, response);
+    if (fresh && tie_rows_ == 0) with_groups(groups_, [&](auto k) { start_columns<k()>(); });
+    fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
+    with_groups(groups_, [&](auto k) { project<k()>(*step, fresh, response); });
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
+}
+
+bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response& response) {
+    if (motor_jumped_) return false;
+    by_kept_ = true;
+    place();
+    set_anchors(1);
+    evaluate_motion<false>(step);
+    // The residual of motion is projected onto B by B^T r = J K^-1 r, because K is symmetric.
+    if (tangent == Tangent::first) {
+        second_torque_ = motion_.data();
+        inward<false, true, true>(statics);
+        second_torque_ = nullptr;
+        if (negative_ != 0) return false;
+        compute_corrections<true>();
+    } else {
+        inward<false, false, true>(statics);
+        compute_corrections();
+        projected_->prepare(*this);
+        for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
+        substitute(*projected_, false, nullptr, on_tip_path_.data());
+    }
+    Eight sums[most_columns] = {};
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        for (int k = 0; k < groups_; ++k) sums[k] += correction_[i] * motion_by_coordinate_[i * groups_ + k];
+    const Eigen::Index rows = lambda.size();
+    for (Eigen::Index r = 0; r < rows; ++r) response.inertia(r, rows) = sums[r / width][r % width];
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const int node = tip_node(static_cast<int>(e));
+        const Pose at = about_origin(static_cast<int>(e));
+        response.drift.segment<6>(6 * e) = in_frame(at, outward_[node]);
+        response.force.segment<6>(6 * e) = in_frame(at, tangent == Tangent::first ? second_outward_[node] : projected_->twist[node].v);
+        auto anchored = response.anchor.block<6, 6>(6 * e, 6 * e);
+        anchored = turning(lambda.segment<6>(6 * e));
+        anchored.diagonal() += anchor.segment<6>(6 * e);
+    }
+    return response.drift.allFinite() && response.force.allFinite();
+}
+
+bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
+    if (boost_ != 1) return false;
+    kept_columns_ = columns_;
+    kept_tie_columns_ = tie_columns_;
+    with_groups(groups_, [&](auto k) { compute_motion_by_coordinates<k()>(wrenches); });
+    for (const Coupling& c : couplings_) {
+        if (c.damping == 0) continue;
+        double slope;
+        coupling_drag(c, step, slope);
+        for (int k = 0; k < groups_; ++k) {
+            Eight along = every(0.0);
+            for (std::size_t i = 0; i < c.nodes.size(); ++i) along += c.coefficients[i] * basis()[c.nodes[i] * groups_ + k];
+            for (std::size_t i = 0; i < c.nodes.size(); ++i)
+                motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
+        }
+    }
+    return true;
+}
+
+// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
+// that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
+// armatures. The tips' wrenches are part of V.
+template <int K>
+void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
+    const int n = static_cast<int>(nodes_.size());
+    const std::vector<Eight>& onto_all = basis();
+    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of V
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Matrix by_twist = wrenches.middleCols<6>(6 * e) * adjoint(about_origin(static_cast<int>(e)).inverse());
+        for (Eigen::Index row = 0; row < by_twist.rows(); ++row)
+            for (int r = 0; r < 6; ++r)
+                twists_[(tip_node(static_cast<int>(e)) * 6 + r) * K + row / width][row % width] -= by_twist(row, r);
+    }
+    Eight V[6][K] = {};
+    for (int i = n - 1; i >= 0; --i) {
+        const unsigned char flags = flags_[i];
+        if (!(flags & chained) || flags & joins)
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) {
+                    if (!(flags & chained)) V[r][k] = every(0.0);
+                    if (flags & joins) V[r][k] += twists_[(i * 6 + r) * K + k];
+                }
+        if (nodes_[i].size == 1) {
+            alignas(64) double s[width];
+            store(s, eliminated_[i].screw);
+            for (int k = 0; k < K; ++k) {
+                const Eight& onto = onto_all[i * K + k];
+                Eight sum = behind_[i * K + k] + resists_[i] * onto;
+                for (int r = 0; r < 6; ++r) {
+                    V[r][k] += terms_[i].left[r] * onto;
+                    sum += s[r] * V[r][k];
+                }
+                motion_by_coordinate_[i * K + k] = sum;
+            }
+        }
+        if (flags & branches && !(flags & rooted))
+            for (int r = 0; r < 6; ++r)
+                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += V[r][k];
+    }
 }
 
 // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
@@ -159,10 +280,9 @@ void PassesInterior::remove_redundant_multipliers() {
 }
 
 // The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
-template <int fixed_columns>
+template <int K>
 void PassesInterior::start_columns() {
-    constexpr int most = fixed_columns ? fixed_columns : most_columns;
-    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_;
+    const int n = static_cast<int>(nodes_.size());
     for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const int node = tip_node(static_cast<int>(e));
@@ -173,7 +293,7 @@ void PassesInterior::start_columns() {
                 twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
             }
     }
-    Eight right[6][most] = {};
+    Eight right[6][K] = {};
     for (int i = n - 1; i >= 0; --i) {
         const unsigned char flags = flags_[i];
         if (!on_tip_path_[i]) {
@@ -238,18 +358,20 @@ static double excess_by_speed(const Actuator& actuator, double x, double speed, 
 
 // Damping force of a coupling, with that of its actuators, and its slope.
 double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double& slope) const {
-    const double speed = step.rate(c.value, c.past, c.before), kappa = step.c0 / step.h;
+    double value = 0;
+    for (std::size_t i = 0; i < c.nodes.size(); ++i) value += c.coefficients[i] * coordinate(c.nodes[i]);
+    const double speed = step.rate(value, c.past, c.before), kappa = step.c0 / step.h;
     double force = c.damping * speed;
     slope = c.damping * kappa;
     for (int actuator : c.actuators) {
         double less;
-        force -= excess_by_speed(system_->actuators[actuator], c.value, speed, kappa, less);
+        force -= excess_by_speed(system_->actuators[actuator], value, speed, kappa, less);
         slope -= less;
     }
     return force;
 }
 
-// Residual of motion of every coordinate: that of balance, dampers and armatures, less the work of the wrenches D; with
+// Residual of motion of every coordinate less that of balance: dampers and armatures less the work of the wrenches D; with
 // `tangent` also `left` and `right`. Sums run node by node, the rest is computed for eight nodes at a time.
 template <bool second, bool tangent>
 void PassesInterior::evaluate_motion(const Step& step) {
@@ -335,7 +457,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
             armature += (step.c2 / step.h) * past.p_before;
         }
         const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
-        store(&motion_[width * b], load(&balance_[width * b]) + drag - dot(s, difference));
+        store(&motion_[width * b], drag - dot(s, difference));
         if (tangent) store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
         for (const auto& [node, actuator] : actuators_)
             if (node / width == b) {
@@ -364,26 +486,28 @@ void PassesInterior::evaluate_motion(const Step& step) {
         spread(left, [&](int l) { return terms_[width * b + l].left; });
         spread(right, [&](int l) { return terms_[width * b + l].right; });
     }
-}
-
-// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
-// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
-template <int fixed_columns>
-void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    constexpr int most = fixed_columns ? fixed_columns : most_columns;
-    const int n = static_cast<int>(nodes_.size()), K = fixed_columns ? fixed_columns : groups_, rows = static_cast<int>(lambda.size());
-    const bool has_basis = has_first_;
-    const std::vector<Eight>& onto_all = basis();
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
         double slope;
         const double drag = coupling_drag(c, step, slope);
         for (std::size_t i = 0; i < c.nodes.size(); ++i) motion_[c.nodes[i]] += c.coefficients[i] * drag;
     }
-    Eight now[6][most] = {}, first[6][most] = {}, force[most] = {}, unbalance[most] = {}, drift[most] = {};
-    Eight inertia[width * most][most] = {};
+}
+
+// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
+// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
+template <int K>
+void PassesInterior::project(const Step& step, bool fresh, Response& response) {
+    const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
+    const bool has_basis = has_first_;
+    const std::vector<Eight>& onto_all = basis();
+    Eight now[6][K] = {}, first[6][K] = {}, force[K] = {}, drift[K] = {};
+    Eight inertia[width * K][K] = {};
     Eight eta = every(0.0);
-    auto times = [&](const double* by, const Eight (*of)[most], int k) {
+    eta[6] = 1;
+    const Eight start = eta;
+    const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
+    auto times = [&](const double* by, const Eight (*of)[K], int k) {
         return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
     };
     for (int i = 0; i < n; ++i) {
@@ -396,7 +520,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                     first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
                 }
         if (flags & rooted)
-            eta = every(0.0);
+            eta = start;
         else if (flags & branches)
             eta = outward_[nodes_[i].parent];
         if (nodes_[i].size == 1) {
@@ -411,14 +535,18 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                 const bool locked = eliminated_[i].inverse == 0;
                 for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
             }
-            alignas(64) Eight behind[most];
+            alignas(64) Eight behind[K];
+            if (!corrected) {
+                const double by = sum(eliminated_[i].part * eta);
+                (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;
+            }
             const double correction = correction_[i];
             eta += correction * eliminated_[i].screw;
             const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
             for (int k = 0; k < K; ++k) {
                 behind[k] = times(terms.right, has_basis ? first : now, k);
+                if (fresh) behind_[i * K + k] = behind[k];
                 force[k] -= motion_[i] * onto[k];
-                unbalance[k] -= balance_[i] * onto[k];
                 drift[k] += ahead_drift * onto[k] + correction * behind[k];
             }
             if (fresh || !has_basis)
@@ -445,7 +573,6 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     }
     for (int r = 0; r < rows; ++r) {
         response.force[r] = force[r / width][r % width];
-        response.unbalance[r] = unbalance[r / width][r % width];
         response.inertia(r, rows) = drift[r / width][r % width];
         for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
     }
@@ -453,8 +580,7 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const int node = tip_node(static_cast<int>(e));
         const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
-        const Eight& moved = outward_[node];
-        response.drift.segment<6>(6 * e) = Ad * (Vec6() << moved[0], moved[1], moved[2], moved[3], moved[4], moved[5]).finished();
+        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[node]);
         if (!fresh) continue;
         auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.segment<6>(6 * e));
@@ -491,19 +617,34 @@ void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response
     }
 }
 
+bool PassesInterior::touches_stop() const {
+    double torque, slope, energy;
+    for (const auto& [node, row] : stops_) {
+        system_->rows[row].stop_torque(coordinate(node), torque, slope, energy);
+        if (torque != 0) return true;
+    }
+    for (const Coupling& c : couplings_) {
+        if (!c.stop) continue;
+        system_->rows[c.system_row].stop_torque(c.value, torque, slope, energy);
+        if (torque != 0) return true;
+    }
+    return false;
+}
+
 double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
     alignas(64) double numbers[width * most_columns] = {};
     std::copy_n(mu.data(), mu.size(), numbers);
+    const std::vector<Eight>&columns = by_kept_ ? kept_columns_ : columns_, &tie_columns = by_kept_ ? kept_tie_columns_ : tie_columns_;
     Eight by[most_columns], most = every(0.0), all = every(0.0);
     for (int k = 0; k < groups_; ++k) by[k] = load(numbers + width * k);
-    auto along = [&](const Eight* columns) {
-        Eight sum = by[0] * columns[0];
-        for (int k = 1; k < groups_; ++k) sum += by[k] * columns[k];
+    auto along = [&](const Eight* row) {
+        Eight sum = by[0] * row[0];
+        for (int k = 1; k < groups_; ++k) sum += by[k] * row[k];
         return sum;
     };
     for (int b = 0; b < blocks_; ++b) {
         Eight t[8];
-        for (int l = 0; l < width; ++l) t[l] = along(&columns_[(width * b + l) * groups_]);
+        for (int l = 0; l < width; ++l) t[l] = along(&columns[(width * b + l) * groups_]);
         transpose(t);
         const Eight x = fixed_[b].free * (load(&correction_[width * b]) + (((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))));
         store(&move_[width * b], x);
@@ -518,7 +659,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
     }
     for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
-    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns_[r * groups_])));
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r * groups_])));
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
         double& q = present_[node / width].q[node % width];
@@ -556,7 +697,7 @@ void PassesInterior::predict(double h, double trend) {
 }
 
 void PassesInterior::finish(const Step* step) {
-    forward();
+    place();
     if (!step) return;
     step_ = *step;
     gap_ = 0;
@@ -564,7 +705,7 @@ void PassesInterior::finish(const Step* step) {
 }
 
 Vec6 PassesInterior::tip_velocity(int e) const {
-    const Pose body = Articulated::body_pose(tips[e].body);
+    const Pose body = body_pose(tips[e].body);
     const Vec6 moves = Articulated::velocity_of(tips[e].body, body);
     return stack(moves.head<3>() + moves.tail<3>().cross(body.R * tips[e].on_body.p), moves.tail<3>());
 }
@@ -615,6 +756,7 @@ std::vector<double> PassesInterior::flat() const {
 void PassesInterior::set_flat(const double* values) {
     Articulated::restore(values);
     freeze_directions();
+    place();
 }
 
 void PassesInterior::save(Moment moment) { saved_[moment] = flat(); }

@@ -19,17 +19,27 @@
 
 namespace supple {
 
+struct OneColumn;
+
 class PassesInterior : public Interior, private Articulated {
    public:
     PassesInterior(TipSet& tips, const System& system);
+    ~PassesInterior() override;
     static constexpr int most_columns = 6;  // vectors of eight right-hand sides
     const char* uncovered() const;          // why the mechanism needs the sparse solver; empty if the passes cover it
     void read_from(const System& system, const History& history, double h);  // copies a state at the end of a step
     void write_to(System& system, History& history);                         // copies the present state
 
-    Pose tip_pose(int e) const override;
+    Pose tip_pose(int e) const override { return tip_poses_[e]; }
     Vec6 tip_velocity(int e) const override;
     bool respond(Tangent tangent, const Step* step, Response& response) override;
+    // The response with B and the tangent of motion of an earlier time step, kept by `keep_projection`. `force` is projected onto
+    // the B of this time step's first tangent. False if it is not finite, or if the tangent of balance has negative eigenvalues.
+    bool respond_by_kept(Tangent tangent, const Step& step, Response& response);
+    // Keeps B and the tangent of motion of the last response. `wrenches` (6e, 6e): minus the part of the tangent that is due to the
+    // tips' wrenches, by the tips' twists. False: its anchors were boosted.
+    bool keep_projection(const Step& step, const Matrix& wrenches);
+    bool touches_stop() const;
     double move(const Vector& mu, double largest, double& alpha) override;
     double gap() const override { return gap_; }
     void predict(double h, double trend) override;
@@ -51,17 +61,24 @@ class PassesInterior : public Interior, private Articulated {
         Eight wrench, inertia[3];
     };
     int tip_node(int e) const { return body_node_[tips[e].body]; }
-    Pose about_origin(int e) const;  // pose of a tip, with its position from origin_
+    Pose about_origin(int e) const { return {tip_poses_[e].R, tip_poses_[e].p - origin_}; }
+    void place();                    // poses of all nodes and tips
     void set_anchors(double boost);
     void remove_redundant_multipliers();
-    template <int fixed_columns>
+    template <int K>
     void start_columns();
     void solve_columns();
     template <bool second, bool tangent>
     void evaluate_motion(const Step& step);
-    template <int fixed_columns>
+    template <int K>
     void project(const Step& step, bool fresh, Response& response);
     double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
+    template <int K>
+    void compute_motion_by_coordinates(const Matrix& wrenches);
+    template <bool tangent>
+    void evaluate_motion(const Step& step) {
+        step.c2 != 0 ? evaluate_motion<true, tangent>(step) : evaluate_motion<false, tangent>(step);
+    }
     void add_coupling_dampers(const Step& step, bool fresh, Response& response);
     const std::vector<Eight>& basis() const { return has_first_ ? first_ : columns_; }
 
@@ -70,12 +87,18 @@ class PassesInterior : public Interior, private Articulated {
     Step step_{};
     std::vector<Eight> columns_, first_;        // (nodes, groups): B now, and that of the first tangent of the step
     std::vector<Eight> tie_columns_;            // (ties, groups)
+    std::vector<Eight> kept_columns_, kept_tie_columns_;  // of `keep_projection`
+    bool by_kept_ = false;                      // the last response has these columns
+    std::vector<Eight> behind_;                 // (nodes, groups): products of `right` with the basis' twist of the parent
+    std::vector<Eight> motion_by_coordinate_;   // (nodes, groups): tangent of motion, projected onto the basis only
+    std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
     std::vector<CoordinateTerms> terms_;
     std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
     std::vector<Carried> carried_;
     std::vector<Eight> twists_, first_twists_;  // (nodes, 6, groups), of nodes with several children or a tip
     std::vector<ContactRow> unit_wrenches_;
+    std::vector<Pose> tip_in_node_, tip_poses_;
     std::vector<char> on_tip_path_;             // per node: a tip is beyond it
     std::vector<std::array<Eight, 12>> body_in_node_;  // of the bodies of eight nodes
     struct {

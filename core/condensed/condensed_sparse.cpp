@@ -27,6 +27,7 @@ void SparseInterior::start() {
     columns_.setZero(system_.unknowns(), lambda.size() + 2);
     weighted_.resize(6, lambda.size() + 1);
     along_.setZero(system_.unknowns(), 2);
+    unbalance_.setZero(lambda.size());
 }
 
 Vec6 SparseInterior::tip_velocity(int e) const {
@@ -151,13 +152,14 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
         basis_ = columns_.leftCols(e6);
         response.left = response.compliance.transpose();
     }
-    project(response.unbalance);
     if (step) {
+        project(unbalance_);
         act(true);
         if (fresh) exact_ = tangent == Tangent::renewed;
         system_.evaluate(fresh && exact_, step, &stepper_.history);
         project(response.force);
         response.whole = exact_;
+        if (!exact_) response.force -= unbalance_;
         if (exact_)
             fill_motion(fresh, response);
         else

@@ -12,6 +12,7 @@ constexpr double largest_free_turn = 0.1;  // largest motion of a coordinate fro
 // If the step must be divided, contact forces act in its last part only. The last part is made as long as possible.
 bool Condensed::begin() {
     linearised_ = begun_ = false;
+    kept_use_.valid = false;
     if (unstable_steps_left == 0) use_passes();
     start_.tips.clear();
     start_.velocities.clear();

@@ -277,7 +277,10 @@ bool Articulated::inward(const Step& step) {
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
         if constexpr (statics) store(&balance_[width * b], tau - dot(s, Six{three(carried), three(carried + 3)}));
-        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
+        if (tangent) {
+            const Eight second_torque = statics && second_torque_ ? load(second_torque_ + width * b) : none;
+            lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau, second_torque);
+        }
 
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
@@ -376,19 +379,24 @@ template bool Articulated::inward<false, false, true>(const Step&);
 // --- outward ----------------------------------------------------------------------------------------------------------
 
 // Corrections of all coordinates and multipliers, from the world outward.
+template <bool two>
 void Articulated::compute_corrections() {
     const int n = static_cast<int>(nodes_.size());
-    Eight eta = every(0.0);
-    eta[6] = 1;
-    const Eight start = eta;
+    Eight eta = every(0.0), second_eta = every(0.0);
+    eta[6] = second_eta[7] = 1;
+    const Eight start = eta, second_start = second_eta;
     for (int i = 0; i < n; ++i) {
         const unsigned char flags = flags_[i];
-        if (flags & rooted)
+        if (flags & rooted) {
             eta = start;
-        else if (flags & branches)
+            if (two) second_eta = second_start;
+        } else if (flags & branches) {
             eta = outward_[nodes_[i].parent];
+            if (two) second_eta = second_outward_[nodes_[i].parent];
+        }
         if (flags & general) {
-            outward_general(i, eta);
+            outward_general(i, eta, tie_step_, &correction_[i]);
+            if (two) outward_general(i, second_eta, second_tie_step_, nullptr);
         } else {
             const Eliminated& out = eliminated_[i];
             const double turn = sum(out.part * eta);
@@ -397,10 +405,16 @@ void Articulated::compute_corrections() {
             else
                 correction_[i] = -turn;
             eta += correction_[i] * out.screw;
+            if (two && out.inverse != 0) second_eta -= sum(out.part * second_eta) * out.screw;
         }
-        if (in_step_ || flags & (joins | fronted)) outward_[i] = eta;
+        if (in_step_ || flags & (joins | fronted)) {
+            outward_[i] = eta;
+            if (two) second_outward_[i] = second_eta;
+        }
     }
 }
+template void Articulated::compute_corrections<true>();
+template void Articulated::compute_corrections<false>();
 
 // Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
 double Articulated::outward() {

@@ -291,7 +291,8 @@ class Articulated {
     template <bool second, bool tangent>
     bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
                            Eight* A, Eight* B, Eight& right);
-    void outward_general(int node, Eight& eta);
+    // Without `correction`, for the second right-hand side: only the twist and the multipliers.
+    void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
     // flexible bodies
     void lay_out_flexible();
     template <bool tangent>
@@ -310,7 +311,9 @@ class Articulated {
     const FlexibleNode& flexible_at(int node) const { return flexible_[flexible_of_[node]]; }
     const Attachment& attachment_at(int node) const { return flexible_at(node).interfaces[interface_of_[node]]; }
     double outward();
-    void compute_corrections();                   // corrections from the last factors; does not change the state
+    // Corrections from the last factors; does not change the state. `two`: also the twists of the second right-hand side.
+    template <bool two = false>
+    void compute_corrections();
     template <bool second>
     void accept(const Step& step);
     bool update_limits();
@@ -395,6 +398,10 @@ class Articulated {
     // multipliers; this is the number of negative eigenvalues of the symmetric tangent on the admissible directions.
     int negative_ = 0;
     bool count_inertia_ = false;
+    bool symmetric_ = false;                  // statics without balls and flexible bodies: A serves as B at all nodes
+    const double* second_torque_ = nullptr;   // statics: torques of a second right-hand side, per node
+    std::vector<Eight> second_outward_;       // its twists
+    std::vector<double> second_tie_step_;
 
     // ties
     int tie_rows_ = 0;

@@ -53,7 +53,8 @@ struct Articulated::ExactBody {
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
-// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B) and those
+// of a second right-hand side in lane 7.
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
@@ -61,8 +62,8 @@ struct Lanes {
     bool skewed[width];
 
     SUPPLE_INLINE static void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
-                                  const Eight& r4, const Eight& r5, const Eight& r6) {
-        Eight v[8] = {r0, r1, r2, r3, r4, r5, r6, every(0.0)};
+                                  const Eight& r4, const Eight& r5, const Eight& r6, const Eight& r7 = every(0.0)) {
+        Eight v[8] = {r0, r1, r2, r3, r4, r5, r6, r7};
         transpose(v);
         for (int l = 0; l < width; ++l) store(to[l], v[l]);
     }
@@ -73,9 +74,9 @@ struct Lanes {
     SUPPLE_INLINE void put_screw(const Six& s) {
         put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
     }
-    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque) {
+    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque, const Eight& second_torque) {
         put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
-            0.5 * n.angular.z, torque);
+            0.5 * n.angular.z, torque, second_torque);
     }
 
     // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t). The wrench is fixed in world axes, except for the
@@ -199,9 +200,9 @@ struct Lanes {
     }
     void clear_elements() { std::memset(rows, 0, sizeof rows); }
     // the node's element, added to P' and its transpose
-    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
+    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1, bool symmetric = false) const {
         for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);
-        for (int r = 0; r < 3; ++r) {
+        for (int r = 0; r < 3 && !symmetric; ++r) {
             B[r * stride] += load(skewed[l] ? transposed[r][l] : rows[r][l]);
             B[(3 + r) * stride] += load(rows[6 + r][l]);
         }

@@ -240,16 +240,17 @@ void Articulated::start_fronts() {
         const Eight none = every(0.0);
         if (tangent) {
             std::fill_n(&numbers_[front.A], (6 + k) * wide, none);
-            std::fill_n(&numbers_[front.B], (6 + k) * wide, none);
+            if (!symmetric_) std::fill_n(&numbers_[front.B], (6 + k) * wide, none);
         } else {
             std::fill_n(&numbers_[front.right], wide, none);
         }
         for (int own = front.open; own < k; ++own) {
             const int row = front.rows[own];
             if (tangent) {
-                Eight *a = &numbers_[front.A + (6 + own) * wide], *b = &numbers_[front.B + (6 + own) * wide];
+                Eight* a = &numbers_[front.A + (6 + own) * wide];
                 a[0][6] = residual_[row];
-                lane(a, own) = lane(b, own) = diagonal_[row];
+                lane(a, own) = diagonal_[row];
+                if (!symmetric_) lane(&numbers_[front.B + (6 + own) * wide], own) = diagonal_[row];
             } else {
                 lane(&numbers_[front.right], own) = residual_[row];
             }
@@ -263,7 +264,7 @@ void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
     const int wide = 1 + front.chunks;
     for (int r = 0; r < 6; ++r) {
         numbers_[front.A + r * wide] += A[r];
-        numbers_[front.B + r * wide] += B[r];
+        if (!symmetric_) numbers_[front.B + r * wide] += B[r];
     }
 }
 
@@ -283,11 +284,13 @@ void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
     Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
     for (int r = 0; r < loop.rows; ++r) {
         a[(6 + which.place + r) * wide] += g[r];
-        b[(6 + which.place + r) * wide] += g[r];
+        if (!symmetric_) b[(6 + which.place + r) * wide] += g[r];
     }
     transpose(g);
-    for (int c = 0; c < 6; ++c)  // padding may be written behind the row
-        for (Eight* to : {a + c * wide, b + c * wide}) Lanes::add(&lane(to, which.place), g[c]);
+    for (int c = 0; c < 6; ++c) {  // padding may be written behind the row
+        Lanes::add(&lane(a + c * wide, which.place), g[c]);
+        if (!symmetric_) Lanes::add(&lane(b + c * wide, which.place), g[c]);
+    }
 }
 
 namespace {
@@ -348,11 +351,11 @@ bool Articulated::eliminate_own(Front& front) {
             for (int b = 0; b < t; ++b)
                 for (int c = 0; c < w; ++c) {
                     x[c] += inverse[a * t + b] * A[(6 + m + b) * w + c];
-                    y[c] += inverse[b * t + a] * B[(6 + m + b) * w + c];
+                    if (!symmetric_) y[c] += inverse[b * t + a] * B[(6 + m + b) * w + c];
                 }
             for (int c = 0; c < w; ++c) {
                 X[a * w + c] = x[c];
-                Y[a * w + c] = y[c];
+                Y[a * w + c] = symmetric_ ? x[c] : y[c];
             }
         }
         const Eight* mask = &numbers_[front.mask];
@@ -361,7 +364,7 @@ bool Articulated::eliminate_own(Front& front) {
             const int at = r < 6 ? r : r + 2;  // of column r in a row
             for (int k = 0; k < t; ++k) row[k] = reinterpret_cast<const double*>(A + (6 + m + k) * w)[at];
             take_own<w>(A + r * w, &lane(A + r * w, m), X, t, mask);
-            take_own<w>(B + r * w, row, Y, t, mask);
+            if (!symmetric_) take_own<w>(B + r * w, row, Y, t, mask);
         }
     });
     return true;
@@ -370,7 +373,7 @@ bool Articulated::eliminate_own(Front& front) {
 namespace {
 
 // A -= u l^T / d and B -= l u^T / d for the first 6 + m rows. `part` and `upart` hold l and u, and become l / d and u / d.
-template <int wide>
+template <int wide, bool symmetric>
 void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, double inverse) {
     Eight l[wide], u[wide];
     for (int c = 0; c < wide; ++c) {
@@ -383,7 +386,7 @@ void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, doub
         const double ur = uv[at], lr = lv[at];
         for (int c = 0; c < wide; ++c) {
             A[r * wide + c] -= ur * l[c];
-            B[r * wide + c] -= lr * u[c];
+            if (!symmetric) B[r * wide + c] -= lr * u[c];
         }
     }
     for (int c = 0; c < wide; ++c) {
@@ -393,16 +396,16 @@ void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, doub
 }
 
 // part = A^T s, upart = B^T s over the first six rows, `half` added to both
-template <int wide>
+template <int wide, bool symmetric>
 void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& half, Eight* part, Eight* upart) {
     for (int c = 0; c < wide; ++c) {
         Eight l = c ? every(0.0) : half, u = l;
         for (int k = 0; k < 6; ++k) {
             l += s[k] * A[k * wide + c];
-            u += s[k] * B[k * wide + c];
+            if (!symmetric) u += s[k] * B[k * wide + c];
         }
         part[c] = l;
-        upart[c] = u;
+        upart[c] = symmetric ? l : u;
     }
 }
 
@@ -438,7 +441,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
     if (tangent) {
-        lanes.add_element(l, FA, FB, wide);
+        lanes.add_element(l, FA, FB, wide, symmetric_);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_rows(*front, end);
             if (front->own) regular = eliminate_own(*front);
@@ -473,7 +476,9 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         if (tangent) {
             const double* sv = lanes.screw[l];
             const Eight half = load(lanes.half[l]);
-            with_width(wide, [&](auto w) { combine_rows<w()>(FA, FB, sv, half, part, upart); });
+            with_width(wide, [&](auto w) {
+                symmetric_ ? combine_rows<w(), true>(FA, FB, sv, half, part, upart) : combine_rows<w(), false>(FA, FB, sv, half, part, upart);
+            });
             for (const auto& [place, coefficient] : front->coupled) {
                 lane(part, place) += coefficient;
                 lane(upart, place) += coefficient;
@@ -493,7 +498,10 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 out.diagonal = d;
             } else {
                 out.inverse = 1 / d;
-                with_width(wide, [&](auto w) { eliminate_column<w()>(FA, FB, part, upart, m, out.inverse); });
+                with_width(wide, [&](auto w) {
+                    symmetric_ ? eliminate_column<w(), true>(FA, FB, part, upart, m, out.inverse)
+                               : eliminate_column<w(), false>(FA, FB, part, upart, m, out.inverse);
+                });
             }
         } else {
             const double rho = torque + sum(screw * R[0]);
@@ -608,17 +616,17 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             const int to = r < 6 ? r : 6 + front->place[r - 6];
             Eight *a = &numbers_[next.A + to * next_wide], *b = &numbers_[next.B + to * next_wide];
             a[0] += FA[r * wide];
-            b[0] += FB[r * wide];
+            if (!symmetric_) b[0] += FB[r * wide];
             if (front && front->shift >= 0) {
                 double *to_a = &lane(a, front->shift), *to_b = &lane(b, front->shift);
                 for (int c = 1; c <= (m + width - 1) / width; ++c, to_a += width, to_b += width) {
                     store(to_a, load(to_a) + FA[r * wide + c]);
-                    store(to_b, load(to_b) + FB[r * wide + c]);
+                    if (!symmetric_) store(to_b, load(to_b) + FB[r * wide + c]);
                 }
             } else {
                 for (int k = 0; k < m; ++k) {
                     lane(a, front->place[k]) += lane(FA + r * wide, k);
-                    lane(b, front->place[k]) += lane(FB + r * wide, k);
+                    if (!symmetric_) lane(b, front->place[k]) += lane(FB + r * wide, k);
                 }
             }
         }
@@ -646,12 +654,12 @@ template bool Articulated::eliminate_general<false, false>(const Step&, int, Lan
 template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 
-void Articulated::outward_general(int i, Eight& eta) {
+void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_step, double* correction) {
     Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
     const int wide = front ? 1 + front->chunks : 1;
     alignas(64) double open[8 * most_chunks] = {};
     if (front)
-        for (int k = 0; k < front->open; ++k) open[k] = tie_step_[front->rows[k]];
+        for (int k = 0; k < front->open; ++k) open[k] = tie_step[front->rows[k]];
     auto response = [&](const Eight& first, const Eight* chunks) {
         Eight y = first * eta;
         for (int c = 0; c < wide - 1; ++c) y += chunks[c] * load(open + 8 * c);
@@ -661,11 +669,15 @@ void Articulated::outward_general(int i, Eight& eta) {
         const Eliminated& out = eliminated_[i];
         const Eight* part = &numbers_[front->part];
         const double turn = response(part[0], part + 1);
-        if (out.inverse == 0)
-            rho_[i] = turn;
-        else
-            correction_[i] = -turn;
-        eta += correction_[i] * out.screw;
+        if (!correction) {
+            if (out.inverse != 0) eta -= turn * out.screw;
+        } else {
+            if (out.inverse == 0)
+                rho_[i] = turn;
+            else
+                *correction = -turn;
+            eta += *correction * out.screw;
+        }
     } else if (nodes_[i].size == 3) {
         BallNode& node = balls_[ball_of_[i]];
         for (int k = 0; k < 3; ++k)
@@ -680,7 +692,7 @@ void Articulated::outward_general(int i, Eight& eta) {
     if (front)
         for (int a = 0; a < front->own; ++a) {
             const Eight* x = &numbers_[front->X + a * wide];
-            tie_step_[front->rows[front->open + a]] = -response(x[0], x + 1);
+            tie_step[front->rows[front->open + a]] = -response(x[0], x + 1);
         }
 }
 

@@ -449,7 +449,7 @@ def test_multipliers_of_redundant_loops_do_not_grow():
     along[mech.joint_index("right_pin_16")] = 1e4
     solver.place((solver.engine.q, along, solver.engine.mu), np.zeros(6))
     sim.apply("tip", [0, 50.0, 0, 0, 0, 0])
-    assert max(iterations(sim, 20)) <= 3
+    assert max(iterations(sim, 20)) <= 4
     assert np.abs(solver.engine.reactions).max() < 500
 
 
