@@ -385,7 +385,7 @@ void Blended::blend_models() {
         }
     } else {
         compute_load_displacements<N>();
-        if (rest_share_ > 0) pull_to_rest();
+        if (rest_share_ > 0) pull_to_rest<N>();
     }
     to_basis(each_, load_displacement);
 }
@@ -510,13 +510,13 @@ void Blended::compute_load_displacements() {
 
 // The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest under the applied loads w at H*. Its
 // strain is xi - xi* - C (lambda - w) with xi* = log(Hbar^-1 H*), so its load_displacement is C w - xi*. It has the share phi.
+template <int N>
 void Blended::pull_to_rest() {
+    const int n = size<N>(n_);
     generalised_force(push_all_);
-    for (std::size_t e = 0; e < tips.size(); ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
-    for (int i = 0; i < n_; ++i) {
-        rest_difference_[i] = -each_[i] - rest_offset_[i];
-        for (int j = 0; j < n_; ++j) rest_difference_[i] += full_[j + n_ * i][compliance_kind] * push_all_[j];
-    }
+    for (int e = 0; e < n / 6; ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
+    multiply_lane<compliance_kind>(full_.data(), n, push_all_.data(), rest_difference_.data());
+    for (int i = 0; i < n; ++i) rest_difference_[i] -= each_[i] + rest_offset_[i];
     each_ += rest_share_ * rest_difference_;
     if (!reduced_) return;
     rest_offset_ -= basis * (basis.transpose() * rest_offset_).eval();

@@ -220,6 +220,7 @@ class Blended : public Participant {
     std::vector<Pose> predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first, double t,
                                       double off, const std::array<double, 2>& away) const;
     void compute_rest_share(double nearness, double scale);
+    template <int n>
     void pull_to_rest();
     void differentiate_rest_share();
     template <int n>

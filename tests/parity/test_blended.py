@@ -191,7 +191,9 @@ class Twin:
             return None
         shares = np.array(weights) / sum(weights)
         base = poses[int(np.argmax(weights))]
-        away_from = sum(share * spatial.log(spatial.inverse(base) @ pose) for share, pose in zip(shares, poses, strict=True))
+        away_from = sum(
+            share * spatial.log(spatial.inverse(base) @ pose) for share, pose in zip(shares, poses, strict=True)
+        )
         return float(shares @ present * eighth / (1 + eighth)), base @ spatial.exp(away_from)
 
     def rest_between(
@@ -223,7 +225,9 @@ class Twin:
         weights = 1 / (np.array(sizes) ** 2 + 1e-24)
         poses = [*alone, self.moved_tips(first, path)]
         base = poses[int(np.argmax(weights))]
-        mean = sum(w * spatial.log(spatial.inverse(base) @ p) for w, p in zip(weights / weights.sum(), poses, strict=True))
+        mean = sum(
+            w * spatial.log(spatial.inverse(base) @ p) for w, p in zip(weights / weights.sum(), poses, strict=True)
+        )
         return base @ spatial.exp(mean)
 
     def between(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -392,8 +396,8 @@ class Twin:
         return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
     def load_displacement(self, weights: np.ndarray) -> np.ndarray:
-        """(n,) displacement by the equilibrium wrenches (half-way rule), less the share of the predicted rest pose: that
-        is a spring which is at rest at this pose under the applied loads."""
+        """(n,) displacement by the equilibrium wrenches (half-way rule). The predicted rest pose has a share in it: a
+        spring that is at rest at this pose under the applied loads."""
         frame, core = self.frame_and_core(0, weights)
         compliance, share = frame @ core @ frame.T, self.rest_share()
         loads, moved, _ = self.loads_of_models(weights)
