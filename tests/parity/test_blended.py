@@ -603,9 +603,17 @@ def close(actual: np.ndarray, expected: np.ndarray, share: float = 1e-9) -> None
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_derivative_of_the_strain(name):
+@pytest.mark.parametrize("loaded", [False, True])
+def test_derivative_of_the_strain(name, loaded):
     models = COLLECTIONS[name]()
     motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
+    if loaded and len(models) > 1:
+        wrench = (0.4 * models[0].wrenches + 0.6 * models[1].wrenches)[:6]
+        twin.loads[0] = (wrench, "body")
+        motion.core.set_wrench(0, wrench, False)
+        assert twin.rest()[0] > (
+            0 if name == "two tips" else 0.9
+        )  # the other tip has no load: off the line between loads
     for i in range(10):
         twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
         middle, basis, compliance, _, _, load_displacement = twin.blend()
@@ -687,6 +695,7 @@ def test_steps_under_less_load_than_the_models():
         away = weights[1] * pull.force - force
         limited += twin.geometric_share(weights, mean(twin.homes, weights), away[None]) < 1
     assert limited > 20
+    assert twin.rest_share() > 0.9
 
 
 def test_a_new_model_fades_in():
