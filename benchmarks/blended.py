@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import mujoco
 import numpy as np
@@ -43,7 +43,7 @@ BOUND = 0.02
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (stepping, two_models, sweep, sudden, cycles, exploring)}
+    parts = {part.__name__: part for part in (stepping, tip_steps, two_models, sweep, sudden, cycles, exploring)}
     args = parse_args(__doc__, list(parts))
     report = Report("FORK-1S: blended models", args)
     for name in args.only:
@@ -180,6 +180,35 @@ def stepping(report: Report, quick: bool) -> None:
             report.target(f"{name}, four models, times faster than MuJoCo", us["mujoco"] / four, at_least=30)
             report.target(f"{name}, {MANY} models / four", tours[MANY].us / four, at_most=2)
             report.row(us_of_64_models=name, us=tours[MANY].us, in_use_mean=float(np.mean(used)), in_use_most=max(used))
+
+
+def tip_steps(report: Report, quick: bool) -> None:
+    """CPU time of a step of the arm's tip without links, with models made under growing forces: without load, under a
+    force between those of two models (their rest pose is predicted), and under a force in another direction."""
+    rest = supple.reduce(supple.library.robot_arm(), ["tip"])
+    far = equilibrium_at(rest, unit_pull((0, 0, 1), 1), 0.8)
+    assert far is not None
+    force = far[1]
+    loads = {"no_load": (0, 0, 0), "between_loads": (0, 0, 0.5 * force), "sideways": (0.4 * force, 0, 0)}
+    for models in (2, 4):
+        chain = [rest]
+        for f in np.linspace(0, force, models)[1:]:
+            at = supple.equilibrium(rest.mechanism, {"tip": [0, 0, f, 0, 0, 0]})
+            chain.append(supple.reduce(rest.mechanism, ["tip"], at=at))
+        many = supple.blend(chain)
+        motions = {name: BlendedMotion(many, DT, 1) for name in loads}
+        for name, load in loads.items():
+            motions[name].place(chain[1].end_effector_poses @ spatial.exp(np.array([0.01, 0, 0, 0, 0, 0])))
+            motions[name].core.set_wrench(0, np.array([*load, 0, 0, 0], dtype=float), True)
+        best = dict.fromkeys(loads, float("inf"))
+        for _ in range(50 if quick else 500):
+            for name, motion in motions.items():
+                start = process_time()
+                assert motion.core.step(250, False) == 250
+                best[name] = min(best[name], 1e6 * (process_time() - start) / 250)
+        report.row(us_of_tip_alone=models, **best, ratio=best["between_loads"] / best["no_load"])
+        if models == 4:
+            report.target("tip alone, four models, us per step", max(best.values()), at_most=1.2)
 
 
 class Tour:
