@@ -10,10 +10,6 @@ using namespace whole;
 
 namespace {
 
-constexpr double reach_factor = 1.2;       // reach of the weights, over the distance of the last neighbour
-constexpr double range = 0.5;        // displacement up to which a model is valid, over the extent of the collection
-constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
-constexpr int prediction_steps = 3;   // Newton steps for the displacement that a model predicts under the applied loads
 constexpr double steepest = 3;       // largest displacement that a model predicts between samples, over the distance of its sample
 constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
 constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
@@ -79,7 +75,7 @@ void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std:
 void Blended::prepare() {
     n_ = 6 * static_cast<int>(tips.size());
     const int count = static_cast<int>(samples.size()), fours = (count + 3) / 4;
-    for (std::vector<Four>* each : {&distances_, &weights_, &trust_}) each->assign(fours, four(0));
+    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_}) each->assign(fours, four(0));
     presence_.resize(fours);
     for (int i = count; i < 4 * fours; ++i) set_presence(i, 0);
     homes_.resize(fours * tips.size());
@@ -91,7 +87,7 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -102,6 +98,7 @@ void Blended::prepare() {
 void Blended::models_changed() {
     mark_changed();
     groups_.clear();
+    pairs_.clear();
     for (int i = 0; i < 4 * static_cast<int>(presence_.size()); ++i) {
         const Sample& sample = samples[std::min<std::size_t>(i, samples.size() - 1)];
         for (std::size_t e = 0; e < tips.size(); ++e) put(homes_[i / 4 * tips.size() + e], i % 4, sample.tips[e]);
@@ -128,76 +125,6 @@ void Blended::move_sample(int i, const Vector& twists) {
         samples[i].force[e] = samples[i].tips[e].R * samples[i].wrench.segment<3>(6 * e) / radius;
     }
     models_changed();
-}
-
-// Eq. 25 between two sets of end-effector poses.
-double Blended::distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const {
-    double sum = 0;
-    for (std::size_t e = 0; e < a.size(); ++e)
-        sum += std::sqrt((a[e].p - b[e].p).squaredNorm() / (radius * radius) +
-                         0.5 * (a[e].R - b[e].R).squaredNorm() / (M_PI * M_PI));
-    return sum;
-}
-
-// Trust depends on loads and models, not on the pose. It is computed when a model is next in use.
-void Blended::reset_trust() {
-    loads_changed_ = false;
-    const bool counts = loads_known && !published && samples.size() > 1;
-    std::fill(trust_.begin(), trust_.end(), four(counts ? -1 : 1));
-    extent_ = load_extent_ = 0;
-    for (Sample& sample : samples) {
-        extent_ = std::max(extent_, distance(sample.tips, samples[0].tips));
-        double squared = 0;
-        for (std::size_t e = 0; counts && e < tips.size(); ++e)
-            squared += (radius * (sample.force[e] - samples[0].force[e])).squaredNorm() +
-                       (sample.wrench - samples[0].wrench).segment<3>(6 * e + 3).squaredNorm();
-        load_extent_ = std::max(load_extent_, std::sqrt(squared));
-    }
-}
-
-// Displacement (scaled) of the end effectors from the pose of a model, if this model alone were at rest under the applied loads: the
-// solution of x = C f(x), where f is the generalised force of the applied loads less those of the model. Forces keep their direction in
-// the world. A few Newton steps from x = 0; the geometric stiffness of f is limited as in geometric_share(). `change`: f(0).
-Vector Blended::predicted_displacement(const Sample& sample, const Vector& change) const {
-    const Matrix& compliance = sample.compliance;
-    Vector x = Vector::Zero(n_), force(n_);
-    Matrix system(n_, n_);
-    for (int k = 0; k < prediction_steps; ++k) {
-        for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec6 twist = unscaled(x.segment<6>(6 * e));
-            const Vec3 local = so3_exp(Vec3(twist.tail<3>())).transpose() * change.segment<3>(6 * e);
-            const Vec3 torque = change.segment<3>(6 * e + 3);
-            const Vec6 on = right_jacobian(twist).transpose() * stack(Vec3(local / radius), torque);
-            force.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
-            const Mat3 cross = 0.5 * skew(local);
-            system.middleCols<3>(6 * e).noalias() = -compliance.middleCols<3>(6 * e + 3) * cross;
-            system.middleCols<3>(6 * e + 3).noalias() = compliance.middleCols<3>(6 * e) * cross;
-        }
-        const double norm = std::sqrt(std::max(0.0, system.cwiseProduct(system.transpose()).sum()));
-        system *= norm > most_cancelled ? -most_cancelled / norm : -1;
-        system.diagonal().array() += 1;
-        x += solve_general(system, compliance * force - x);
-    }
-    return x;
-}
-
-// A factor of the weight of a model, from 0 to 1. Let e be the displacement from its own pose that the model alone predicts under the
-// applied loads w, and l the change of the load, |w - b_i| over the range of the models' loads, at most 1. The error of a linear model grows
-// with both, so the factor falls as (l e)^-2 where l e exceeds half of the extent of the collection. Handles and contacts do not count as
-// loads here.
-double Blended::trust_under_load(const Sample& sample) const {
-    Vector change(n_);
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 load = tips[e].own(sample.tips[e].R);
-        change.segment<6>(6 * e) = stack(radius * load.head<3>(), load.tail<3>()) - sample.wrench.segment<6>(6 * e);
-    }
-    const double size = change.norm(), changed = size < load_extent_ ? size / load_extent_ : 1;
-    const Vector x = predicted_displacement(sample, change);
-    double moved = 0;
-    for (std::size_t e = 0; e < tips.size(); ++e)
-        moved += std::hypot(x.segment<3>(6 * e).norm(), x.segment<3>(6 * e + 3).norm() / M_PI);
-    const double over = changed * moved / (range * extent_), squared = over * over, fourth = squared * squared;
-    return 1 / std::sqrt(std::sqrt(1 + fourth * fourth));
 }
 
 // Eq. 25: distances of all models over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the same
@@ -236,6 +163,7 @@ void Blended::weigh() {
     const double closest = distance(nearest);
     reach_ = 0;
     last_ = -1;
+    rest_share_ = 0;
     if (closest < 1e-100 || !std::isfinite(closest)) {
         std::fill(weights_.begin(), weights_.end(), four(0));
         weights_[nearest / 4][nearest % 4] = 1;
@@ -248,18 +176,20 @@ void Blended::weigh() {
             reach_ = std::min(more, 1.0) / (reach_factor * distance(last_));
         }
         const double scale = 1 / (1 / closest - reach_);
-        Four sum = four(0);
+        Four sum = four(0), nearness = four(0);
         for (std::size_t i = 0; i < weights_.size(); ++i) {
             Four near = scale * presence_[i] * (1.0 / distances_[i] - reach_);
             near = larger(near, four(0));
             if (largest(choose(trust_[i] < four(0), near, four(0))) > 0)
                 for (int l = 0; l < 4; ++l)
                     if (near[l] > 0 && trust_[i][l] < 0) trust_[i][l] = trust_under_load(samples[4 * i + l]);
+            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(near, power);
             near *= trust_[i];
             sum += weights_[i] = to_power(near, power);
         }
         const Four over = four(1 / supple::sum(sum));
         for (Four& weight : weights_) weight *= over;
+        if (rest_presence_ > 0) compute_rest_share(supple::sum(nearness), scale);
     }
     used.clear();
     for (int i = 0; i < k; ++i)
@@ -455,6 +385,7 @@ void Blended::blend_models() {
         }
     } else {
         compute_load_displacements<N>();
+        if (rest_share_ > 0) pull_to_rest<N>();
     }
     to_basis(each_, load_displacement);
 }
@@ -577,6 +508,21 @@ void Blended::compute_load_displacements() {
     });
 }
 
+// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest under the applied loads w at H*. Its
+// strain is xi - xi* - C (lambda - w) with xi* = log(Hbar^-1 H*), so its load_displacement is C w - xi*. It has the share phi.
+template <int N>
+void Blended::pull_to_rest() {
+    const int n = size<N>(n_);
+    generalised_force(push_all_);
+    for (int e = 0; e < n / 6; ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
+    multiply_lane<compliance_kind>(full_.data(), n, push_all_.data(), rest_difference_.data());
+    for (int i = 0; i < n; ++i) rest_difference_[i] -= each_[i] + rest_offset_[i];
+    each_ += rest_share_ * rest_difference_;
+    if (!reduced_) return;
+    rest_offset_ -= basis * (basis.transpose() * rest_offset_).eval();
+    rest_offset_ *= rest_share_;
+}
+
 // N in world axes: the force that users apply to an end effector, without handles and contacts.
 Vec3 Blended::applied_force(int e) const {
     const Tip& tip = tips[e];
@@ -684,7 +630,8 @@ double Blended::relax(int iterations, double tolerance) {
         blend();
         generalised_force(all_);
         z_.noalias() = basis.transpose() * xi;
-        const Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(blended(compliance_kind) * (basis.transpose() * all_) - load_displacement));
+        Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(blended(compliance_kind) * (basis.transpose() * all_) - load_displacement));
+        if (reduced_ && rest_share_ > 0) goal += rest_offset_;
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const Pose goal_pose = means[e] * exp(unscaled(goal.segment<6>(6 * e)));

@@ -16,7 +16,10 @@
 // subtracted from the force after blending.
 //
 // Loads. A model that predicts a large displacement under the applied loads has a smaller weight: trust_under_load() in
-// blended.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
+// blended_loads.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
+//
+// Between the loads of two models, the pose at which the end effectors are at rest is predicted from both. It enters the strain as one
+// more model, with a share that is 1 there and 0 at the poses of the models: predict_rest() in blended_loads.cpp, pull_to_rest().
 //
 // Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
 // cannot make the blend unstable: geometric_share() in blended.cpp.
@@ -33,6 +36,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <vector>
 
 #include "contact/contact.hpp"
@@ -154,6 +158,8 @@ class Blended : public Participant {
     void compute_link_coordinates();                      // computes y of each model in use
 
    private:
+    static constexpr double reach_factor = 1.2;    // reach of the weights, over the distance of the last neighbour
+    static constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
 
     // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
@@ -182,6 +188,15 @@ class Blended : public Participant {
         void put(int lane, int model, const Blended& of);
     };
 
+    // Two models: the way from the pose of the first to that of the second as the load changes from one to the other. (n,), scaled
+    struct Pair {
+        Vector load;                  // change of the load, forces in world axes
+        Vector way;                   // displacement
+        Vector start, end;            // first-order responses at both ends, as displacements from the first pose; as long as `way`
+        std::array<double, 2> speed;  // length of these responses, over that of `way`
+        std::array<double, 2> error;  // distance of the pose that each model alone predicts under the other's load from the other's pose
+    };
+
     // The size that is known when compiling, if it is: one end effector without rigid directions.
     template <int n>
     static constexpr int size(int given) {
@@ -198,6 +213,19 @@ class Blended : public Participant {
     double trust_under_load(const Sample& sample) const;
     Vector predicted_displacement(const Sample& sample, const Vector& change) const;
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
+    Vector load_change(const Sample& sample) const;
+    Vector with_world_forces(const Sample& sample, const Vector& load) const;
+    std::vector<Pose> moved_tips(const Sample& sample, const Vector& displacement) const;
+    Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
+    const Pair& pair(int first, int second);
+    Vector path_between(const Pair& pair, double t) const;
+    void predict_rest();
+    std::vector<Pose> predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first, double t,
+                                      double off, const std::array<double, 2>& away) const;
+    void compute_rest_share(double nearness, double scale);
+    template <int n>
+    void pull_to_rest();
+    void differentiate_rest_share();
     template <int n>
     void blend_models();
     template <int n>
@@ -253,6 +281,16 @@ class Blended : public Participant {
     bool stale_ = true, budget_unset_ = true, loads_changed_ = true, fading_ = false, reduced_ = false;
     double extent_ = 0;               // largest distance of a model from the first one
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
+    std::map<std::pair<int, int>, Pair> pairs_;  // of the models that were used in predictions
+    std::vector<Pose> rest_;          // predicted pose at rest under the applied loads
+    double rest_presence_ = 0;        // 0: none is predicted
+    double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
+    Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models
+    Vector rest_offset_;              // (n,) share of the way to the predicted pose that is not admissible
+    Vector rest_gradient_;            // (n,) d rest_share / d xi
+    Vector rest_part_;                // (r,) one of these in the basis
+    Vector push_all_;                 // (n,) generalised force of the applied loads on xi
+    std::vector<Four> nearness_;      // of all models: (1/d - 1/R)^p, scaled
     Vector external_impulse_;         // (r,) impulses of loads and handles
     Matrix dissipation_;              // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights
@@ -274,6 +312,7 @@ class Blended : public Participant {
     Vector slope_;                    // (n, n) lower triangle: change of load_displacement by a change of the mean load
     // per group of models: `strain_by_weight` and `weight_gradient` in the basis, (r,); the same, (r) padded to fours, per model
     std::vector<Four> strain_lanes_, gradient_lanes_, strain_columns_, gradient_columns_;
+    int columns_ = 0;                 // of J: the models in use, and one for the predicted rest pose
     std::vector<Four> strain_, bent_;  // (r, r padded to fours) by rows: J and K J; empty if J is the identity
     Vector spring_force_;             // (r,) lambda, force of the springs
     mutable Vector bound_at_, bound_rate_, bound_own_, moves_;  // scratch of limits(): (bounds,), and (n,) rates of xi

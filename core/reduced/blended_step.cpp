@@ -191,8 +191,8 @@ void Blended::add_mean_derivative() {
         // derivative of xi by a twist of the mean, in the axes of the mean: -Jl^-1, with Jl^-1 = Jr^-1 - ad
         const Vec6 twist = unscaled(xi.segment<6>(6 * e));
         const Mat3 back = means[e].R.transpose();
-        const Mat3 diagonal = (inverse_jacobians_[e].M - skew(twist.tail<3>())) * back;
-        const Mat3 corner = (inverse_jacobians_[e].dM - skew(twist.head<3>())) * back;
+        const Mat3 diagonal = (1 - rest_share_) * ((inverse_jacobians_[e].M - skew(twist.tail<3>())) * back);
+        const Mat3 corner = (1 - rest_share_) * ((inverse_jacobians_[e].dM - skew(twist.head<3>())) * back);
         for (Group& group : groups_) {
             const Group::Tip& tip = group.tips[e];
             const FourQuaternions turn = tip.sign * (tip.home.q * mean_poses_[e].inverse);
@@ -224,12 +224,26 @@ void Blended::differentiate_weights() {
         distance_gradient(e, home.p, seen_from({four(turns_[e]), home.p}, home).q, gradient);
         for (int k = 0; k < 6; ++k) reach[6 * e + k] = reach_ / distance(last_) * gradient[k][last_ % 4];
     }
+    Eigen::Matrix<double, N, 1> nearer(n);  // d ln sum (1/d - 1/R)^p
+    nearer.setZero();
+    double nearness = 0;
     for (Group& group : groups_) {
         Four* gradient = group.weight_gradient.data();
         for (int e = 0; e < n / 6; ++e) distance_gradient(e, group.tips[e].home.p, group.tips[e].seen.q, gradient + 6 * e);
         const Four d = group.distance, near = power / (1.0 / d - reach_), by = near / (d * d);
         for (int i = 0; i < n; ++i) gradient[i] = near * reach[i] - by * gradient[i];
         weighted_sums(group.weight, gradient, n, &group != &groups_[0], mean.data());
+        if (rest_share_ > 0) {
+            Four share = four(0);
+            for (int l = 0; l < 4; ++l)
+                if (group.weight[l] > 0) share[l] = nearness_[group.model[l] / 4][group.model[l] % 4];
+            nearness += sum(share);
+            weighted_sums(share, gradient, n, &group != &groups_[0], nearer.data());
+        }
+    }
+    if (rest_share_ > 0) {
+        rest_gradient_ = nearer / nearness;
+        differentiate_rest_share();
     }
     const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - used.begin();
     const Four lane{double(most % 4 == 0), double(most % 4 == 1), double(most % 4 == 2), double(most % 4 == 3)};
@@ -249,12 +263,33 @@ void Blended::differentiate_weights() {
         }
 }
 
+// d phi / d xi, from d ln((k D)^p sum_i (1/d_i - 1/R)^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
+// the end effectors.
+void Blended::differentiate_rest_share() {
+    const double factor = -rest_share_ * (1 - rest_share_ / rest_presence_);
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        const Pose& pose = tips[e].pose;
+        const Vec3 away = pose.R.transpose() * (pose.p - rest_[e].p) / (radius * radius);
+        const Mat3 turned = rest_[e].R.transpose() * pose.R;
+        const Vec3 sine = Vec3(turned(2, 1) - turned(1, 2), turned(0, 2) - turned(2, 0), turned(1, 0) - turned(0, 1)) / (2 * M_PI * M_PI);
+        const double distance = std::sqrt((pose.p - rest_[e].p).squaredNorm() / (radius * radius) +
+                                          0.5 * (pose.R - rest_[e].R).squaredNorm() / (M_PI * M_PI));
+        const double over = distance > 0 ? power / (distance * rest_distance_) : 0;
+        const Vec6 by = factor * (rest_gradient_.segment<6>(6 * e) + over * stack(away, sine));
+        const Vec6 on = jacobians_[e].transpose_times(by);
+        rest_gradient_.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
+    }
+}
+
 // d r / d alpha_i of the strain r = xi + load_displacement - C lambda, with lambda = spring_force (n,)
 template <int N>
 void Blended::differentiate_strain(const double* spring_force) {
     const int n = size<N>(n_);
     Eigen::Matrix<double, N, 1> vector(n);
+    const double kept = 1 - rest_share_;  // the predicted rest pose does not depend on weights
     for (int i = 0; i < n; ++i) vector[i] = wrench_[i] - spring_force[i];
+    if (rest_share_ > 0)
+        for (int i = 0; i < n; ++i) vector[i] += rest_share_ * (push_all_[i] - wrench_[i]);
     const double* slope = slope_.data();
     for (Group& group : groups_) {
         const Four *displacement = group.load_displacement.data(), *load = group.load.data();
@@ -262,7 +297,7 @@ void Blended::differentiate_strain(const double* spring_force) {
         repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
             Four sum = 0.5 * displacement[i];
             for (int j = 0; j < n; ++j) sum += slope[entry(i, j)] * load[j];
-            to[i] = sum;
+            to[i] = kept * sum;
         });
     }
     add_compliance_derivative<N>(vector.data());
@@ -279,7 +314,7 @@ double Blended::damping_time(const double* springs, double kinetic, double elast
     if (!(elastic > 0)) return least;
     const double* v = v_.data();
     Eigen::Matrix<double, N, 1> strained(r), skew(r);  // J v, and J^T K v
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::size_t g = 0; 4 * g < static_cast<std::size_t>(columns_); ++g) {
         const Four *by_weight = &strain_lanes_[r * g], *gradient = &gradient_lanes_[r * g];
         Four rate = gradient[0] * v[0], work = by_weight[0] * springs[0];
         for (int i = 1; i < r; ++i) {
@@ -302,7 +337,7 @@ double Blended::damping_time(const double* springs, double kinetic, double elast
 // J^T K J, with J = 1 + sum_i (dr/d alpha_i) (d alpha_i/d xi)^T
 template <int N>
 void Blended::add_strain_damping(double factor, Eigen::Matrix<double, N, N>& system) {
-    const int r = size<N>(static_cast<int>(basis.cols())), pad = (r + 3) / 4, count = 4 * static_cast<int>(groups_.size());
+    const int r = size<N>(static_cast<int>(basis.cols())), pad = (r + 3) / 4, count = columns_;
     const auto number = [](const Four* row, int i) { return row[i / 4][i % 4]; };
     const Four *by_weight = strain_columns_.data(), *gradient = gradient_columns_.data(), *inverse = inverse_.data();
     Four *__restrict J = strain_.data(), *__restrict bent = bent_.data();
@@ -413,12 +448,24 @@ bool Blended::solve() {
                 differentiate_weights<Eigen::Dynamic>();
                 differentiate_strain<Eigen::Dynamic>(all_.data());
             }
-            const int pad = (r + 3) / 4;
-            for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) each->resize(r * groups_.size());
-            for (std::vector<Four>* each : {&strain_columns_, &gradient_columns_}) each->resize(4 * pad * groups_.size());
+            const int pad = (r + 3) / 4, last = static_cast<int>(used.size());
+            columns_ = last + (rest_share_ > 0);
+            const std::size_t fours = (columns_ + 3) / 4;
+            for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) each->resize(r * fours);
+            for (std::vector<Four>* each : {&strain_columns_, &gradient_columns_}) each->resize(4 * pad * fours);
             for (std::size_t g = 0; g < groups_.size(); ++g) {
                 to_basis(groups_[g].strain_by_weight.data(), &strain_lanes_[r * g]);
                 to_basis(groups_[g].weight_gradient.data(), &gradient_lanes_[r * g]);
+            }
+            if (rest_share_ > 0) {  // one more lane
+                if (last % 4 == 0)
+                    for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) std::fill(each->end() - r, each->end(), four(0));
+                to_basis(rest_difference_, rest_part_);
+                for (int i = 0; i < r; ++i) strain_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
+                to_basis(rest_gradient_, rest_part_);
+                for (int i = 0; i < r; ++i) gradient_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
+            }
+            for (std::size_t g = 0; g < fours; ++g) {
                 to_columns(&strain_lanes_[r * g], r, &strain_columns_[4 * pad * g]);
                 to_columns(&gradient_lanes_[r * g], r, &gradient_columns_[4 * pad * g]);
             }
@@ -556,6 +603,7 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     if (rows) energy_budget += Eigen::Map<const Vector>(impulses, rows).dot(rows_.transpose() * new_rates_);
     z_ += h * new_rates_;
     from_basis(z_, all_);
+    if (reduced_ && rest_share_ > 0) all_ += rest_offset_;
     from_basis(new_rates_, by_);
     if (!(all_.squaredNorm() < largest_norm * largest_norm)) return false;
     for (std::size_t e = 0; e < tips.size(); ++e) {
@@ -575,7 +623,7 @@ void Blended::fade_in() {
     for (int i = 0; i < static_cast<int>(samples.size()); ++i) {
         if (presence(i) == 1) continue;
         presence_[i / 4][i % 4] = std::min(1.0, presence(i) + h / fading);
-        fading_ = true;
+        fading_ = loads_changed_ = true;  // predictions depend on presence
     }
 }
 

@@ -20,6 +20,10 @@ NEIGHBOURS, REACH = 4, 1.2  # weights vanish at REACH times the distance of this
 MOST_CANCELLED = 0.8  # of the blend's stiffness, by the geometric stiffness of loads that do not act
 RANGE = 0.5  # of a model under loads, over the extent of the collection
 PREDICTION_STEPS = 3  # of Newton, for the displacement that a model predicts under loads
+OWN_LOAD_RANGE = 0.02  # nearer to the load of a model, over the range of loads, no rest pose is predicted
+WIDEST_OFFSET = 0.4  # of a load from the line between those of two models, over their distance
+PATH_ERROR = 0.15  # of the path between two samples in its middle, over the change of its direction
+REST_PULL = 0.25  # factor of the distance from the predicted rest pose in its share
 STEEPEST = 3.0  # displacement that a model predicts up to the mean load, over the distance of its sample
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
 UNDAMPED = 1e-9  # s, damping over stiffness of a model without dampers
@@ -115,14 +119,19 @@ class Twin:
         cosine = np.abs((self.home_quaternions * _quaternions(pose[:, :3, :3])).sum(axis=-1))
         return np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum(axis=-1)
 
+    def nearness(self) -> np.ndarray:
+        """(k,) 1/d - 1/R, R 1.2 times the distance of the fourth neighbour; zero beyond R."""
+        d = self.distances(self.pose) + (1 - self.presence) ** 2
+        more = self.presence.sum() - self.neighbours
+        reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
+        return np.clip(self.presence * (1 / d - 1 / reach), 0, None)
+
     def weights(self) -> np.ndarray:
         """Shepard's with local support: (1/d - 1/R)^p, R 1.2 times the distance of the fourth neighbour."""
         d = self.distances(self.pose) + (1 - self.presence) ** 2
         if d.min() < 1e-12:
             return np.eye(len(d))[np.argmin(d)]
-        more = self.presence.sum() - self.neighbours
-        reach = REACH * np.sort(d)[self.neighbours - 1] / min(more, 1) if self.neighbours and more > 0 else np.inf
-        near = np.clip(self.presence * (1 / d - 1 / reach), 0, None) * self.trust()
+        near = self.nearness() * self.trust()
         shares = (near / near.max()) ** self.power
         return shares / shares.sum()
 
@@ -139,13 +148,139 @@ class Twin:
             self.trusted = key, self.compute_trust()
         return self.trusted[1]
 
+    predicted: tuple = (), None
+    """The loads and poses of the last `rest`, and its result."""
+
+    def rest(self) -> tuple[float, np.ndarray] | None:
+        """Presence and poses (e, 4, 4) of the predicted rest pose under the applied loads. None if there is none."""
+        key = self.homes.tobytes(), self.presence.tobytes()
+        key += tuple((i, wrench.tobytes(), frame) for i, (wrench, frame) in self.loads.items())
+        if key != self.predicted[0]:
+            self.predicted = key, self.compute_rest()
+        return self.predicted[1]
+
+    def compute_rest(self) -> tuple[float, np.ndarray] | None:
+        b, count = self.fixed_loads(), len(self.models)
+        widest = np.linalg.norm(b - b[0], axis=1).max()
+        if not self.loads_count or count < 2 or self.ground or not widest:
+            return None
+        changes = [self.load_change(k) for k in range(count)]
+        gaps = np.array([self.with_world_forces(k, change * self.lengths) for k, change in enumerate(changes)])
+        away = np.linalg.norm(gaps, axis=1)
+        eighth = (away.min() / (OWN_LOAD_RANGE * widest)) ** 8
+        if not eighth > 1e-9:
+            return None
+        reach = REACH * np.sort(away)[self.neighbours - 1] if 0 < self.neighbours < count else np.inf
+        near = self.presence * np.clip(1 / away - 1 / reach, 0, None) * away.min()
+        weights, poses, present = [], [], []
+        for i in range(count):
+            for j in range(i + 1, count):
+                load = b[j] - b[i]
+                length = np.linalg.norm(load)
+                if not (near[i] * near[j] > 0 and length > 1e-9 * widest):
+                    continue
+                sideways = 1 + gaps[i] @ gaps[j] / (away[i] * away[j])
+                weights.append((near[i] * near[j] / (1 + 4 * sideways)) ** 4)
+                t = float(np.clip(0.5 + 0.5 * (gaps[i] + gaps[j]) @ load / length**2, 0, 1))
+                to_line = gaps[i] - t * load, gaps[j] + (1 - t) * load
+                off = 0.5 * float(np.linalg.norm(to_line, axis=1).sum()) / length
+                alone = [self.moved_tips(k, self.predicted_displacement(k, changes[k])) for k in (i, j)]
+                poses.append(self.rest_between((i, j), load, alone, t, off, away[[i, j]] / length))
+                present.append(1 / (1 + (off / WIDEST_OFFSET) ** 8))
+        if not sum(weights) > 0:
+            return None
+        shares = np.array(weights) / sum(weights)
+        base = poses[int(np.argmax(weights))]
+        away_from = sum(
+            share * spatial.log(spatial.inverse(base) @ pose) for share, pose in zip(shares, poses, strict=True)
+        )
+        return float(shares @ present * eighth / (1 + eighth)), base @ spatial.exp(away_from)
+
+    def rest_between(
+        self, pair: tuple[int, int], load: np.ndarray, alone: list[np.ndarray], t: float, off: float, away: np.ndarray
+    ) -> np.ndarray:
+        """(e, 4, 4) poses under a load at the fraction `t` of the way from that of one model to that of another, `off`
+        the line between them and `away` from both, over their distance. `load`: the change of the load; `alone`: the
+        poses that each model alone predicts. The third prediction is a path from one pose to the other: a cubic with
+        the directions of both first-order responses, along which the load moves the end effectors by a rational law
+        with both slopes."""
+        first, second = pair
+        way = self.between(self.homes[first], self.homes[second])
+        here, there = (self.with_own_forces(k, load) for k in pair)
+        start, end = (self.compliance(k) @ on for k, on in zip(pair, (here, there), strict=True))
+        turned = spatial.right_jacobian((way * self.lengths).reshape(-1, 6))
+        end = np.linalg.solve(turned, (end * self.lengths).reshape(-1, 6, 1)).ravel() / self.lengths
+        errors = [
+            self.predicted_displacement(first, here / self.lengths) - way,
+            self.predicted_displacement(second, -there / self.lengths) - self.between(*self.homes[[second, first]]),
+        ]
+        speeds = np.linalg.norm([start, end], axis=1) / np.linalg.norm(way)
+        start, end = start / speeds[0], end / speeds[1]
+        u = (t**2 + speeds[0] * t * (1 - t)) / (1 + (speeds.sum() - 2) * t * (1 - t))
+        path = u * (1 - u) ** 2 * start + u**2 * (3 - 2 * u) * way - u**2 * (1 - u) * end
+        powers = 2 + 2 * speeds[::-1] / speeds.sum()
+        sizes = [*(np.linalg.norm(errors, axis=1) * away**powers)]
+        bent = PATH_ERROR * np.linalg.norm(start - end) * (4 * t * (1 - t)) ** 2
+        sizes.append(bent + off * speeds.sum() * np.linalg.norm(way))
+        weights = 1 / (np.array(sizes) ** 2 + 1e-24)
+        poses = [*alone, self.moved_tips(first, path)]
+        base = poses[int(np.argmax(weights))]
+        mean = sum(
+            w * spatial.log(spatial.inverse(base) @ p) for w, p in zip(weights / weights.sum(), poses, strict=True)
+        )
+        return base @ spatial.exp(mean)
+
+    def between(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """(n,) displacement from poses (e, 4, 4) to others."""
+        return spatial.log(spatial.inverse(one) @ other).ravel() / self.lengths
+
+    def moved_tips(self, k: int, displacement: np.ndarray) -> np.ndarray:
+        return self.homes[k] @ spatial.exp((displacement * self.lengths).reshape(-1, 6))
+
+    def compliance(self, k: int) -> np.ndarray:
+        frame = self.frames[k][0]
+        return frame.frame @ frame.core @ frame.frame.T
+
+    def load_change(self, k: int) -> np.ndarray:
+        """(n,) applied loads less that of a model, in the axes of the end effectors at its pose; not scaled."""
+        change = -self.models[k].wrenches.copy()
+        for i, (wrench, frame) in self.loads.items():
+            own = rotated_wrench(self.homes[k, i, :3, :3].T, wrench) if frame == "world" else wrench
+            change[6 * i : 6 * i + 6] += own
+        return change
+
+    def with_world_forces(self, k: int, load: np.ndarray) -> np.ndarray:
+        """(n,) a load in the axes of the end effectors at the pose of a model, with its forces in world axes."""
+        parts = load.reshape(-1, 6).copy()
+        parts[:, :3] = (self.homes[k, :, :3, :3] @ parts[:, :3, None])[..., 0]
+        return parts.ravel()
+
+    def with_own_forces(self, k: int, load: np.ndarray) -> np.ndarray:
+        """The inverse of `with_world_forces`."""
+        parts = load.reshape(-1, 6).copy()
+        parts[:, :3] = (np.swapaxes(self.homes[k, :, :3, :3], -1, -2) @ parts[:, :3, None])[..., 0]
+        return parts.ravel()
+
+    def rest_share(self) -> float:
+        """Share phi of the predicted rest pose in the strain: 1 at this pose, 0 at the poses of the models."""
+        rest = self.rest()
+        if rest is None or self.distances(self.pose).min() < 1e-12:
+            return 0.0
+        away = np.linalg.norm(rest[1][:, :3, 3] - self.pose[:, :3, 3], axis=-1) / self.radius
+        cosine = np.abs((_quaternions(rest[1][:, :3, :3]) * _quaternions(self.pose[:, :3, :3])).sum(axis=-1))
+        distance = np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum()
+        return float(rest[0] / (1 + ((REST_PULL * distance * self.nearness()) ** self.power).sum()))
+
+    def way_to_rest(self, middle: np.ndarray) -> np.ndarray:
+        """(n,) displacement from the mean poses (e, 4, 4) to the predicted rest pose; zero if there is none."""
+        rest = self.rest()
+        return np.zeros(self.n) if rest is None else self.between(middle, rest[1])
+
     def compute_trust(self) -> np.ndarray:
         scores = np.zeros(len(self.models))
         widest = np.linalg.norm(self.fixed_loads() - self.fixed_loads()[0], axis=1).max()
-        for k, (model, home) in enumerate(zip(self.models, self.homes, strict=True)):
-            gap = -model.wrenches.copy()
-            for i, (wrench, frame) in self.loads.items():
-                gap[6 * i : 6 * i + 6] += rotated_wrench(home[i, :3, :3].T, wrench) if frame == "world" else wrench
+        for k in range(len(self.models)):
+            gap = self.load_change(k)
             size = np.linalg.norm(gap * self.lengths)
             twists = self.predicted_displacement(k, gap).reshape(-1, 6) / ([1.0] * 3 + [np.pi] * 3)
             scores[k] = np.linalg.norm(twists, axis=1).sum() * (size / widest if size < widest else 1.0)
@@ -161,8 +296,7 @@ class Twin:
     def predicted_displacement(self, k: int, change: np.ndarray) -> np.ndarray:
         """(n,) displacement from the pose of a model under a change (n,) of its load, by this model alone. Forces keep
         their direction in the world; Newton's steps with limited geometric stiffness."""
-        frame = self.frames[k][0]
-        compliance = frame.frame @ frame.core @ frame.frame.T
+        compliance = self.compliance(k)
         x, units = np.zeros(self.n), np.outer(self.lengths, self.lengths)
         for _ in range(PREDICTION_STEPS):
             twists = (x * self.lengths).reshape(-1, 6)
@@ -231,8 +365,7 @@ class Twin:
             back = np.swapaxes(self.homes[i, :, :3, :3], -1, -2) @ (forces[i] - force)[..., None]
             load_difference = np.concatenate([back[..., 0], b[i, :, 3:] - torque], axis=1).ravel() * self.lengths
             load_difference += self.ground * eta
-            frame = self.frames[i][0]
-            compliance = frame.frame @ frame.core @ frame.frame.T
+            compliance = self.compliance(i)
             moved[i] = compliance @ load_difference
             size, most = np.linalg.norm(moved[i]), STEEPEST * np.linalg.norm(eta)
             kept = most / size if size > most else 1.0
@@ -263,10 +396,20 @@ class Twin:
         return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
     def load_displacement(self, weights: np.ndarray) -> np.ndarray:
-        """(n,) displacement by the equilibrium wrenches (half-way rule)."""
+        """(n,) displacement by the equilibrium wrenches (half-way rule). The predicted rest pose has a share in it: a
+        spring that is at rest at this pose under the applied loads."""
         frame, core = self.frame_and_core(0, weights)
+        compliance, share = frame @ core @ frame.T, self.rest_share()
         loads, moved, _ = self.loads_of_models(weights)
-        return frame @ core @ frame.T @ (weights @ loads) + 0.5 * (weights @ moved)
+        middle = mean(self.homes, weights)
+        push = self.generalised_force(spatial.log(spatial.inverse(middle) @ self.pose))
+        of_models = compliance @ (weights @ loads) + 0.5 * (weights @ moved)
+        return (1 - share) * of_models + share * (compliance @ push - self.way_to_rest(middle))
+
+    def inadmissible(self, middle: np.ndarray, basis: np.ndarray) -> np.ndarray:
+        """(n,) share of the way to the predicted rest pose that is outside of the basis."""
+        way = self.way_to_rest(middle)
+        return self.rest_share() * (way - basis @ (basis.T @ way))
 
     def generalised_force(self, xi: np.ndarray) -> np.ndarray:
         """(n,) generalised force of the applied wrenches on the twists xi (e, 6, not scaled) from the mean poses."""
@@ -284,6 +427,7 @@ class Twin:
             xi = spatial.log(spatial.inverse(middle) @ self.pose)
             z = basis.T @ (xi.ravel() / self.lengths)
             goal = basis @ (compliance @ (basis.T @ self.generalised_force(xi) + self.ground * z) - load_displacement)
+            goal += self.inadmissible(middle, basis)
             goal_pose = middle @ spatial.exp((self.lengths * goal).reshape(-1, 6))
             move = spatial.log(spatial.inverse(self.pose) @ goal_pose)
             self.pose = self.pose @ spatial.exp(0.2 * move)
@@ -293,7 +437,9 @@ class Twin:
         by central differences. `common` (e, 6) is xi, not scaled."""
         at, columns = self.pose, []
         before = self.weights()
-        loads, moved, slope = self.loads_of_models(before)  # the core differentiates the weights only
+        loads, moved, slope = self.loads_of_models(before)  # the core differentiates the weights and the share only
+        middle = mean(self.homes, before)
+        push, way = self.generalised_force(common), self.way_to_rest(middle)
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
@@ -302,7 +448,9 @@ class Twin:
             compliance = frame @ core @ frame.T
             load_displacement = compliance @ (before @ loads) + slope @ ((weights - before) @ loads)
             load_displacement += 0.5 * (weights @ moved)
-            xi = spatial.log(spatial.inverse(mean(self.homes, weights)) @ self.pose).ravel() / self.lengths
+            xi = self.between(mean(self.homes, weights), self.pose)
+            share, changed = self.rest_share(), xi - self.between(middle, self.pose)  # by the weights
+            load_displacement = (1 - share) * load_displacement + share * (compliance @ push - way - changed)
             return xi + load_displacement - compliance @ spring_force
 
         for axis in np.eye(self.n):
@@ -378,6 +526,7 @@ class Twin:
         slope = self.strain_derivative(basis, basis @ (stiffness @ (z + load_displacement)), xi)
         damping = max(h, LEAST_DAMPING, self.damping_over_stiffness(v, mass, stiffness, slope))
         v = self.limited_velocity(v, 0.5 * v @ mass @ v, self.stored_energy(basis, compliance, z + load_displacement))
+        rigid = self.inadmissible(middle, basis)
         system = mass + h * damping * slope.T @ stiffness @ slope
         system += h * np.linalg.inv(inverse_damping) if self.damped else 0
         force = basis.T @ self.generalised_force(xi) - stiffness @ (z + load_displacement) + self.ground * z
@@ -389,7 +538,7 @@ class Twin:
             right = right + h * k * jacobian.T @ (point - rotation @ attachment - self.pose[i, :3, 3])
             system = system + h * (h * k + d) * jacobian.T @ jacobian
         v = np.linalg.solve(system, right)
-        twist, speed = ((self.lengths * (basis @ x)).reshape(-1, 6) for x in (z + h * v, v))
+        twist, speed = ((self.lengths * x).reshape(-1, 6) for x in (basis @ (z + h * v) + rigid, basis @ v))
         self.pose = middle @ spatial.exp(twist)
         self.velocity = (spatial.right_jacobian(twist) @ speed[..., None])[..., 0]
         return float(h * np.linalg.norm(v))
@@ -454,9 +603,17 @@ def close(actual: np.ndarray, expected: np.ndarray, share: float = 1e-9) -> None
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_derivative_of_the_strain(name):
+@pytest.mark.parametrize("loaded", [False, True])
+def test_derivative_of_the_strain(name, loaded):
     models = COLLECTIONS[name]()
     motion, twin, rng = BlendedMotion(supple.blend(models), 1e-9, 1), Twin(models, 1e-9), np.random.default_rng(3)
+    if loaded and len(models) > 1:
+        wrench = (0.4 * models[0].wrenches + 0.6 * models[1].wrenches)[:6]
+        twin.loads[0] = (wrench, "body")
+        motion.core.set_wrench(0, wrench, False)
+        assert twin.rest()[0] > (
+            0 if name == "two tips" else 0.9
+        )  # the other tip has no load: off the line between loads
     for i in range(10):
         twin.pose = reachable(models[i % len(models)], rng, rng.uniform(0.0, 0.3))
         middle, basis, compliance, _, _, load_displacement = twin.blend()
@@ -538,6 +695,7 @@ def test_steps_under_less_load_than_the_models():
         away = weights[1] * pull.force - force
         limited += twin.geometric_share(weights, mean(twin.homes, weights), away[None]) < 1
     assert limited > 20
+    assert twin.rest_share() > 0.9
 
 
 def test_a_new_model_fades_in():
