@@ -219,6 +219,7 @@ class Blended : public Participant {
     Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
     const Pair& pair(int first, int second);
     Vector path_between(const Pair& pair, double t) const;
+    bool nearly_rigid(const Sample& sample) const;
     void predict_rest();
     std::vector<Pose> predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first, double t,
                                       double off, const std::array<double, 2>& away) const;

@@ -15,6 +15,7 @@ constexpr int prediction_steps = 3;   // Newton steps for the displacement that 
 constexpr double own_load_range = 0.02;  // nearer than this to the load of a model, over the range of loads, no rest pose is predicted
 constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
 constexpr double path_error = 0.15;   // of the path between two samples in its middle, over the change of its direction
+constexpr double least_predicted = 1e-8;  // a model with a smaller compliance, over its largest, is too stiff for a predicted rest pose
 constexpr double rest_pull = 0.25;    // factor of the distance from the predicted rest pose in its share
 
 }  // namespace
@@ -159,12 +160,26 @@ Vector Blended::path_between(const Pair& pair, double t) const {
     return u * (1 - u) * (1 - u) * pair.start + u * u * (3 - 2 * u) * pair.way - u * u * (1 - u) * pair.end;
 }
 
+// Whether a direction of a model is stiffer than that of any joint spring, as the axis of a slender rod. A small error of the predicted
+// pose along it would be a huge force.
+bool Blended::nearly_rigid(const Sample& sample) const {
+    double most = 0, least = INFINITY;
+    for (int j = 0; j < n_; ++j) {
+        const double value = sample.core[j + n_ * j][compliance_kind];
+        if (sample.has_column[j][compliance_kind] == 0) continue;
+        most = std::max(most, value);
+        least = std::min(least, value);
+    }
+    return least < least_predicted * most;
+}
+
 // Computes `rest_`, the pose at which the end effectors are predicted to be at rest under the applied loads, and `rest_presence_`: near 1
 // where the load is between those of two models, 0 at the loads of models and far from the line between them, where nothing is predicted.
 void Blended::predict_rest() {
     rest_presence_ = 0;
     const int count = static_cast<int>(samples.size());
     if (!loads_known || published || count < 2 || ground > 0 || !(load_extent_ > 0)) return;
+    if (std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) { return nearly_rigid(sample); })) return;
     std::vector<Vector> changes(count), gaps(count);
     std::vector<double> away(count), near(count);
     for (int i = 0; i < count; ++i) {

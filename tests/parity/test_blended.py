@@ -23,6 +23,7 @@ PREDICTION_STEPS = 3  # of Newton, for the displacement that a model predicts un
 OWN_LOAD_RANGE = 0.02  # nearer to the load of a model, over the range of loads, no rest pose is predicted
 WIDEST_OFFSET = 0.4  # of a load from the line between those of two models, over their distance
 PATH_ERROR = 0.15  # of the path between two samples in its middle, over the change of its direction
+LEAST_PREDICTED = 1e-8  # compliance over the largest of a model, below which no rest pose is predicted
 REST_PULL = 0.25  # factor of the distance from the predicted rest pose in its share
 STEEPEST = 3.0  # displacement that a model predicts up to the mean load, over the distance of its sample
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
@@ -162,6 +163,9 @@ class Twin:
     def compute_rest(self) -> tuple[float, np.ndarray] | None:
         b, count = self.fixed_loads(), len(self.models)
         widest = np.linalg.norm(b - b[0], axis=1).max()
+        soft = [np.diag(frames[0].core)[np.diag(frames[0].core) > 0] for frames in self.frames]
+        if any(values.min() < LEAST_PREDICTED * values.max() for values in soft):  # nearly rigid
+            return None
         if not self.loads_count or count < 2 or self.ground or not widest:
             return None
         changes = [self.load_change(k) for k in range(count)]
