@@ -206,9 +206,24 @@ def tip_steps(report: Report, quick: bool) -> None:
                 start = process_time()
                 assert motion.core.step(250, False) == 250
                 best[name] = min(best[name], 1e6 * (process_time() - start) / 250)
-        report.row(us_of_tip_alone=models, **best, ratio=best["between_loads"] / best["no_load"])
+        ratio = best["between_loads"] / best["no_load"]
+        changing = changing_load(motions["between_loads"], 0.5 * force, 10 if quick else 100)
+        report.row(us_of_tip_alone=models, **best, ratio=ratio, changing_load=changing)
         if models == 4:
             report.target("tip alone, four models, us per step", max(best.values()), at_most=1.2)
+
+
+def changing_load(motion: BlendedMotion, force: float, repeat: int) -> float:
+    """us per step if the force is another one in every step, with both calls from Python."""
+    loads = [np.array([0, 0, f, 0, 0, 0]) for f in force * np.linspace(1, 1.02, 100)]
+    best = float("inf")
+    for _ in range(repeat):
+        start = process_time()
+        for load in loads:
+            motion.core.set_wrench(0, load, True)
+            motion.core.step(1, False)
+        best = min(best, 1e6 * (process_time() - start) / len(loads))
+    return best
 
 
 class Tour:
