@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, Layout, equations, turned
+from supple.engine.assembly import ROUNDED, Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
-from supple.mechanism import Curve, Mechanism, Poses
+from supple.mechanism import Curve, Mechanism, Poses, kinematics
 from supple.mechanism.idle import idle_spins, spin_increments
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RANK_TOLERANCE = 1e-9
 """Singular values below this, relative to the largest, count as zero."""
+REMEDY = "take supple.assemble(mech).mechanism, in which loops are closed within limits, or give at=..."
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,18 @@ def loose_coordinates(linear: Linearisation) -> list[str]:
     largest = np.abs(loose).max(axis=1, initial=0.0)
     names = linear.names.axis
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
+
+
+def check_loops_closed(mech: Mechanism) -> None:
+    """Raises if a loop has a gap at the reference pose."""
+    if not mech.topology.loops:
+        return
+    for name, gap in kinematics(mech).gaps.items():
+        if np.abs(gap).max() > ROUNDED:
+            raise MechanismError(
+                f"the loop at joint '{name}' of '{mech.name}' is open by {np.abs(gap[:3]).max():.2g} m and "
+                f"{np.abs(gap[3:]).max():.2g} rad at the reference pose; {REMEDY}"
+            )
 
 
 def check_held(linear: Linearisation) -> None:
