@@ -51,6 +51,16 @@ class Poses(Sequence[Array]):
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame
 
+    def __contains__(self, key: object) -> bool:
+        """Whether indexing takes this name; for anything else, whether it is one of the poses."""
+        if isinstance(key, str):
+            return key == WORLD or self.mechanism.has_frame(key)
+        return any(np.array_equal(pose, key) for pose in self.array)  # type: ignore[arg-type]
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of the bodies and sites, so that `dict(poses)` is {name: pose}."""
+        return (*self.mechanism.body_indices, *(site.name for site in self.mechanism.sites))
+
     def of(self, body: str) -> Array:
         """Pose of a body or of the world, by name."""
         index = self.mechanism.body_index(body)
