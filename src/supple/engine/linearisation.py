@@ -239,8 +239,12 @@ def check_loops_closed(mech: Mechanism) -> None:
             )
 
 
-def check_held(linear: Linearisation) -> None:
-    """Raises if some motion has zero stiffness; the error names its coordinates."""
+def check_held(linear: Linearisation, at_reference: str = "") -> None:
+    """Raises if some motion has zero stiffness; the error names its coordinates.
+
+    `at_reference` is the name of the call that linearises at the reference pose, where weight counts as balanced; it is
+    empty for other states.
+    """
     mech = linear.mechanism
     if all((j.stiffness > 0).all() for j in mech.joints):
         return
@@ -248,7 +252,12 @@ def check_held(linear: Linearisation) -> None:
     if loose:
         floats = all(mech.joint(name).kind == "free" for name in loose)
         remedy = "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
+        reason = "no spring, motor, constraint or weight resists its motion"
+        if at_reference:
+            reason = "no spring, motor or constraint resists its motion; weight counts as balanced at the reference pose"
+            if mech.gravity.any():
+                remedy += f"; if weight holds it: {at_reference}(mech, ..., at=supple.equilibrium(mech))"
         raise MechanismError(
-            f"nothing holds {listed(loose)} of '{mech.name}': no spring, motor, constraint or weight resists its "
-            f"motion. {'It floats: fix it, or move it in time with supple.Simulation' if floats else remedy}"
+            f"nothing holds {listed(loose)} of '{mech.name}': {reason}. "
+            f"{'It floats: fix it, or move it in time with supple.Simulation' if floats else remedy}"
         )

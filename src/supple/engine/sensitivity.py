@@ -72,7 +72,7 @@ def gradient(
     if at is None:
         check_loops_closed(mech)
     linear = linearised(mech, at)
-    check_held(linear)
+    check_held(linear, "" if at is not None else "supple.gradient")
     terms = Terms(linear, at)
     for name, given in (poses or {}).items():
         terms.add_pose(name, array(given, (6,), f"poses['{name}']"), axes)

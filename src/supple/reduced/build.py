@@ -72,7 +72,7 @@ def reduce(
         check_loops_closed(held)
         held = without_broken_limits(held)
     linear = linearised(held, at, turning=names)
-    check_held(linear)
+    check_held(linear, "" if at is not None else "supple.reduce")
     if method == "recursion":
         if at is not None:
             raise MechanismError('method="recursion" works at the reference pose only; use method="projection"')
