@@ -67,7 +67,7 @@ def test_parts_that_nothing_holds_are_named():
     mech = arm()
     elbow = dataclasses.replace(mech.joint("elbow"), stiffness=np.zeros(1))
     loose = dataclasses.replace(mech, joints=(mech.joint("shoulder"), elbow))
-    with pytest.raises(supple.MechanismError, match=r"nothing holds 'elbow'.*balanced at the reference pose.*with_springs"):
+    with pytest.raises(supple.MechanismError, match=r"nothing holds 'elbow'.*weight counts as balanced.*with_springs"):
         supple.reduce(loose, ["tip"])
     assert supple.reduce(loose.with_springs(stiffness=3.0), ["tip"]).rank == 3
 
@@ -78,7 +78,7 @@ def test_what_weight_alone_holds_is_reduced_at_its_equilibrium():
     b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
     mech = b.build()
     for call in (supple.reduce, supple.condense):
-        with pytest.raises(supple.MechanismError, match=r"weight counts as balanced.*reduce\(mech, .*at=supple.equilib"):
+        with pytest.raises(supple.MechanismError, match=r"counts as balanced.*reduce\(mech, .*at=supple.equilib"):
             call(mech, "rod")
     assert supple.reduce(mech, "rod", at=supple.equilibrium(mech)).rank == 1
     with pytest.raises(supple.MechanismError) as caught:

@@ -254,7 +254,7 @@ def check_held(linear: Linearisation, at_reference: str = "") -> None:
         remedy = "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
         reason = "no spring, motor, constraint or weight resists its motion"
         if at_reference:
-            reason = "no spring, motor or constraint resists its motion; weight counts as balanced at the reference pose"
+            reason = "no spring, motor or constraint does, and at the reference pose weight counts as balanced"
             if mech.gravity.any():
                 remedy += f"; if weight holds it: {at_reference}(mech, ..., at=supple.equilibrium(mech))"
         raise MechanismError(
