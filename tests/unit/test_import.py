@@ -77,8 +77,11 @@ def test_keyframe(tmp_path: Path) -> None:
     np.testing.assert_allclose(bent.bodies[1].pose[:3, 3], [1, 2, 4], atol=1e-15)
     assert straight.joint("j").rest[0] == 0
     assert bent.joint("j").rest[0] == pytest.approx(0.25)
-    with pytest.raises(supple.MechanismError, match=r"model\.xml: there is no keyframe named 'bend'.*'bent'"):
+    with pytest.raises(supple.MechanismError, match=r"model\.xml: .*no keyframe named 'bend' .* has 'key0', 'bent'"):
         supple.load(path, keyframe="bend")
+    path = write(tmp_path, world('<body><joint/><geom size="1"/></body>'))
+    with pytest.raises(supple.MechanismError, match=r"model\.xml: .*no keyframe named 'home' .* it has no keyframes"):
+        supple.load(path, keyframe="home")
 
 
 def test_shapes(tmp_path: Path, tetrahedron: Path) -> None:

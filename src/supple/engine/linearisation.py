@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RANK_TOLERANCE = 1e-9
 """Singular values below this, relative to the largest, count as zero."""
-REMEDY = "take supple.assemble(mech).mechanism, in which loops are closed within limits, or give at=..."
+REMEDY = "try supple.assemble(mech).mechanism, in which loops are closed within limits, or give at=..."
 
 
 @dataclass(frozen=True)

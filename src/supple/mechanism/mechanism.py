@@ -21,7 +21,7 @@ from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Joint
 from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import html_table
-from supple.mechanism.poses import Poses, amplitudes_in, find
+from supple.mechanism.poses import Poses, amplitudes_in, find, find_keyframe
 from supple.mechanism.record import Array, Record, array, checked_name
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
@@ -280,7 +280,7 @@ class Mechanism(Record):
         from supple.mechanism.values import by_coordinate, relaxed
 
         if isinstance(q, str):
-            q = self.keyframes[find([k.name for k in self.keyframes], q, f"keyframe of '{self.name}'")].coordinates
+            q = self.keyframes[find_keyframe([k.name for k in self.keyframes], q, f"'{self.name}'")].coordinates
         state = kinematics(self, by_coordinate(self, q, self.reference, "q"))
         bodies = tuple(replace(b, pose=p) for b, p in zip(self.bodies, state.poses, strict=True))
         joints = list(self.joints)
