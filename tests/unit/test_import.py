@@ -130,6 +130,12 @@ REPORTS = {
     "frictionloss of joint 'j'": world('<body><joint name="j" frictionloss="1"/><geom size=".1"/></body>'),
     "limit of joint 'j'": world('<body><joint name="j" type="ball" range="0 9"/><geom size=".1"/></body>'),
     "springyield of joint 'j'": world(BODY.replace("<joint", '<joint stiffness="1" springyield=".1"')),
+    "stiffness of joint 'j': a negative": world(BODY.replace("<joint", '<joint stiffness="-1"')),
+    "damping of joint 'j': a negative": world(BODY.replace("<joint", '<joint damping="-1"')),
+    "damping of actuator 'a': a negative": world(outside='<actuator><motor name="a" joint="j" damping="-1"/></actuator>'),
+    "damping of tendon 't': a negative": world(
+        outside='<tendon><fixed name="t" damping="-1"><joint joint="j" coef="1"/></fixed></tendon>'
+    ),
     "gravcomp of body 'b'": world(BODY.replace("<body", '<body gravcomp="1"')),
     "mocap body 'm'": world('<body name="m" mocap="true"/>'),
     "height field geom of a moving body 'h'": world(
