@@ -132,7 +132,9 @@ REPORTS = {
     "springyield of joint 'j'": world(BODY.replace("<joint", '<joint stiffness="1" springyield=".1"')),
     "stiffness of joint 'j': a negative": world(BODY.replace("<joint", '<joint stiffness="-1"')),
     "damping of joint 'j': a negative": world(BODY.replace("<joint", '<joint damping="-1"')),
-    "damping of actuator 'a': a negative": world(outside='<actuator><motor name="a" joint="j" damping="-1"/></actuator>'),
+    "damping of actuator 'a': a negative": world(
+        outside='<actuator><motor name="a" joint="j" damping="-1"/></actuator>'
+    ),
     "damping of tendon 't': a negative": world(
         outside='<tendon><fixed name="t" damping="-1"><joint joint="j" coef="1"/></fixed></tendon>'
     ),
