@@ -141,9 +141,18 @@ def test_a_simulation_closes_rigid_couplings() -> None:
     assert sim.energy.kinetic == 0
 
 
-def test_reduce_refuses_a_gaping_loop() -> None:
+@pytest.mark.parametrize(
+    "linearise",
+    [
+        lambda mech: supple.reduce(mech, "top"),
+        supple.modes,
+        lambda mech: supple.gradient(mech, frequencies=[1.0]),
+    ],
+)
+def test_what_is_linearised_at_the_reference_pose_refuses_an_open_loop(linearise) -> None:
     with pytest.raises(supple.MechanismError, match=r"joint 'd' of 'square' is open by 0.005 m.*supple.assemble"):
-        supple.reduce(four_bar(gap=0.005).with_springs(10.0), "top")
+        linearise(four_bar(gap=0.005).with_springs(10.0))
+    linearise(supple.assemble(four_bar(gap=0.005).with_springs(10.0)).mechanism)
 
 
 def test_reduce_leaves_out_a_limit_that_the_pose_violates() -> None:

@@ -82,13 +82,32 @@ def test_copies_move_like_single_simulations(model):
     for frame, steps in (("world", 30), ("body", 20)):
         wrenches = random_wrenches(rng, n, model)
         wrenches[1] = 0
-        batch.apply(wrenches, frame)
+        batch.apply(wrenches, frame=frame)
         apply_to(sims, model, wrenches, frame)
         batch.step(steps)
         for sim in sims:
             sim.step(steps)
         assert_same(batch, sims)
         np.testing.assert_array_equal(batch.wrenches, wrenches)
+
+
+def test_wrenches_by_name(model):
+    tip, last = model.end_effectors[0], model.end_effectors[-1]
+    named, whole = supple.Batch(model, 3, DT), supple.Batch(model, 3, DT)
+    wrenches = random_wrenches(np.random.default_rng(3), 3, model)
+    named.apply(wrenches)
+    named.apply(tip, wrenches[0, 0])
+    wrenches[:, 0] = wrenches[0, 0]
+    whole.apply(wrenches)
+    np.testing.assert_array_equal(named.wrenches, whole.wrenches)
+    named.apply({last: wrenches[1:, -1]}, frame="body", copies=[1, 2])
+    named.step(20)
+    single = supple.ReducedSimulation(model, DT)
+    for place, name in enumerate(model.end_effectors):
+        single.apply(name, wrenches[2, place], "body" if name == last else "world")
+    single.step(20)
+    for place, name in enumerate(model.end_effectors):
+        np.testing.assert_allclose(named.end_effector_poses[2, place], single.end_effector_pose(name), atol=1e-9)
 
 
 def test_large_rotations_and_an_indefinite_stiffness():
@@ -206,7 +225,7 @@ def test_placing_saving_and_pickling(model):
     else:
         with pytest.raises(supple.MechanismError, match="linear models"):
             batch.place(np.zeros((n, 6)))
-    batch.apply(random_wrenches(np.random.default_rng(9), n, model), "body")
+    batch.apply(random_wrenches(np.random.default_rng(9), n, model), frame="body")
     batch.step(5)
     saved = batch.save()
     others = [pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch)]
@@ -254,6 +273,12 @@ def test_wrong_arguments_are_named(linear):
         (lambda: batch.apply(np.zeros((4, 1, 6), dtype=complex)), "complex"),
         (lambda: batch.apply(np.full((4, 1, 6), "a")), "must be numbers"),
         (lambda: batch.apply([[1, 2], [3]]), "array"),
+        (lambda: batch.apply(np.zeros((4, 1, 6)), "body"), "frame='body'"),
+        (lambda: batch.apply("tip", np.zeros((3, 6))), r"wrench on 'tip' must be .*\(6,\).*\(4, 6\)"),
+        (lambda: batch.apply("tip"), "wrench on 'tip' must be .*got None"),
+        (lambda: batch.apply({"tip": [[1], [1, 2]]}), "wrench on 'tip' must be"),
+        (lambda: batch.apply({"tip": [np.nan] * 6}), "wrench on 'tip' must be finite"),
+        (lambda: batch.apply({"tpi": np.zeros(6)}), "did you mean 'tip'"),
         (lambda: batch.apply(bad), "copy 2"),
         (lambda: batch.apply(np.zeros((4, 1, 6)), frame="tip"), "'world' or 'body'"),
         (lambda: batch.apply(np.zeros((1, 1, 6)), copies=4), "below 4"),

@@ -1,5 +1,6 @@
 """Coordinates, torques and controls by name: views, effort, files, and what is refused."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -51,6 +52,43 @@ def test_coordinates_and_velocities_are_indexed_by_name():
     copied[free.axes[1]] = 0.25
     assert copied[free.name][1] == 0.25
     assert np.allclose(supple.Simulation(mech, 1e-4, q=copied).q, copied)
+
+
+def test_names_are_tested_with_in():
+    mech = satellite()
+    sim = supple.Simulation(mech, 1e-3)
+    free = next(joint for joint in mech.joints if len(joint.axes) == 6)
+    assert free.name in sim.q
+    assert free.axes[1] in sim.qd
+    assert "nothing" not in sim.q
+    assert float(sim.q[0]) in sim.q
+    for frames in (sim.poses, sim.velocities):
+        for name in (mech.bodies[0].name, mech.sites[0].name, "world"):
+            assert name in frames
+        assert "nothing" not in frames
+    assert mech.poses[0] in mech.poses
+    assert np.zeros((4, 4)) not in mech.poses
+    assert sim.poses.keys() == (*(b.name for b in mech.bodies), *(s.name for s in mech.sites))
+    site = mech.sites[0].name
+    np.testing.assert_array_equal(dict(sim.poses)[site], sim.poses[site])
+
+
+def test_every_q_is_indexed_by_name():
+    mech = arm(stiffness=20.0)
+    name = mech.coordinates[-1]
+    for q in (mech.reference, supple.equilibrium(mech).q, supple.assemble(mech).q, supple.kinematics(mech).q):
+        assert q[name] == q[-1]
+        assert name in q
+        assert pickle.loads(pickle.dumps(q))[name] == q[name]
+
+
+def test_what_numpy_makes_of_coordinates_is_plain():
+    for plain in (np.zeros_like(arm().reference), arm().reference.reshape(1, -1)):
+        assert arm().coordinates[0] not in plain
+        np.testing.assert_array_equal(plain.copy(), plain)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(plain)), plain)
+        with pytest.raises(IndexError):
+            plain[arm().coordinates[0]]
 
 
 def test_torques_saturate_at_the_effort():

@@ -26,6 +26,8 @@ from supple.mechanism import Curve, Motor
         ({"rod": [0, 0, np.nan, 0, 0, 0]}, "wrench on 'rod' .* finite"),
         ({"rod": [0, 0, np.inf, 0, 0, 0]}, "wrench on 'rod' .* finite"),
         ({"rod": "down"}, "wrench on 'rod' .* numbers"),
+        ({"rod": None}, "wrench on 'rod' .* numbers, got None"),
+        ({"rod": [0, 0, None, 0, 0, 0]}, "wrench on 'rod' .* numbers"),
         ([0, 0, 1, 0, 0, 0], "wrenches are given as"),
     ],
 )

@@ -77,8 +77,11 @@ def test_keyframe(tmp_path: Path) -> None:
     np.testing.assert_allclose(bent.bodies[1].pose[:3, 3], [1, 2, 4], atol=1e-15)
     assert straight.joint("j").rest[0] == 0
     assert bent.joint("j").rest[0] == pytest.approx(0.25)
-    with pytest.raises(supple.MechanismError, match=r"model\.xml: there is no keyframe named 'bend'.*'bent'"):
+    with pytest.raises(supple.MechanismError, match=r"model\.xml: .*no keyframe named 'bend' .* has 'key0', 'bent'"):
         supple.load(path, keyframe="bend")
+    path = write(tmp_path, world('<body><joint/><geom size="1"/></body>'))
+    with pytest.raises(supple.MechanismError, match=r"model\.xml: .*no keyframe named 'home' .* it has no keyframes"):
+        supple.load(path, keyframe="home")
 
 
 def test_shapes(tmp_path: Path, tetrahedron: Path) -> None:
@@ -127,6 +130,14 @@ REPORTS = {
     "frictionloss of joint 'j'": world('<body><joint name="j" frictionloss="1"/><geom size=".1"/></body>'),
     "limit of joint 'j'": world('<body><joint name="j" type="ball" range="0 9"/><geom size=".1"/></body>'),
     "springyield of joint 'j'": world(BODY.replace("<joint", '<joint stiffness="1" springyield=".1"')),
+    "stiffness of joint 'j': a negative": world(BODY.replace("<joint", '<joint stiffness="-1"')),
+    "damping of joint 'j': a negative": world(BODY.replace("<joint", '<joint damping="-1"')),
+    "damping of actuator 'a': a negative": world(
+        outside='<actuator><motor name="a" joint="j" damping="-1"/></actuator>'
+    ),
+    "damping of tendon 't': a negative": world(
+        outside='<tendon><fixed name="t" damping="-1"><joint joint="j" coef="1"/></fixed></tendon>'
+    ),
     "gravcomp of body 'b'": world(BODY.replace("<body", '<body gravcomp="1"')),
     "mocap body 'm'": world('<body name="m" mocap="true"/>'),
     "height field geom of a moving body 'h'": world(

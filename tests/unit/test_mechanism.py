@@ -244,7 +244,7 @@ def test_at_keyframe():
     np.testing.assert_array_equal(bent.reference, key.coordinates)
     np.testing.assert_allclose(bent.poses.array, supple.kinematics(mech, key.coordinates).poses.array)
     np.testing.assert_array_equal(bent.joint("a").rest, [0.1])
-    with pytest.raises(supple.MechanismError, match=r"keyframe of 'four_bar' named 'bend'.*'bent'"):
+    with pytest.raises(supple.MechanismError, match=r"keyframe named 'bend' in 'four_bar'; it has 'bent'"):
         replace(mech, keyframes=(key,)).at("bend")
     with pytest.raises(supple.MechanismError, match="3 coordinates"):
         mech.at([0.0])
@@ -460,6 +460,11 @@ def test_builder_names_the_caller():
         (lambda: b.hinge("h", "world", "upper", (0, 0, 0), "w"), "axis of 'h' must be 'x', 'y', 'z'"),
         (lambda: b.hinge("h", "world", "upper", (0, 0, 0), (0, 0, 0)), "axis of 'h' has no direction"),
         (lambda: b.hinge("h", "world", "upper", (0, 0), "x"), "position of 'h' must have shape 3"),
+        (lambda: b.hinge("h", "world", "upper", (0, 0, 0), "x", stiffness="3"), "stiffness of .* numbers, got '3'"),
+        (lambda: b.hinge("h", "world", "upper", (0, 0, 0), "x", reference=(1, 2)), "reference of .*shape 1, got 2"),
+        (lambda: b.hinge("h", "world", "upper", (0, 0, 0), "x", stifness=3.0), "joint 'h' .*did you mean 'stiffness'"),
+        (lambda: b.couple("c", {"h": 1.0}, stifness=3.0), "coupling 'c' .*did you mean 'stiffness'"),
+        (lambda: b.actuator("a", "h", gian=(1, 0, 0)), "actuator 'a' .*did you mean 'gain'"),
         (lambda: b.link("l", (0, 0, 0), (0, 0, 0), mass=1.0), "link 'l' has no length"),
         (lambda: b.body("upper"), "two bodies are named 'upper'"),
         (lambda: b.site("s", "upper"), "site 's' needs either"),

@@ -67,9 +67,23 @@ def test_parts_that_nothing_holds_are_named():
     mech = arm()
     elbow = dataclasses.replace(mech.joint("elbow"), stiffness=np.zeros(1))
     loose = dataclasses.replace(mech, joints=(mech.joint("shoulder"), elbow))
-    with pytest.raises(supple.MechanismError, match=r"nothing holds 'elbow'.*with_springs"):
+    with pytest.raises(supple.MechanismError, match=r"nothing holds 'elbow'.*weight counts as balanced.*with_springs"):
         supple.reduce(loose, ["tip"])
     assert supple.reduce(loose.with_springs(stiffness=3.0), ["tip"]).rank == 3
+
+
+def test_what_weight_alone_holds_is_reduced_at_its_equilibrium():
+    b = supple.Builder("pendulum")
+    b.link("rod", (0, 0, 0), (0, 0, -1), mass=1.0)
+    b.hinge("pivot", "world", "rod", at=(0, 0, 0), axis="y")
+    mech = b.build()
+    for call in (supple.reduce, supple.condense):
+        with pytest.raises(supple.MechanismError, match=r"counts as balanced.*reduce\(mech, .*at=supple.equilib"):
+            call(mech, "rod")
+    assert supple.reduce(mech, "rod", at=supple.equilibrium(mech)).rank == 1
+    with pytest.raises(supple.MechanismError) as caught:
+        supple.reduce(dataclasses.replace(mech, gravity=np.zeros(3)), "rod")
+    assert "equilibrium" not in str(caught.value)
 
 
 def test_a_mechanism_of_which_a_part_floats():

@@ -55,6 +55,35 @@ def test_the_step_is_that_of_the_first_mechanism():
     assert supple.World().dt == 1e-3
 
 
+def test_ground_and_objects_take_the_step_of_a_mechanism_that_comes_later(resting):
+    def made(world: supple.World, mechanism_first: bool) -> supple.World:
+        if mechanism_first:
+            world.add(moving("full", arm(), 2e-3))
+        world.ground(FLOOR)
+        world.add(rigid_object("box", "box", (0.1, 0.1, 0.1), 1.0, (3, 0, 0.1)), velocity=(1.0, 0, 0, 0, 0, 0))
+        world.add(rigid_object("ball", "sphere", (0.1,), 1.0, (6, 0, 0.1)))
+        world.add(rigid_object("ghost", "sphere", (0.1,), 1.0, (9, 0, 0.1)))
+        world.exclude("ghost", "floor")
+        world.apply("box", [0, 2.0, 0, 0, 0, 0])
+        world.pull("ball", (6, 1, 0.1))
+        if not mechanism_first:
+            world.add(moving("full", arm(), 2e-3))
+        return world
+
+    late, early = made(supple.World(), False), made(supple.World(dt=2e-3), True)
+    assert late.dt == 2e-3
+    late.step(50)
+    early.step(50)
+    for name in ("box", "ball", "ghost"):
+        np.testing.assert_allclose(late.pose(name), early.pose(name), rtol=0, atol=1e-12)
+    assert late.pose("ball")[1, 3] > 0.01
+    assert late.pose("ghost")[2, 3] < 0.09
+
+    resting.step()
+    with pytest.raises(supple.MechanismError, match=r"steps by 0\.002 s and the world by 0\.001 s.*World\(dt="):
+        resting.add(moving("full", arm(), 2e-3))
+
+
 @pytest.mark.parametrize("level", ["full", "reduced"])
 def test_a_mechanism_carries_an_object_and_reports_the_contact(level):
     world = supple.World()

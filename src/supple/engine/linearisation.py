@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import Equations, Layout, equations, turned
+from supple.engine.assembly import ROUNDED, Equations, Layout, equations, turned
 from supple.errors import MechanismError, listed
-from supple.mechanism import Curve, Mechanism, Poses
+from supple.mechanism import Curve, Mechanism, Poses, kinematics
 from supple.mechanism.idle import idle_spins, spin_increments
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RANK_TOLERANCE = 1e-9
 """Singular values below this, relative to the largest, count as zero."""
+REMEDY = "try supple.assemble(mech).mechanism, in which loops are closed within limits, or give at=..."
 
 
 @dataclass(frozen=True)
@@ -226,8 +227,24 @@ def loose_coordinates(linear: Linearisation) -> list[str]:
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
 
 
-def check_held(linear: Linearisation) -> None:
-    """Raises if some motion has zero stiffness; the error names its coordinates."""
+def check_loops_closed(mech: Mechanism) -> None:
+    """Raises if a loop has a gap at the reference pose."""
+    if not mech.topology.loops:
+        return
+    for name, gap in kinematics(mech).gaps.items():
+        if np.abs(gap).max() > ROUNDED:
+            raise MechanismError(
+                f"the loop at joint '{name}' of '{mech.name}' is open by {np.abs(gap[:3]).max():.2g} m and "
+                f"{np.abs(gap[3:]).max():.2g} rad at the reference pose; {REMEDY}"
+            )
+
+
+def check_held(linear: Linearisation, at_reference: str = "") -> None:
+    """Raises if some motion has zero stiffness; the error names its coordinates.
+
+    `at_reference` is the name of the call that linearises at the reference pose, where weight counts as balanced; it is
+    empty for other states.
+    """
     mech = linear.mechanism
     if all((j.stiffness > 0).all() for j in mech.joints):
         return
@@ -235,7 +252,12 @@ def check_held(linear: Linearisation) -> None:
     if loose:
         floats = all(mech.joint(name).kind == "free" for name in loose)
         remedy = "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"
+        reason = "no spring, motor, constraint or weight resists its motion"
+        if at_reference:
+            reason = "no spring, motor or constraint does, and at the reference pose weight counts as balanced"
+            if mech.gravity.any():
+                remedy += f"; if weight holds it: {at_reference}(mech, ..., at=supple.equilibrium(mech))"
         raise MechanismError(
-            f"nothing holds {listed(loose)} of '{mech.name}': no spring, motor, constraint or weight resists its "
-            f"motion. {'It floats: fix it, or move it in time with supple.Simulation' if floats else remedy}"
+            f"nothing holds {listed(loose)} of '{mech.name}': {reason}. "
+            f"{'It floats: fix it, or move it in time with supple.Simulation' if floats else remedy}"
         )

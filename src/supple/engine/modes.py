@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple.engine.linearisation import evenly_scaled, linearised
+from supple.engine.linearisation import check_loops_closed, evenly_scaled, linearised
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
+from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, lock
 
@@ -45,12 +46,15 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
         count: number of modes, slowest first; by default all.
 
     Raises:
-        MechanismError: the mechanism cannot move, or some motion moves no mass.
+        MechanismError: the mechanism cannot move, some motion moves no mass, or a loop is open at the reference pose.
     """
     from scipy.linalg import eigh
 
     if count is not None and (not isinstance(count, int) or count < 1):
         raise MechanismError(f"count must be a number of modes, 1 or more, got {count!r}")
+    check_mechanism(mech)
+    if at is None:
+        check_loops_closed(mech)
     linear = linearised(mech, at)
     mass = (linear.mass + linear.mass.T) / 2
     if not len(mass):

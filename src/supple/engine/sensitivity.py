@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.engine.curvature import ByParameter, Direction, Tangent
-from supple.engine.linearisation import Linearisation, check_held, linearised
+from supple.engine.linearisation import Linearisation, check_held, check_loops_closed, linearised
 from supple.engine.modes import modes
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
@@ -59,7 +59,8 @@ def gradient(
         The derivative by the name of each parameter.
 
     Raises:
-        MechanismError: a name is not known, or an array has the wrong shape or is not finite.
+        MechanismError: a name is not known, an array has the wrong shape or is not finite, or a loop is open at the
+            reference pose.
     """
     check_mechanism(mech)
     refuse_flexible(mech.flexible, "the gradient of statics", "take differences of supple.equilibrium")
@@ -68,8 +69,10 @@ def gradient(
     if poses is None and compliance is None and frequencies is None:
         raise MechanismError("give the gradient of your scalar: poses=, compliance= or frequencies=")
     wanted = chosen_parameters(mech, parameters)
+    if at is None:
+        check_loops_closed(mech)
     linear = linearised(mech, at)
-    check_held(linear)
+    check_held(linear, "" if at is not None else "supple.gradient")
     terms = Terms(linear, at)
     for name, given in (poses or {}).items():
         terms.add_pose(name, array(given, (6,), f"poses['{name}']"), axes)

@@ -19,6 +19,7 @@ from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
@@ -75,9 +76,10 @@ class Equilibrium:
         })  # fmt: skip
 
     @property
-    def q(self) -> Array:
-        """(dof,) coordinates of the spanning tree, in the order of `mech.coordinates`."""
-        return of_tree(self.mechanism, self.state[0])
+    def q(self) -> Coordinates:
+        """(dof,) coordinates of the spanning tree, in the order of `mech.coordinates`, also by name."""
+        q: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self.state[0]), copy=False)
+        return q
 
     @property
     def torques(self) -> dict[str, float]:

@@ -13,6 +13,7 @@ from supple.mechanism.axes import axis_names
 from supple.mechanism.kinematics import kinematics
 from supple.mechanism.mechanism import Mechanism, check_mechanism
 from supple.mechanism.mobility import constraints
+from supple.mechanism.named import Coordinates
 from supple.mechanism.record import Array
 
 CLOSED = 1e-11
@@ -30,8 +31,8 @@ class Assembly:
 
     mechanism: Mechanism
     """The mechanism with this configuration as its reference pose."""
-    q: Array
-    """(dof,) coordinates of the spanning tree, rad and m."""
+    q: Coordinates
+    """(dof,) coordinates of the spanning tree, rad and m, also by name."""
     moved: dict[str, float]
     """How far each coordinate moved from where it was, rad or m; those that did not move are left out."""
 
@@ -50,11 +51,11 @@ def assemble(mech: Mechanism, q: ArrayLike | None = None, keep: Iterable[str] | 
     Raises `ConvergenceError` if no such configuration is found nearby.
     """
     check_mechanism(mech)
-    start = kinematics(mech, q).q
+    start = np.asarray(kinematics(mech, q).q)
     found = _Assembler(mech, start, _fixed(mech, keep)).solve()
     moved = {n: float(d) for n, d in zip(mech.coordinates, found - start, strict=True) if abs(d) > 1e-9}
     result = np.where([n in moved for n in mech.coordinates], found, start) if len(start) else start
-    return Assembly(mech.at(result), result, moved)
+    return Assembly(mech.at(result), Coordinates(mech, result), moved)
 
 
 def _fixed(mech: Mechanism, keep: Iterable[str] | str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from supple.elastic import Part
 
 AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+PER_AXIS = ("stiffness", "damping", "rest", "limits", "armature", "curves", "effort", "speed", "axes")
+"""Fields of `Joint` that the joints of a builder take, besides `reference`."""
+COUPLING_SPRING = [field.name for field in fields(Coupling)][4:]
+ACTUATOR_LAW = [field.name for field in fields(Actuator)][2:]
 
 
 class Builder:
@@ -37,8 +42,8 @@ class Builder:
     >>> mech = arm.build()
 
     Positions, axes and poses are in world coordinates at the reference pose. Every joint takes `stiffness`,
-    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose), `curves` and `effort`: one
-    value, or one per axis.
+    `damping`, `rest`, `limits`, `armature`, `reference` (the coordinates at this pose), `curves`, `effort` and `speed`:
+    one value, or one per axis; and `axes`, the names of its coordinates.
     """
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY) -> None:
@@ -145,7 +150,10 @@ class Builder:
         """
         frame = checked_pose(pose, f"frame of joint '{name}'")
         k = len(np.reshape(np.asarray(twists, dtype=float), (-1, 6)))
-        coordinates = np.broadcast_to(np.asarray(reference, dtype=float), (k,))
+        for option in per_axis:
+            find(PER_AXIS, option, f"option of joint '{name}'")
+        given = np.full(k, reference) if np.ndim(reference) == 0 else reference
+        coordinates = array(given, (k,), f"reference of joint '{name}' ({k} axes)")
         bare_joint = Joint(name, parent, child, np.eye(4), np.eye(4), twists, tuple(blocks))  # type: ignore[arg-type]
         on_child = frame @ bare_joint.displacement(coordinates)
         self._parts["joints"].append(
@@ -235,6 +243,8 @@ class Builder:
 
     def couple(self, name: str, coefficients: Mapping[str, float], rigid: bool = False, **spring: Any) -> None:
         """Adds a coupling: a spring (with rigid=True a constraint) on a linear combination of joint coordinates."""
+        for option in spring:
+            find(COUPLING_SPRING, option, f"option of coupling '{name}'")
         numbers = np.array(list(coefficients.values()), dtype=float)
         self._parts["couplings"].append(Coupling(name, tuple(coefficients), numbers, rigid, **spring))
 
@@ -244,6 +254,8 @@ class Builder:
 
     def actuator(self, name: str, drives: str, **law: Any) -> None:
         """Adds an actuator that drives a coordinate or a coupling; `law` has the other fields of `Actuator`."""
+        for option in law:
+            find(ACTUATOR_LAW, option, f"option of actuator '{name}'")
         self._parts["actuators"].append(Actuator(name, drives, **law))
 
     def mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.mechanism import Mechanism, check_mechanism
+from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import Poses, amplitudes_in
 from supple.mechanism.record import Array
@@ -30,8 +31,8 @@ class Kinematics:
     __repr__ = brief
 
     mechanism: Mechanism
-    q: Array
-    """(dof,) rad and m."""
+    q: Coordinates
+    """(dof,) rad and m, also by name."""
     poses: Poses
     """World poses of every body."""
 
@@ -74,7 +75,7 @@ def kinematics(mech: Mechanism, q: ArrayLike | Mapping[str, ArrayLike] | None = 
         p, transform = topology.parent[b], transforms[topology.joint[b]]
         poses[b] = transform if p < 0 else poses[p] @ transform
     amplitudes = amplitudes_in(mech, _with_loops(mech, q)) if mech.flexible else None
-    return Kinematics(mech, q, Poses(mech, poses, amplitudes))
+    return Kinematics(mech, Coordinates(mech, q, copy=False), Poses(mech, poses, amplitudes))
 
 
 def _with_loops(mech: Mechanism, q: Array) -> Array:

@@ -19,8 +19,9 @@ from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.joint import Joint
+from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import html_table
-from supple.mechanism.poses import Poses, amplitudes_in, find
+from supple.mechanism.poses import Poses, amplitudes_in, find, find_keyframe
 from supple.mechanism.record import Array, Record, array, checked_name
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
@@ -106,11 +107,10 @@ class Mechanism(Record):
         return self.topology.dof
 
     @cached_property
-    def reference(self) -> Array:
-        """(dof,) coordinates of the spanning tree at the bodies' reference poses."""
+    def reference(self) -> Coordinates:
+        """(dof,) coordinates of the spanning tree at the bodies' reference poses, also by name."""
         parts = [self.joints[j].reference for j in self.topology.tree]
-        q: Array = np.concatenate([np.zeros(0), *parts])
-        q.flags.writeable = False
+        q: Coordinates = Coordinates(self, np.concatenate([np.zeros(0), *parts]), copy=False)
         return q
 
     def joints_of(self, body: str) -> tuple[Joint, ...]:
@@ -195,6 +195,10 @@ class Mechanism(Record):
             return self.body_index(site.body), site.pose
         return find([*self.body_indices, *self._site_index], name, f"body or site of '{self.name}'"), np.eye(4)
 
+    def has_frame(self, name: str) -> bool:
+        """Whether a body or site has this name."""
+        return name in self.body_indices or name in self._site_index
+
     # mass and size
 
     @cached_property
@@ -276,7 +280,7 @@ class Mechanism(Record):
         from supple.mechanism.values import by_coordinate, relaxed
 
         if isinstance(q, str):
-            q = self.keyframes[find([k.name for k in self.keyframes], q, f"keyframe of '{self.name}'")].coordinates
+            q = self.keyframes[find_keyframe([k.name for k in self.keyframes], q, f"'{self.name}'")].coordinates
         state = kinematics(self, by_coordinate(self, q, self.reference, "q"))
         bodies = tuple(replace(b, pose=p) for b, p in zip(self.bodies, state.poses, strict=True))
         joints = list(self.joints)

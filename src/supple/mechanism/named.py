@@ -21,6 +21,7 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
     arrays."""
 
     mechanism: Mechanism
+    """Missing in arrays that NumPy makes from this one, such as `q.reshape(1, -1)`: they are without names."""
 
     def __new__(cls, mechanism: Mechanism, values: Array, copy: bool = True) -> Any:
         """The values with the names of a mechanism; without `copy` the array itself, which must be of floats."""
@@ -33,6 +34,8 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that can be written to."""
+        if not self._has_names:
+            return np.array(self, copy=True, order=order)
         result = np.array(self, copy=True, order=order, subok=True)
         result.mechanism = self.mechanism
         return result
@@ -48,14 +51,28 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         return plain[()] if return_scalar else plain
 
     def __getitem__(self, key: Any) -> Any:
-        return self._named(key) if isinstance(key, str) else np.asarray(self)[key]
+        return self._named(key) if isinstance(key, str) and self._has_names else np.asarray(self)[key]
+
+    def __contains__(self, key: Any) -> bool:
+        """Whether indexing takes this name; for anything else, whether it is one of the numbers."""
+        if isinstance(key, str):
+            return self._has_names and self._has(key)
+        return key in np.asarray(self)
+
+    @property
+    def _has_names(self) -> bool:
+        return hasattr(self, "mechanism")
+
+    @abstractmethod
+    def _has(self, name: str) -> bool:
+        """Whether `_named` takes this name."""
 
     @abstractmethod
     def _named(self, name: str) -> Any:
         """The part of the array that has this name."""
 
     def __reduce__(self) -> Any:
-        return type(self), (self.mechanism, np.asarray(self))
+        return (type(self), (self.mechanism, np.asarray(self))) if self._has_names else np.asarray(self).__reduce__()
 
 
 class Coordinates(_Named):
@@ -63,6 +80,10 @@ class Coordinates(_Named):
 
     The name of a coordinate, or of a joint with one axis, gives a number. The name of another joint gives an array.
     """
+
+    def _has(self, name: str) -> bool:
+        mech = self.mechanism
+        return name in mech.coordinates or any(mech.joints[j].name == name for j in mech.topology.tree)
 
     def _named(self, name: str) -> Any:
         columns = coordinate_columns(self.mechanism, name)
@@ -76,6 +97,9 @@ class Coordinates(_Named):
 class Twists(_Named):
     """Twists (bodies, 6), linear (m/s) then angular (rad/s), each in its body's own frame: `velocities[3]`,
     `velocities["tip"]` (6,). Names of sites (in the site's frame) and "world" are accepted too."""
+
+    def _has(self, name: str) -> bool:
+        return name == WORLD or self.mechanism.has_frame(name)
 
     def _named(self, name: str) -> Any:
         if (index := self.mechanism.body_indices.get(name)) is not None:

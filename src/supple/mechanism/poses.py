@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import MechanismError
+from supple.errors import MechanismError, listed
 from supple.mechanism.axes import by_joint
 from supple.mechanism.body import WORLD
 from supple.mechanism.record import Array, array
@@ -51,6 +51,16 @@ class Poses(Sequence[Array]):
         on = np.eye(4) if body < 0 else self.array[body]
         return on @ pose_body_frame
 
+    def __contains__(self, key: object) -> bool:
+        """Whether indexing takes this name; for anything else, whether it is one of the poses."""
+        if isinstance(key, str):
+            return key == WORLD or self.mechanism.has_frame(key)
+        return any(np.array_equal(pose, key) for pose in self.array)  # type: ignore[arg-type]
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of the bodies and sites, so that `dict(poses)` is {name: pose}."""
+        return (*self.mechanism.body_indices, *(site.name for site in self.mechanism.sites))
+
     def of(self, body: str) -> Array:
         """Pose of a body or of the world, by name."""
         index = self.mechanism.body_index(body)
@@ -87,6 +97,14 @@ def amplitudes_in(mech: Mechanism, q: Array) -> dict[str, Array]:
     coordinates = by_joint(mech, q)
     # the joint of the first moving interface has the amplitudes as coordinates; further joints have copies
     return {flexible.name: coordinates[flexible.frame(flexible.moving[0])] for flexible in mech.flexible}
+
+
+def find_keyframe(names: Sequence[str], name: object, what: str) -> int:
+    """Index of a keyframe; raises an error that lists the keyframes if there is none of this name."""
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    known = f"it has {listed(names)}" if names else "it has no keyframes"
+    raise MechanismError(f"there is no keyframe named {name!r} in {what}; {known}")
 
 
 def find(names: Sequence[str], name: object, what: str) -> int:

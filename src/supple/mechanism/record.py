@@ -53,7 +53,10 @@ def _equal(a: Any, b: Any) -> bool:
 def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool = False) -> Array:
     """A read-only float64 copy of `value`; raises unless it is finite and has the given shape (-1: any length)."""
     try:
-        result = np.array(value, dtype=np.float64)
+        result = np.array(value)
+        if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
+            raise TypeError  # NumPy would read texts as numbers and None as NaN
+        result = result.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
     if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):

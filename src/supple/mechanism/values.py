@@ -48,7 +48,7 @@ def by_coordinate(mech: Mechanism, given: ArrayLike | Mapping[str, ArrayLike], s
 def coordinates_given(mech: Mechanism, q: ArrayLike | Mapping[str, ArrayLike] | None, what: str) -> Array:
     """(dof,) coordinates: an array, or {joint or coordinate: value} with the reference pose for the others."""
     if q is None:
-        return mech.reference
+        return np.asarray(mech.reference)
     if isinstance(q, Mapping):
         return by_coordinate(mech, q, mech.reference, what)
     return array(q, (mech.dof,), f"{what} of '{mech.name}' ({mech.dof} coordinates)")

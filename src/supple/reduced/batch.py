@@ -119,10 +119,18 @@ class Batch:
 
     # loads, set-points and base poses
 
-    def apply(self, wrenches: ArrayLike, frame: str = "world", copies: Copies = None) -> None:
+    def apply(
+        self,
+        wrenches: ArrayLike | str | Mapping[str, ArrayLike],
+        wrench: ArrayLike | None = None,
+        frame: str = "world",
+        copies: Copies = None,
+    ) -> None:
         """Sets the wrenches (n, e, 6), force (N) then torque (N m), at the origins of the end effectors, in the order
         of `model.end_effectors`. They act until changed.
 
+        `apply("tip", wrench)` and `apply({"tip": wrench})` set those of the named end effectors: (6,) for all copies,
+        or (n, 6). The others stay.
         `frame` is "world" (directions fixed in the world) or "body" (in body axes, the wrench turns with them). With
         `copies`, wrenches (k, e, 6) of these k copies only. The core reads a float64 array of any strides without
         copying it.
@@ -130,9 +138,36 @@ class Batch:
         if frame not in ("world", "body"):
             raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
         which = self._indices(copies)
+        if isinstance(wrenches, str):
+            wrenches = {wrenches: wrench}  # type: ignore[dict-item]  # None is refused like other wrong wrenches
+        elif wrench is not None:
+            raise MechanismError(
+                'wrenches are given as apply(wrenches), apply("tip", wrench) or apply({"tip": wrench}), the axes as '
+                f"frame='body'; got {wrench!r:.60} after {type(wrenches).__name__}"
+            )
+        if isinstance(wrenches, Mapping):
+            self._apply_named(wrenches, frame == "world", which)
+            return
         given = _numbers(wrenches, (len(which), len(self.model.end_effectors), 6), "the wrenches")
         if (bad := self._core.apply(given, frame == "world", which)) >= 0:
             raise MechanismError(f"the wrenches must be finite; those of copy {which[bad]} are {given[bad].tolist()}")
+
+    def _apply_named(self, wrenches: Mapping[str, ArrayLike], world: bool, which: NDArray[np.int64]) -> None:
+        """Sets the wrenches of some end effectors of some copies."""
+        values, in_body = self.wrenches[which], self._core.in_body[which]
+        for name, wrench in wrenches.items():
+            place, n = self.model.index(name), len(which)
+            try:
+                given = np.asarray(wrench)
+            except ValueError:  # rows of different lengths
+                given = np.asarray(None)
+            if given.shape not in ((6,), (n, 6)) or given.dtype.kind not in "fiu" or not np.isfinite(given).all():
+                raise MechanismError(
+                    f"the wrench on '{name}' must be finite numbers (6,), for all copies, or ({n}, 6), force (N) then "
+                    f"torque (N m); got {wrench!r:.60}"
+                )
+            values[:, place], in_body[:, place] = given, not world
+        self._send_wrenches(values, in_body, which)
 
     def set_targets(self, targets: Mapping[str, ArrayLike], copies: Copies = None) -> None:
         """Sets set-points (rad or m) of springs of joints, couplings and motors by name: one number for all copies, or

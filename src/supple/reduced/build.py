@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
-from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
+from supple.engine.linearisation import Linearisation, check_held, check_loops_closed, linearised, null_space
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.flexible import refuse_flexible
@@ -24,7 +24,7 @@ from supple.reduced.model import ReducedModel, held_base
 from supple.reduced.projection import projection
 from supple.reduced.published import published_damping, published_mass
 from supple.reduced.recursion import recursion
-from supple.reduced.reference_pose import check_loops_closed, without_broken_limits
+from supple.reduced.reference_pose import without_broken_limits
 
 METHODS = ("projection", "recursion")
 MASSES = ("consistent", "accelerability")
@@ -72,7 +72,7 @@ def reduce(
         check_loops_closed(held)
         held = without_broken_limits(held)
     linear = linearised(held, at, turning=names)
-    check_held(linear)
+    check_held(linear, "" if at is not None else "supple.reduce")
     if method == "recursion":
         if at is not None:
             raise MechanismError('method="recursion" works at the reference pose only; use method="projection"')

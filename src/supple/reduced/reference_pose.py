@@ -7,24 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from supple.engine.assembly import ROUNDED
-from supple.errors import MechanismError, RangeWarning
-from supple.mechanism import Mechanism, kinematics
+from supple.engine.linearisation import REMEDY
+from supple.errors import RangeWarning
+from supple.mechanism import Mechanism
 from supple.mechanism.record import Array
-
-REMEDY = "reduce supple.assemble(mech).mechanism, in which loops are closed within limits, or give at=..."
-
-
-def check_loops_closed(mech: Mechanism) -> None:
-    """Raises if a loop has a gap at the reference pose."""
-    if not mech.topology.loops:
-        return
-    for name, gap in kinematics(mech).gaps.items():
-        if np.abs(gap).max() > ROUNDED:
-            raise MechanismError(
-                f"the loop at joint '{name}' of '{mech.name}' is open by {np.abs(gap[:3]).max():.2g} m and "
-                f"{np.abs(gap[3:]).max():.2g} rad at the reference pose; {REMEDY}"
-            )
 
 
 def without_broken_limits(mech: Mechanism) -> Mechanism:

@@ -57,7 +57,8 @@ class World:
     """Simulates mechanisms, free rigid objects and fixed geometry together, with contact and friction.
 
     Args:
-        dt: time step, s; by default that of the first mechanism added, or 1 ms.
+        dt: time step, s; by default that of the first mechanism, if it is added before the first step, recording,
+            log or `restore`, else 1 ms.
         gravity: (3,) m/s^2, world axes. It acts on the objects; each mechanism has its own gravity.
         compliance: of every contact along its normal, m/N.
         correction: largest speed, m/s, at which overlapping shapes are pushed apart.
@@ -85,9 +86,14 @@ class World:
         """Name that contacts report for each collider: an object, "mechanism:body" or a ground shape."""
         self._collider_participants: list[str] = []
         """Object or mechanism that each collider belongs to; "" for the ground."""
+        self._placements: list[tuple[int, int, bool]] = []
+        """Participant and frame that each collider is fixed to (-1 for the ground), and whether it is welded to the
+        world."""
         self._excluded: list[tuple[str, str]] = []
         """Pairs of names between which there is no contact."""
         self._objects: dict[str, Any] = {}
+        self._object_loads: dict[tuple[str, str], tuple[Any, ...]] = {}
+        """Arguments of the last "set_wrench" and "set_handle" of each object."""
         self.bodies: dict[str, Body] = {}
         """The rigid objects as they were added, by name."""
         self.meshes: dict[str, Mesh] = {}
@@ -114,7 +120,6 @@ class World:
     @property
     def _core(self) -> Any:
         if self._core_world is None:
-            self._dt = self.dt
             self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction, self.bounce_speed)
         return self._core_world
 
@@ -153,20 +158,21 @@ class World:
         mech = sim.mechanism
         if self._dt is not None and sim.dt != self._dt:
             raise MechanismError(
-                f"'{mech.name}' steps by {sim.dt:g} s and the world by {self._dt:g} s; use the same dt"
+                f"'{mech.name}' steps by {sim.dt:g} s and the world by {self._dt:g} s; use the same dt, "
+                "for instance World(dt=...)"
             )
         if any(sim is other for other in self._mechanisms.values()):
             raise MechanismError(f"this simulation of '{mech.name}' is in the world already; make another one")
         if sim.in_world is not None:
             raise MechanismError(f"this simulation of '{mech.name}' is in another world, as '{sim.in_world}'; copy it")
         name = self._name(mech.name if name is None else name)
-        self._dt = sim.dt
         meshes = {mesh.name: mesh for mesh in mech.meshes}
         frames = sim.contact_frames()
         colliders = [
             [collider(shape, meshes, frame) for shape in mech.bodies[body].shapes if shape.touches]
             for _, body, frame in frames
         ]
+        self._fix_dt(sim.dt)
         self.ground(*(shape for shape in mech.shapes if shape.touches), meshes=mech.meshes)
         self.ground(*(field for field in mech.height_fields if field.touches))
         index = self._core.add_participant(sim.participant)
@@ -186,6 +192,24 @@ class World:
                     if (min(a, b), max(a, b)) in never:
                         self._core.exclude(first + i, first + j)
         return name
+
+    def _fix_dt(self, dt: float) -> None:
+        """Fixes the time step. The core has it in each object, so what was added before is added to the core again."""
+        if self._dt is not None:
+            return
+        before, self._dt = self.dt, dt
+        if self._core_world is None or dt == before:
+            return
+        self._core_world = None
+        for name, old in self._objects.items():
+            free = self._free_body(self.bodies[name])
+            free.state = old.state
+            self._objects[name] = free
+            self._core.add_participant(free)
+        for (name, setter), arguments in self._object_loads.items():
+            getattr(self._objects[name], setter)(*arguments)
+        for index in range(len(self._colliders)):
+            self._send_collider(index)
 
     def exclude(self, first: str, second: str) -> None:
         """Switches off contact between two things: names of objects, mechanisms, "mechanism:body" or ground shapes.
@@ -221,8 +245,7 @@ class World:
                 f"object '{name}' needs a mass and an inertia to move freely; fixed shapes go to ground()"
             )
         colliders = [collider(shape, meshes, np.eye(4)) for shape in body.shapes if shape.touches]
-        free = _core.FreeBody(body.mass, body.centre, np.ascontiguousarray(body.inertia), body.pose, self.dt)
-        free.set_gravity(self.gravity)
+        free = self._free_body(body)
         free.set_velocity(velocity)
         index = self._core.add_participant(free)
         self._participants.append(name)
@@ -232,6 +255,11 @@ class World:
         for each in colliders:
             self._add_collider(each, name, index, 0)
         return name
+
+    def _free_body(self, body: Body) -> Any:
+        free = _core.FreeBody(body.mass, body.centre, np.ascontiguousarray(body.inertia), body.pose, self.dt)
+        free.set_gravity(self.gravity)
+        return free
 
     def ground(self, *shapes: Shape | HeightField, meshes: Sequence[Mesh] = ()) -> None:
         """Adds geometry fixed to the world: floors, walls, uneven ground. `meshes` are those that shapes refer to."""
@@ -263,13 +291,8 @@ class World:
                 RangeWarning,
                 stacklevel=2,
             )
-        core = pad.core(pose)
-        self._core.add_pad(core, participant, frame, pad.compliance, pad.relaxation)
         self._pads[name] = len(self._colliders), pad
-        self._colliders.append(pad.collider(pose))
-        self._owners.append(name)
-        self._collider_participants.append(self._participants[participant])
-        self._apply_excludes(len(self._owners) - 1, self._excluded)
+        self._add_collider(pad.collider(pose), name, participant, frame)
 
     def _frame_of(self, name: str) -> tuple[int, int, Array]:
         """Participant, frame, and pose (4, 4) of the body in the frame."""
@@ -305,11 +328,21 @@ class World:
     def _add_collider(self, each: Collider, owner: str, participant: int, frame: int, still: bool = False) -> None:
         """Fixes a collider to a frame of a participant; both are -1 for the ground. `still`: the body is welded to the
         world."""
-        self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
         self._colliders.append(each)
         self._owners.append(owner)
         self._collider_participants.append(self._participants[participant] if participant >= 0 else "")
-        self._apply_excludes(len(self._owners) - 1, self._excluded)
+        self._placements.append((participant, frame, still))
+        self._send_collider(len(self._colliders) - 1)
+
+    def _send_collider(self, index: int) -> None:
+        """Adds a collider to the core, as a pad if it is one."""
+        each, (participant, frame, still) = self._colliders[index], self._placements[index]
+        if each.kind == "pad":
+            pad = self._pads[self._owners[index]][1]
+            self._core.add_pad(pad.core(each.pose), participant, frame, pad.compliance, pad.relaxation)
+        else:
+            self._core.add_collider(each.core, participant, frame, each.contact_type, each.contact_affinity, still)
+        self._apply_excludes(index, self._excluded)
 
     def _name(self, name: str) -> str:
         checked_name(name, "an object or mechanism of a world")
@@ -329,7 +362,7 @@ class World:
             return
         if frame not in ("world", "body"):
             raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
-        self._object(name).set_wrench(array(wrench, (6,), f"wrench on '{name}'"), frame == "world")
+        self._load(name, "set_wrench", array(wrench, (6,), f"wrench on '{name}'"), frame == "world")
 
     def pull(
         self,
@@ -345,16 +378,22 @@ class World:
         if (found := self._parts.find(name)) is not None:
             found[0].pull(found[1], point, stiffness, damping, at)
             return
-        body = self._object(name)
+        self._object(name)  # checks
         if point is None:
-            body.set_handle(False, np.zeros(3), np.zeros(3), 0.0, 0.0)
+            self._load(name, "set_handle", False, np.zeros(3), np.zeros(3), 0.0, 0.0)
             return
         k = self.handle_stiffness(name) if stiffness is None else float(array(stiffness, (), "the handle's stiffness"))
         critical = 2 * np.sqrt(max(k, 0.0) * self.bodies[name].mass)
         d = critical if damping is None else float(array(damping, (), "the handle's damping"))
         if k < 0 or d < 0:
             raise MechanismError(f"stiffness and damping of a handle must not be negative, got {k} and {d}")
-        body.set_handle(True, array(at, (3,), "the handle's point"), array(point, (3,), "the point to pull to"), k, d)
+        ends = array(at, (3,), "the handle's point"), array(point, (3,), "the point to pull to")
+        self._load(name, "set_handle", True, *ends, k, d)
+
+    def _load(self, name: str, setter: str, *arguments: Any) -> None:
+        """Sets the wrench or the handle of an object."""
+        getattr(self._object(name), setter)(*arguments)
+        self._object_loads[name, setter] = arguments
 
     def handle_stiffness(self, name: str) -> float:
         """N/m of a handle where `pull` names none."""
@@ -400,6 +439,7 @@ class World:
             self._advance(n)
 
     def _advance(self, n: int) -> None:
+        self._fix_dt(self.dt)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()
         mechanisms = list(self._mechanisms.values())
@@ -678,12 +718,14 @@ class World:
         If the file cannot be written, the `step` in progress raises `MechanismError` at a frame, the recording ends and
         the simulation can go on.
         """
+        self._fix_dt(self.dt)
         return Recorder(self, path, rate).start(self.observers)
 
     def log(self, quantities: Iterable[str], rate: float | None = None) -> Log:
         """Starts a log of quantities, `rate` rows per second of simulated time (or one for each time step), while
         `step` is called: "q", "qd", "energy", "motor torque", "actuator force", "target", "contact force",
         the name of an object, a "mechanism:body" or "mechanism:site" (its position), or of a "mechanism:joint"."""
+        self._fix_dt(self.dt)
         return start_log(self, quantities, rate, self.observers)
 
     def save(self) -> WorldState:
@@ -707,6 +749,7 @@ class World:
             )
         ):
             raise MechanismError("this state was saved by another world, or before something was added")
+        self._fix_dt(self.dt)
         for name, state in saved.objects.items():
             self._objects[name].state = state
         for name, mechanism in saved.mechanisms.items():

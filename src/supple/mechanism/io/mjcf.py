@@ -31,7 +31,7 @@ from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
-from supple.mechanism.poses import find
+from supple.mechanism.poses import find_keyframe
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import Shape
 
@@ -89,7 +89,7 @@ class _Reader:
         self.bodies = [WORLD, *(frames.make_unique(name or f"body{b}") for b, name in given)]
         self.sites = [self._site_name(frames, s, n) for s, n in enumerate(model.names["site"])]
         self.keys = _named(model, "key", "key")
-        self.key = None if keyframe is None else find(self.keys, keyframe, "keyframe")
+        self.key = None if keyframe is None else find_keyframe(self.keys, keyframe, "this file")
         self.meshes = _named(model, "mesh", "mesh")
         self.axes = self._axes()
         alone = model.body_jntnum[model.jnt_bodyid] == 1

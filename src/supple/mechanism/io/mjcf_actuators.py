@@ -91,7 +91,7 @@ def _driven(
 def _add_drive_damping_and_inertia(model: Model, a: int, name: str, spring: Spring, report: Report) -> None:
     """Adds damping and inertia of the drive, multiplied by the square of its gear ratio."""
     gear = float(model.actuator_gear[model.actuator_outadr[a], 0])
-    spring.damping += float(model.actuator_damping[a]) * gear**2
+    spring.damping += report.damping(float(model.actuator_damping[a]), "actuator", name) * gear**2
     spring.armature += float(model.actuator_armature[a]) * gear**2
     if model.actuator_dampingpoly[a].any():
         report.add("damping of actuator", name, "only the linear term is imported")

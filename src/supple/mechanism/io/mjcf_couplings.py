@@ -58,7 +58,7 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
     lower, upper = map(float, model.tendon_lengthspring[t])
     limits = model.tendon_range[t] if model.tendon_limited[t] else np.array([-np.inf, np.inf])
     stiffness, high = float(model.tendon_stiffness[t]), model.tendon_stiffnesspoly[t]
-    spring = Spring((lower + upper) / 2, damping=float(model.tendon_damping[t]))
+    spring = Spring((lower + upper) / 2, damping=report.damping(float(model.tendon_damping[t]), "tendon", name))
     around = sampling_positions(limits, spring.default_rest, 1.0 + abs(upper - lower))
     if stiffness < 0:
         report.add("stiffness of tendon", name, "a negative stiffness is not imported")

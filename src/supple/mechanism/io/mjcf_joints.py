@@ -74,9 +74,9 @@ def read_axes(model: Model, j: int, name: str, report: Report) -> Axes:
         axes.force_range = np.array(model.jnt_actfrcrange[j])
     rest = axes.coordinates(model, model.qpos_spring)
     dof = int(model.jnt_dofadr[j])
+    damping = report.damping(float(model.dof_damping[dof]), "joint", name)  # all axes have that of their joint
     for i in range(len(names)):
-        damping, armature = float(model.dof_damping[dof + i]), float(model.dof_armature[dof + i])
-        axes.springs.append(Spring(float(rest[i]), damping=damping, armature=armature))
+        axes.springs.append(Spring(float(rest[i]), damping=damping, armature=float(model.dof_armature[dof + i])))
     _add_stiffness(model, axes, rest, name, report)
     _report_losses(model, axes, dof, name, report)
     return axes

@@ -17,6 +17,12 @@ class Report:
         """Adds an element by its kind in the file and its name."""
         self._items.setdefault((kind, reason), []).append(name)
 
+    def damping(self, value: float, element: str, name: str) -> float:
+        """The damping of an element, or zero and a note if it is negative."""
+        if value < 0:
+            self.add(f"damping of {element}", name, "a negative damping is not imported")
+        return max(value, 0.0)
+
     def count(self, kind: str, number: int, reason: str) -> None:
         """Adds a number of elements without names."""
         if number:
