@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import supple
-from supple.cli.grouped_options import error_in_one_line
+from supple.cli.grouped_options import in_one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import WORLD, Mechanism, Poses
@@ -141,7 +141,7 @@ def compare(
             shapes[name] = poses
             rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, simulation.gap()))
         except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
-            failed[name] = error_in_one_line(error)
+            failed[name] = in_one_line(error)
     return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
 
 
