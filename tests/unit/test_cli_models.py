@@ -136,7 +136,34 @@ def test_compare_raises_for_a_free_body(run):
     result = run("compare", "scene.json", "-e", "arm")
     assert result.exit_code == 1
     assert "'ball' of 'scene' floats free" in result.stderr
+    assert "give a file without it" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_every_command_on_a_mechanism_can_fix_its_base(run):
+    b = supple.Builder("walker")
+    b.link("hull", (0, 0, 0), (0, 0, 0.2), mass=1.0)
+    b.free("base", "world", "hull")
+    b.link("leg", (0, 0, 0), (0, 0, -0.5), mass=0.5)
+    b.hinge("hip", "hull", "leg", at=(0, 0, 0), axis="y", stiffness=20.0, damping=0.1)
+    b.site("foot", "leg", (0, 0, -0.5))
+    b.build().save("walker.json")
+    result = run("compare", "walker.json")
+    assert result.exit_code == 1
+    assert "'hull' of 'walker' floats free" in result.stderr
+    assert "hold it with --base fixed" in result.stderr
+    fixed = ("walker.json", "--base", "fixed", "--json")
+    assert "free" not in {joint["kind"] for joint in json.loads(run("info", *fixed).stdout)["joints"]}
+    of_foot = (*fixed, "-e", "foot")
+    for command in (
+        ("compare", *of_foot),
+        ("reduce", *of_foot),
+        ("explore", *of_foot, "--reach", "0.05", "--budget", "5"),
+        ("sweep", *fixed, "--measure", "foot", "--vary", "hip.stiffness", "20,30"),
+    ):
+        result = run(*command)
+        assert result.exit_code == 0, (command[0], result.stderr)
+        json.loads(result.stdout)
 
 
 @pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])

@@ -195,6 +195,20 @@ def test_a_urdf_file_with_faults_runs(run, tmp_path):
     assert joints["shoulder"][0] > 0.7
 
 
+def test_springs_keep_the_damping_of_a_urdf_file(run, tmp_path):
+    """Without --damping, or with less than the file's, the motion is the same; a larger one replaces it."""
+    damped = URDF.replace('velocity="1"/>', 'velocity="1"/><dynamics damping="0.3"/>')
+    (tmp_path / "r.urdf").write_text(damped)
+    assert supple.load("r.urdf").with_springs(50.0).joint("shoulder").damping == 0.3
+    told = ("run", "r.urdf", "--q", "shoulder", "1.5", "--springs", "50", "--time", "0.1", "--json")
+    plain, less, more = (run(*told, *given) for given in ((), ("--damping", "0.1"), ("--damping", "2")))
+    states = [json.loads(result.stdout)["joints"] for result in (plain, less, more)]
+    assert states[0] == states[1] != states[2]
+    lines = [line for line in more.stderr.splitlines() if "damping" in line]
+    assert lines == ["supple: --damping replaces the damping of 'shoulder' (0.3 by 2)"]
+    assert "Warning" not in more.stderr
+
+
 def test_coordinates_base_and_targets(run, tmp_path):
     (tmp_path / "r.urdf").write_text(URDF)
     options = ("--q", "shoulder", "1.5", "--springs", "50", "--json")

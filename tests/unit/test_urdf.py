@@ -199,6 +199,14 @@ ARM = robot(
 )  # fmt: skip
 
 
+def test_joints_are_ordered_depth_first(tmp_path: Path) -> None:
+    """As docs/files.md says: siblings in the order of the file."""
+    links = (f'<link name="{name}">{inertial()}</link>' for name in ("base", "a", "b", "c"))
+    ends = (("j1", "base", "a"), ("j2", "base", "b"), ("j3", "a", "c"))
+    file = robot(*links, *(joint(name, "continuous", parent, child) for name, parent, child in ends))
+    assert load_quietly(write(tmp_path, file)).coordinates == ("j1", "j3", "j2")
+
+
 def test_links_and_joints(tmp_path: Path) -> None:
     mech = load_quietly(write(tmp_path, ARM))
     assert mech.name == "arm"

@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from supple import MechanismError, zones
+from supple.contact import Pad
 from supple.mechanism import Shape
 
 RADIUS, YOUNG = 4e-3, 1e5
@@ -142,6 +143,30 @@ def test_a_deep_press_in_steps_keeps_its_side(pad):
         forces.append(-touch.force[2])
     assert np.diff(forces).min() > -0.05 * max(forces)
     assert forces[-1] > 3 * forces[7]  # which is as deep as the ball's radius, nearly
+
+
+@pytest.mark.parametrize("of", ["pad", "skin"])
+@pytest.mark.parametrize(("kind", "size"), [("sphere", [3e-3]), ("box", [3e-3, 2.3e-3, 2.6e-3])])
+def test_a_deep_press_at_once_is_that_in_steps(skin, monkeypatch, of, kind, size):
+    """Without friction, up to nine tenths of the shape's half height. Shallow presses are solved once."""
+    shape, presses = Shape(kind, size, np.eye(4), friction=(0, 0, 0)), []
+    solve = Pad.press_from
+    monkeypatch.setattr(Pad, "press_from", lambda *given: presses.append(given) or solve(*given))
+    smooth = skin.pad(friction=0.0)
+
+    def press(depth, start=None):
+        at = supple.spatial.translation(np.array([0, 0, size[-1] - depth]))
+        return smooth.press(shape, at, start) if of == "pad" else skin.press(shape, at, start=start, friction=0.0)
+
+    forces, stepped = [], None
+    for depth in np.linspace(0.1, 0.9, 9) * size[-1]:
+        at_once, stepped = press(depth), press(depth, stepped)
+        np.testing.assert_allclose(at_once.force, stepped.force, rtol=1e-3, atol=1e-3 * at_once.depth)
+        forces.append(-at_once.force[2])
+    assert np.diff(forces).min() > 0.05 * forces[0]
+    presses.clear()
+    press(0.1 * size[-1])
+    assert len(presses) == 1
 
 
 @pytest.mark.parametrize("of", ["pad", "skin"])

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import supple
-from supple.cli.grouped_options import error_in_one_line
+from supple.cli.grouped_options import in_one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
 from supple.errors import ConvergenceError, MechanismError
-from supple.mechanism import Mechanism, Poses
+from supple.mechanism import WORLD, Mechanism, Poses
 from supple.mechanism.moving import Moving
 from supple.mechanism.record import Array
 from supple.reduced import blend, reduce
@@ -107,9 +107,10 @@ def compare(
                 f"the force on '{name}' needs --end-effector {name}: reduced models take loads on end effectors only"
             )
     if loose := loose_bodies(mech):
+        is_base = sum(WORLD in (joint.parent, joint.child) for joint in mech.joints) == 1
+        remedy = "hold it with --base fixed" if is_base else "give a file without it, or without its free joint"
         raise MechanismError(
-            f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare with; give a file "
-            "without it, or without its free joint"
+            f"'{loose[0]}' of '{mech.name}' floats free, so there is no equilibrium to compare with; {remedy}"
         )
     if models.start is None:
         raise MechanismError(
@@ -140,7 +141,7 @@ def compare(
             shapes[name] = poses
             rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, simulation.gap()))
         except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
-            failed[name] = error_in_one_line(error)
+            failed[name] = in_one_line(error)
     return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
 
 

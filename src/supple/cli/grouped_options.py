@@ -65,9 +65,11 @@ def split_words(option: str, values: Iterable[str] | None) -> list[tuple[str, li
     return result
 
 
-def error_in_one_line(error: Exception) -> str:
-    """An error's text in one line, with the remedy as an option instead of a Python call."""
-    text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(error))
+def in_one_line(told: Exception | str) -> str:
+    """The text of an error or warning in one line, with the remedy as an option instead of a Python call."""
+    text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(told))
+    text = text.replace("with_springs replaces", "--damping replaces").partition(" To start there")[0]
+    text = re.sub(r" To keep it, reduce supple\.assemble.*", " Try another pose: --keyframe NAME", text)
     text = text.replace("supple.assemble(mech).mechanism", "with --q NAME VALUE, or --keyframe NAME")
     return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 

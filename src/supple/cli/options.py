@@ -74,7 +74,9 @@ Springs = Annotated[
 ]
 Damping = Annotated[
     float | None,
-    typer.Option("--damping", metavar="DAMPING", help="Damping of the added springs, N m s/rad or N s/m (default 0)"),
+    typer.Option(
+        "--damping", metavar="DAMPING", help="Least damping beside the added springs, N m s/rad or N s/m (default 0)"
+    ),
 ]
 EndEffectors = Annotated[
     list[str] | None,

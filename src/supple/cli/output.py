@@ -13,20 +13,17 @@ import typer
 
 import supple
 from supple.cli import tables
-from supple.cli.grouped_options import error_in_one_line
-from supple.errors import RecordingWarning, StartWarning
+from supple.cli.grouped_options import in_one_line
 
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Turns errors that a user can correct into one line on stderr and exit code 1, and start warnings into one
-    line."""
+    """Turns errors that a user can correct into one line on stderr and exit code 1, and warnings into one line."""
     show = warnings.showwarning
 
     def show_in_one_line(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-        if issubclass(category, StartWarning | RecordingWarning):
-            text = str(message).partition(" To start there")[0]  # the rest is about Python
-            typer.echo(f"supple: {tables.printable(text)}", err=True)
+        if issubclass(category, UserWarning):
+            typer.echo(f"supple: {tables.printable(in_one_line(message))}", err=True)
         else:
             show(message, category, *rest)
 
@@ -37,7 +34,7 @@ def errors_in_one_line() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of the pipe has closed it: typer ends quietly
     except (supple.MechanismError, supple.ConvergenceError, ImportError, OSError) as error:
-        typer.echo(f"supple: {tables.printable(error_in_one_line(error))}", err=True)
+        typer.echo(f"supple: {tables.printable(in_one_line(error))}", err=True)
         raise typer.Exit(1) from None
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core, spatial
 from supple.contact.colliders import Collider, collider
+from supple.contact.deep_press import points_behind, press_in_steps
 from supple.errors import MechanismError, RangeWarning
 from supple.mechanism.record import Array, array, checked_pose
 from supple.mechanism.shapes import HeightField, Mesh, Shape
@@ -106,19 +107,31 @@ class Pad:
             shape: its own pose and friction count, too.
             pose: (4, 4) of the shape's body in the frame of the pad; by default the same frame.
             start: the result for the previous pose of the same shape. On the way from there the skin sticks to the
-                shape, or slides on it. Without `start`, points stick where they are first touched.
+                shape, or slides on it. Without `start`, points stick where they are first touched, and a deep shape is
+                pressed in along the normal of the skin, in several steps.
             meshes: those that the shape refers to.
         """
         check_shape(shape)
         pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
         other = collider(shape, {mesh.name: mesh for mesh in meshes}, np.eye(4))
         if start is None:
-            touch = self.press_from(other, pose)
+            touch = press_in_steps(
+                lambda away, start: self._press(other, spatial.translation(away) @ pose, start),
+                self.points,
+                self.normals,
+                other,
+                pose,
+            )
             if not touch.forces.any():
                 warn_if_behind(self.points, self.normals, other, pose, stacklevel=3)
             return touch
         if start.displacements.shape != self.points.shape:
             raise MechanismError("start is the touch of another pad; give the last result of this one")
+        return self._press(other, pose, start)
+
+    def _press(self, other: Collider, pose: Array, start: Touch | None) -> Touch:
+        if start is None:
+            return self.press_from(other, pose)
         # points that have moved with their bones carry what sticks to them
         before = start.displacements - (self.points - start.pad.points)
         return self.press_from(other, pose, before, start.forces, start.pose)
@@ -259,12 +272,12 @@ def check_shape(shape: object) -> None:
 def warn_if_behind(points: Array, normals: Array, shape: Collider, pose: Array, stacklevel: int) -> None:
     """Warns if a shape at `pose` (4, 4) touches nothing because it is below the skin: points (n, 3) lie in it, but
     nearer to its far side, or it lies between the points and the bone."""
-    turned = _core.pad_collider(points, np.ascontiguousarray(-normals), NOTHING, spatial.inverse(pose), 0.0)
-    inside = _core.near_points(turned, shape.core, 0.0)[0]
-    if len(inside):
+    behind = points_behind(points, normals, shape, pose)
+    if len(behind):
         warnings.warn(
-            f"{len(inside)} points of the skin lie inside the shape, but nearer to its far side, so nothing presses on "
-            "them. The shape is too deep in the skin, thinner than its depth, or on the wrong side",
+            f"{len(behind)} points of the skin lie inside the shape, but nearer to its far side, so nothing presses on "
+            "them. The shape is too deep in the skin, thinner than its depth, or on the wrong side. Press from outside "
+            "in steps, each with start= the last result",
             RangeWarning,
             stacklevel=stacklevel,
         )

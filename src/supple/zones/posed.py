@@ -374,7 +374,8 @@ class PosedSkin:
             shape: its own pose and friction count, too.
             pose: (4, 4) of the shape's body in the world.
             start: the result for the previous pose, of the shape and of the skin. On the way from there the skin sticks
-                to the shape, or slides on it. Without `start`, points stick where they are first touched.
+                to the shape, or slides on it. Without `start`, points stick where they are first touched, and a deep
+                shape is pressed in along the normal of the skin, in several steps.
             friction: sliding coefficient of the skin. A contact has the larger one of skin and shape.
             meshes: those that the shape refers to.
         """

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.contact.colliders import Collider, collider
+from supple.contact.deep_press import points_inside, press_in_steps
 from supple.contact.pads import NOTHING, Pad, Touch, check_shape, warn_if_behind
 from supple.elastic._checks import Array, Indices
 from supple.errors import MechanismError
@@ -35,23 +36,46 @@ def press(
     friction: float,
     meshes: Sequence[Mesh],
 ) -> Touch:
-    """Forces of a shape on a skin: see `PosedSkin.press`. Only the compliance of points near the shape is computed;
-    points that others push into the shape are added."""
+    """Forces of a shape on a skin: see `PosedSkin.press`."""
     check_shape(shape)
     pose = checked_pose(np.eye(4) if pose is None else pose, "pose of the shape")
     other = collider(shape, {mesh.name: mesh for mesh in meshes}, pose)
+    x, normals = _points_and_normals(posed)
+    if start is not None:
+        if not isinstance(start, Touch):
+            raise MechanismError(f"start must be the Touch of the last press, got {type(start).__name__}")
+        touch = _press_once(posed, other, pose, start, friction)
+    else:
+
+        def solve(away: Array, start: Touch | None) -> Touch:
+            move = spatial.translation(away)
+            return _press_once(posed, replace(other, pose=move @ other.pose), move @ pose, start, friction)
+
+        touch = press_in_steps(solve, x, normals, other, np.eye(4))
+    if not touch.forces.any():
+        warn_if_behind(x, normals, other, np.eye(4), stacklevel=4)
+    return touch
+
+
+def _points_and_normals(posed: PosedSkin) -> tuple[Array, Array]:
+    """(p, 3) contact points of the unpressed skin, m, and (p, 3) their outward normals, in the world."""
     x, vectors = posed.contact_places
-    areas = np.linalg.norm(vectors, axis=1)
-    normals = vectors / np.maximum(areas, 1e-300)[:, None]
+    return x, vectors / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)[:, None]
+
+
+def _press_once(posed: PosedSkin, other: Collider, pose: Array, start: Touch | None, friction: float) -> Touch:
+    """The touch of a shape, placed in the world, whose body is at `pose` (4, 4). Only the compliance of points near
+    the shape is computed; points that others push into the shape are added."""
+    x, normals = _points_and_normals(posed)
     everything = _core.pad_collider(x, normals, NOTHING, np.eye(4), friction)
     least = LEAST_NEAR * float(np.linalg.norm(np.ptp(x, axis=0)))
     indices, gaps = _core.near_points(everything, other.core, least)
     if len(gaps) and (deepest := -float(gaps.min())) * NEAR > least:
         indices, gaps = _core.near_points(everything, other.core, NEAR * deepest)
     chosen = indices.astype(int)
-    if start is not None:
-        if not isinstance(start, Touch):
-            raise MechanismError(f"start must be the Touch of the last press, got {type(start).__name__}")
+    if start is None:
+        chosen = np.union1d(chosen, points_inside(x, other, np.eye(4)))
+    else:
         chosen = np.union1d(chosen, _points_of(posed, start))
     if not len(chosen):
         chosen = np.array([int(np.linalg.norm(x - pose[:3, 3], axis=1).argmin())])
@@ -68,8 +92,6 @@ def press(
         if not len(fresh):
             break
         chosen = np.union1d(chosen, fresh)
-    if not touch.forces.any():
-        warn_if_behind(x, normals, other, np.eye(4), stacklevel=4)
     return replace(touch, pose=pose)
 
 

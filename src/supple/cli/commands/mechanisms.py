@@ -32,7 +32,6 @@ from supple.cli.options import (
 )
 from supple.cli.output import errors_in_one_line, print_json
 from supple.cli.preparing import Preparation, movable
-from supple.cli.source import open_mechanism
 from supple.cli.sweeping import varied
 from supple.recording import Recorder
 from supple.viewer import draw
@@ -77,10 +76,16 @@ SkipFailures = Annotated[bool, typer.Option("--skip-failures", help="Write nan w
 TableFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the table (.csv)")]
 
 
-def info(source: Source, keyframe: KeyframeName = None, as_json: AsJson = False, version: Version = False) -> None:
+def info(
+    source: Source,
+    base: Base = None,
+    keyframe: KeyframeName = None,
+    as_json: AsJson = False,
+    version: Version = False,
+) -> None:
     """Print bodies, joints, springs, loops, mobility, and elements of the file that were not imported."""
     with errors_in_one_line():
-        mech = open_mechanism(source, keyframe)
+        mech = Preparation(keyframe, base).open(source)
         found = facts.describe_mechanism(mech)
         if as_json:
             print_json(found)
@@ -179,6 +184,7 @@ def sweep(
     force: Forces = None,
     torque: Torques = None,
     frame: Frame = "world",
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -195,7 +201,7 @@ def sweep(
         check_file(out, (".csv",), "a table")
         values = varied(vary)
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
         name = measure or end_effectors_or_tips(mech, None)[0]
         found = supple.sweep(mech, values, loads, name, frame=frame, resume=resume, skip_failures=skip_failures)
         found.to_csv(out)

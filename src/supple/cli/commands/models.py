@@ -14,6 +14,7 @@ from supple.cli.grouped_options import split_groups
 from supple.cli.options import (
     PICTURES,
     AsJson,
+    Base,
     Damping,
     EndEffectors,
     Forces,
@@ -35,6 +36,7 @@ from supple.viewer import draw
 def reduce(
     source: Source,
     end_effector: EndEffectors = None,
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -47,7 +49,7 @@ def reduce(
     """
     with errors_in_one_line():
         check_file(out, (".npz",), "a model")
-        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
         tips = end_effectors_or_tips(mech, end_effector)
         model = supple.reduce(mech, tips)
         model.save(out)
@@ -70,6 +72,7 @@ def explore(
         float, typer.Option("--reach", help="Largest displacement of end effectors, over the radius of the mechanism")
     ] = 0.5,
     budget: Annotated[int, typer.Option("--budget", help="Largest number of linear models")] = 100,
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -83,7 +86,7 @@ def explore(
     with errors_in_one_line(), warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)  # printed below
         check_file(out, (".npz",), "a model")
-        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
         tips = end_effectors_or_tips(mech, end_effector)
         many = supple.explore(mech, tips, max_error, reach, budget=budget)
         many.save(out)
@@ -105,6 +108,7 @@ def compare(
     end_effector: EndEffectors = None,
     force: Forces = None,
     torque: Torques = None,
+    base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
     damping: Damping = None,
@@ -122,7 +126,7 @@ def compare(
         warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the errors
         check_file(picture, PICTURES, "a picture")
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        mech = Preparation(keyframe, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
         tips = end_effector or list(loads) or end_effectors_or_tips(mech, None)
         found = compare_methods(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"
