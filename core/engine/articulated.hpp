@@ -47,6 +47,8 @@ class Articulated {
     void read(const System& system, const History& history, double h, bool fresh);
     // Copies the state and history to the system and evaluates it, so that reactions and energies are current.
     void write(System& system, History& history) const;
+    // Copies the coordinates and rates of hinges and slides only; ball joints have three coordinates together.
+    void write_single_coordinates(System& system) const;
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 

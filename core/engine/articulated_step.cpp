@@ -480,17 +480,24 @@ void Articulated::record(double* q, double* mu, signed char* active, double* lam
     put_rows(mu, active);
 }
 
+void Articulated::write_single_coordinates(System& s) const {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (nodes_[i].size != 1) continue;
+        s.state.q[nodes_[i].axis] = past_[i / width].q[i % width];
+        s.rate[nodes_[i].axis] = past_[i / width].rate[i % width];
+    }
+}
+
 void Articulated::write(System& s, History& history) const {
     const int n = static_cast<int>(nodes_.size()), nb = s.bodies();
+    write_single_coordinates(s);
     for (int i = 0; i < n; ++i) {
         if (nodes_[i].size != 1) continue;
         const int l = i % width, a = nodes_[i].axis;
         const Past& past = past_[i / width];
-        s.state.q[a] = past.q[l];
         history.q_before[a] = past.q_before[l];
         history.p[a] = past.p[l];
         history.p_before[a] = past.p_before[l];
-        s.rate[a] = past.rate[l];
         history.rate_before[a] = past.rate_before[l];
     }
     for (const BallNode& node : balls_) {

@@ -182,10 +182,8 @@ void Stepper::start_tape() {
 
 void Stepper::record(double h, int order, bool impact) {
     if (!system_.actuators.empty()) {
-        const bool outdated = system_outdated_;
-        sync();
+        if (system_outdated_) passes_->write_single_coordinates(system_);  // all that actuators act on
         tape->driven = tape->driven || system_.is_driven();
-        system_outdated_ = outdated;
     }
     elapsed_ += h / h_;  // exact: h / h_ is a power of two
     const int record = tape->add(difference(h, order), time, elapsed_, impact);
