@@ -1,0 +1,263 @@
+"""Redundant loop constraints that contradict each other by the rounding of a description.
+
+Four-bar linkages, parallel cranks, scissors and the like have more constraints than they need: in a planar loop the
+constraints out of the plane are redundant. If axes are parallel only to 1e-7, because a file has rounded numbers, these
+constraints contradict the others as soon as the mechanism moves, and would lock it. MuJoCo's constraints are soft and
+yield. Ours are exact, so the joint that closes such a loop gets a free axis for each redundant constraint: the others
+determine the motion without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from supple import spatial
+from supple.errors import listed
+from supple.mechanism.coupling import ImportNote
+from supple.mechanism.joint import Joint
+from supple.mechanism.kinematics import displacement_across, kinematics
+from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.mobility import constraints
+from supple.mechanism.record import Array
+from supple.mechanism.springs import stiffness_scale
+
+EXACT = 1e-12
+"""Violation of constraints, rad or over the size of the loop, that is rounding of our own."""
+ROUNDED = 1e-2
+"""Violation, rad or over the size of the loop, beyond which constraints are meant to lock the motion."""
+INDEPENDENT = 1e-3
+"""Singular values of the constraints, over the largest, that do not come from rounding."""
+SEPARATE = 10.0
+"""Least ratio of the smallest singular value of independent constraints to the largest of redundant ones."""
+MOVE = 0.1
+"""rad, or over the size of the loop: how far the mechanism is moved to find out."""
+NEARBY = 0.1 * MOVE
+"""The same: constraints that a further motion of this size satisfies do not contradict each other."""
+POSES = 4
+"""Number of poses at which the redundant constraints are compared."""
+NEWTON_LIMIT = 12
+ABSORBED = 1e-6
+"""Gaps of loops at the reference pose, over the radius, that the engine removes."""
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+
+REPORT = (
+    "closes only within the rounding of its numbers: redundant constraints contradict each other by about {:.1g} {} "
+    "when the mechanism moves, and would lock it. The other constraints determine the motion, so this joint got the "
+    "free axes {}. Write axes and positions with more digits to make it rigid"
+)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Constraints that share coordinates: loops and rigid couplings. Their Jacobian has m rows and n columns."""
+
+    rows: Array
+    """(m,) places of the constraints."""
+    columns: Array
+    """(n,) places of the coordinates."""
+    row_scales: Array
+    """(m,) one over the size of the loops, for rows that are lengths."""
+    column_scales: Array
+    """(n,) the size of the loops, for coordinates that are lengths."""
+
+    def scaled(self, violation: Array, jacobian: Array) -> tuple[Array, Array]:
+        """Violation (m,) and Jacobian (m, n) of the group without units."""
+        own = jacobian[np.ix_(self.rows, self.columns)]
+        return self.row_scales * violation[self.rows], self.row_scales[:, None] * own * self.column_scales
+
+
+def with_released_constraints(mech: Mechanism) -> Mechanism:
+    """The mechanism with free axes in place of redundant loop constraints that contradict each other by rounding.
+
+    `import_report` gets a note for each joint that was changed. Other mechanisms are returned as they are.
+    """
+    loops = mech.topology.loops
+    if not loops:
+        return mech
+    x = np.concatenate([mech.reference, *(mech.joints[j].reference for j in loops)])
+    violation, jacobian = constraints(mech, x)
+    if not (np.isfinite(jacobian).all() and np.isfinite(violation).all()):
+        return mech
+    motions = [(group, _motions(group.scaled(violation, jacobian)[1])) for group in _groups(mech, jacobian)]
+    movable = [(group, basis) for group, basis in motions if basis.size]
+    if not movable:
+        return mech
+    released: dict[int, dict[int, float]] = {}
+    for row, size in _contradictions(_without_gaps(mech, violation, x), movable, x).items():
+        released.setdefault(loops[row // 6], {})[row % 6] = size
+    if not released:
+        return mech
+    joints, notes = list(mech.joints), []
+    for j, axes in sorted(released.items()):
+        joints[j] = _released(mech, joints[j], sorted(axes))
+        notes.append(_note(joints[j], axes))
+    return replace(mech, joints=tuple(joints), import_report=(*mech.import_report, *notes))
+
+
+def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
+    loops = 6 * len(mech.topology.loops)
+    used = jacobian != 0
+    label = np.arange(len(jacobian))
+    label[:loops] -= label[:loops] % 6
+    for column in used.T:
+        together = np.unique(label[column])
+        if len(together) > 1:
+            label[np.isin(label, together)] = together[0]
+    joints = [mech.joints[j] for j in (*mech.topology.tree, *mech.topology.loops)]
+    turning = np.concatenate([joint.twists[:, 3:].any(axis=1) & (joint.interface is None) for joint in joints])
+    groups = []
+    for first in np.unique(label):
+        rows = np.flatnonzero(label == first)
+        columns = np.flatnonzero(used[rows].any(axis=0))
+        lengths = (rows < loops) & (rows % 6 < 3)
+        levers = np.abs(jacobian[np.ix_(rows[lengths], columns[turning[columns]])])
+        size = float(levers.max(initial=0.0)) or 1.0
+        groups.append(_Group(rows, columns, np.where(lengths, 1 / size, 1.0), np.where(turning[columns], 1.0, size)))
+    return groups
+
+
+def _without_gaps(mech: Mechanism, violation: Array, x: Array) -> Mechanism:
+    """The mechanism with the frames of its loop joints moved by gaps below `ABSORBED`, as the engine does it."""
+    joints, dof, poses = list(mech.joints), mech.dof, None
+    for i, j in enumerate(mech.topology.loops):
+        if EXACT < np.abs(violation[6 * i : 6 * i + 6]).max() < ABSORBED:
+            poses = kinematics(mech).poses if poses is None else poses
+            joint, own = joints[j], mech.topology.columns[j]
+            closed = spatial.inverse(joint.displacement(x[dof + own.start : dof + own.stop]))
+            frame = joint.pose_parent @ displacement_across(poses, joint.name) @ closed
+            joints[j] = replace(joint, pose_parent=frame)
+    return mech if poses is None else replace(mech, joints=tuple(joints))
+
+
+def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Array) -> dict[int, float]:
+    """For each row that is redundant and contradicts the others, how much they do, rad or m.
+
+    `movable`: groups and a basis (n, k) of their motions at x.
+    """
+    rng, loops = np.random.default_rng(0), 6 * len(mech.topology.loops)
+    movable = [each for each, at in zip(movable, _moved(mech, movable, x, rng), strict=True) if _contradict(*at)]
+    found = [_moved(mech, movable, x, rng) for _ in range(POSES if movable else 0)]
+    result: dict[int, float] = {}
+    for i, (group, _) in enumerate(movable):
+        size = max(float(np.abs(at[i][0]).max()) for at in found)
+        if size < ROUNDED:
+            spaces = [_redundant(at[i][1]) for at in found]
+            count = min(space.shape[1] for space in spaces)
+            chosen = _pivots(np.sum([space @ space.T for space in spaces], axis=0), count, group.rows < loops)
+            result |= {int(group.rows[k]): size / float(group.row_scales[k]) for k in chosen}
+    return result
+
+
+def _moved(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Array, rng: Generator) -> list[tuple[Array, Array]]:
+    """Violation and Jacobian of each group after a random motion that closes the independent constraints."""
+    x = x.copy()
+    for group, basis in movable:
+        move = basis @ rng.standard_normal(basis.shape[1])
+        x[group.columns] += group.column_scales * move * (MOVE / np.abs(move).max())
+    return _closed(mech, [group for group, _ in movable], x)
+
+
+def _closed(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array, Array]]:
+    """Violation and Jacobian of each group after Newton's method has closed the independent constraints."""
+    before = np.inf
+    for _ in range(NEWTON_LIMIT):
+        violation, jacobian = constraints(mech, x)
+        scaled = [group.scaled(violation, jacobian) for group in groups]
+        if max(float(np.abs(values).max()) for values, _ in scaled) < EXACT:
+            break
+        steps = [_independent_step(values, rows) for values, rows in scaled]
+        size = max(float(np.abs(step).max()) for step in steps)
+        if not size < before or size < EXACT:
+            break
+        before = size
+        for group, step in zip(groups, steps, strict=True):
+            x[group.columns] -= group.column_scales * step
+    return scaled
+
+
+def _contradict(values: Array, rows: Array) -> bool:
+    """Whether no motion below `NEARBY` satisfies all constraints."""
+    if not np.abs(values).max() > EXACT:
+        return False
+    left, sizes, right = np.linalg.svd(rows)
+    parts, count = left.T @ values, len(sizes)
+    steps = parts[:count] / np.maximum(sizes, 1e-300)
+    beyond = left[:, count:] @ parts[count:]  # of constraints that no motion changes
+    return bool(np.abs(beyond).max(initial=0.0) > EXACT or np.abs(steps @ right[:count]).max() > NEARBY)
+
+
+def _rank(sizes: Array) -> int:
+    """Number of singular values, falling, of independent constraints. Those of redundant ones are much smaller."""
+    small = (sizes[1:] < INDEPENDENT * sizes[0]) & (sizes[:-1] > SEPARATE * sizes[1:])
+    return 1 + int(small.argmax()) if small.any() else len(sizes)
+
+
+def _spectrum(square: Array) -> tuple[Array, Array]:
+    """Singular values, falling, of a matrix A and the vectors in columns, from its square A^T A; several times as fast
+    as a decomposition of A. Values below 1e-7 of the largest are rounding errors."""
+    squares, vectors = np.linalg.eigh(square)
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors[:, ::-1]
+
+
+def _motions(rows: Array) -> Array:
+    """(n, k): basis of the motions that constraints allow, up to rounding. Empty unless some of them are redundant."""
+    sizes, vectors = _spectrum(rows.T @ rows)
+    rank = _rank(sizes)
+    return vectors[:, rank:] if rank < min(rows.shape) else vectors[:, :0]
+
+
+def _redundant(rows: Array) -> Array:
+    """(m, k): basis of the combinations of constraints that do not depend on the motion, up to rounding."""
+    sizes, vectors = _spectrum(rows @ rows.T)
+    return vectors[:, _rank(sizes) :]
+
+
+def _independent_step(values: Array, rows: Array) -> Array:
+    """(n,) smallest motion with the rates `values` of the independent constraints, up to rounding."""
+    sizes, vectors = _spectrum(rows.T @ rows)
+    basis = vectors[:, : _rank(sizes)]
+    return np.asarray(basis @ ((basis.T @ (rows.T @ values)) / sizes[: basis.shape[1]] ** 2))
+
+
+def _pivots(projector: Array, count: int, allowed: Array) -> list[int]:
+    """Rows whose restriction of a subspace, given by its projector (m, m), is best conditioned: pivots of Cholesky's
+    method."""
+    left, chosen = projector.copy(), []
+    for _ in range(count):
+        k = int(np.where(allowed, np.diag(left), -1.0).argmax())
+        if left[k, k] < 1e-6:  # couplings contradict each other
+            break
+        left -= np.outer(left[k], left[k]) / left[k, k]
+        chosen.append(k)
+    return chosen
+
+
+def _released(mech: Mechanism, joint: Joint, axes: list[int]) -> Joint:
+    """The joint with further axes, whose springs are as stiff as the mechanism and unloaded at the reference pose."""
+    torque = stiffness_scale(mech)
+    springs = [torque / mech.radius**2 if axis < 3 else torque for axis in axes]
+    wider = replace(
+        joint,
+        twists=np.vstack([joint.twists, np.eye(6)[axes]]),
+        blocks=(*joint.blocks, *(1 for _ in axes)),
+        axes=(*joint.axes, *(f"{joint.name}.{AXES[axis]}" for axis in axes)),
+        stiffness=np.append(joint.stiffness, springs),
+        curves=(*joint.curves, *(None for _ in axes)),
+        limits=np.vstack([joint.limits, [[-np.inf, np.inf]] * len(axes)]),
+        **{field: np.append(getattr(joint, field), np.zeros(len(axes))) for field in ("damping", "armature")},
+        **{field: np.append(getattr(joint, field), np.zeros(len(axes))) for field in ("rest", "reference")},
+        **{field: np.append(getattr(joint, field), np.full(len(axes), np.inf)) for field in ("effort", "speed")},
+    )
+    own = len(joint.axes)
+    at = wider.coordinates(displacement_across(kinematics(mech).poses, joint.name))[0]
+    at[:own] = joint.reference
+    return replace(wider, reference=at, rest=np.append(joint.rest, at[own:]))
+
+
+def _note(joint: Joint, axes: dict[int, float]) -> ImportNote:
+    size = max(axes.values())
+    unit = "m" if min(axes) < 3 else "rad"
+    return ImportNote(f"loop '{joint.name}'", REPORT.format(size, unit, listed(joint.axes[-len(axes) :])))
