@@ -36,8 +36,10 @@ MOVE = 0.1
 """rad, or over the size of the loop: how far the mechanism is moved to find out."""
 NEARBY = 0.1 * MOVE
 """The same: constraints that a further motion of this size satisfies do not contradict each other."""
-POSES = 4
+POSES = 3
 """Number of poses at which the redundant constraints are compared."""
+PREFERRED = 0.2
+"""Share of the largest pivot with which a constraint of a joint that is changed already is released."""
 NEWTON_LIMIT = 12
 ABSORBED = 1e-6
 """Gaps of loops at the reference pose, over the radius, that the engine removes."""
@@ -142,13 +144,22 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
     found = [_moved(mech, movable, x, rng) for _ in range(POSES if movable else 0)]
     result: dict[int, float] = {}
     for i, (group, _) in enumerate(movable):
-        size = max(float(np.abs(at[i][0]).max()) for at in found)
+        poses = [at[i] for at in found]
+        size = max(float(np.abs(values).max()) for values, _ in poses)
         if size < ROUNDED:
-            spaces = [_redundant(at[i][1]) for at in found]
-            count = min(space.shape[1] for space in spaces)
-            chosen = _pivots(np.sum([space @ space.T for space in spaces], axis=0), count, group.rows < loops)
+            chosen = _needed(_pivots([_redundant(rows) for _, rows in poses], group.rows, loops), group.rows, poses)
             result |= {int(group.rows[k]): size / float(group.row_scales[k]) for k in chosen}
     return result
+
+
+def _needed(chosen: list[int], rows: Array, poses: list[tuple[Array, Array]]) -> list[int]:
+    """The chosen constraints without those of loops that are redundant, but contradict no other loop at any pose."""
+    for loop in sorted({rows[k] // 6 for k in chosen}):
+        fewer = [k for k in chosen if rows[k] // 6 != loop]
+        kept = np.setdiff1d(np.arange(len(rows)), fewer)
+        if not any(_contradict(values[kept], jacobian[kept]) for values, jacobian in poses):
+            chosen = fewer
+    return chosen
 
 
 def _moved(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Array, rng: Generator) -> list[tuple[Array, Array]]:
@@ -170,7 +181,7 @@ def _closed(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array
             break
         steps = [_independent_step(values, rows) for values, rows in scaled]
         size = max(float(np.abs(step).max()) for step in steps)
-        if not size < before or size < EXACT:
+        if not size < before:
             break
         before = size
         for group, step in zip(groups, steps, strict=True):
@@ -183,10 +194,13 @@ def _contradict(values: Array, rows: Array) -> bool:
     if not np.abs(values).max() > EXACT:
         return False
     left, sizes, right = np.linalg.svd(rows)
-    parts, count = left.T @ values, len(sizes)
-    steps = parts[:count] / np.maximum(sizes, 1e-300)
-    beyond = left[:, count:] @ parts[count:]  # of constraints that no motion changes
-    return bool(np.abs(beyond).max(initial=0.0) > EXACT or np.abs(steps @ right[:count]).max() > NEARBY)
+    rank, count = _rank(sizes), len(sizes)
+    parts = left[:, rank:].T @ values
+    if not np.abs(parts).max(initial=0.0) > EXACT:
+        return False
+    steps = parts[: count - rank] / np.maximum(sizes[rank:], 1e-300)
+    unchanging = parts[count - rank :]  # violation that no motion changes
+    return bool(np.abs(unchanging).max(initial=0.0) > EXACT or np.abs(steps @ right[rank:count]).max() > NEARBY)
 
 
 def _rank(sizes: Array) -> int:
@@ -222,13 +236,20 @@ def _independent_step(values: Array, rows: Array) -> Array:
     return np.asarray(basis @ ((basis.T @ (rows.T @ values)) / sizes[: basis.shape[1]] ** 2))
 
 
-def _pivots(projector: Array, count: int, allowed: Array) -> list[int]:
-    """Rows whose restriction of a subspace, given by its projector (m, m), is best conditioned: pivots of Cholesky's
-    method."""
-    left, chosen = projector.copy(), []
-    for _ in range(count):
-        k = int(np.where(allowed, np.diag(left), -1.0).argmax())
-        if left[k, k] < 1e-6:  # couplings contradict each other
+def _pivots(spaces: list[Array], rows: Array, loops: int) -> list[int]:
+    """Constraints to release such that the others are independent at all poses. `spaces` has the redundant
+    combinations (m, k) at each pose; `rows` below `loops` belong to loops.
+
+    Pivots of Cholesky's method on the sum of the projectors. Loops that lose a constraint already are preferred, so
+    that few joints change.
+    """
+    left = np.asarray(sum(space @ space.T for space in spaces))
+    chosen: list[int] = []
+    for _ in range(min(space.shape[1] for space in spaces)):
+        sizes = np.where(rows < loops, np.diag(left), -1.0)
+        in_open = np.isin(rows // 6, [rows[k] // 6 for k in chosen])
+        k = int(np.where(in_open & (sizes > PREFERRED * sizes.max()), sizes + sizes.max(), sizes).argmax())
+        if sizes[k] < 1e-6:  # rigid couplings contradict each other
             break
         left -= np.outer(left[k], left[k]) / left[k, k]
         chosen.append(k)
