@@ -34,7 +34,7 @@ SEPARATE = 10.0
 """Least ratio of the smallest singular value of independent constraints to the largest of redundant ones."""
 MOVE = 0.1
 """rad, or over the size of the loop: how far the mechanism is moved to find out."""
-NEARBY = 0.1 * MOVE
+NEARBY = 0.5 * MOVE
 """The same: constraints that a further motion of this size satisfies do not contradict each other."""
 POSES = 3
 """Number of poses at which the redundant constraints are compared."""
@@ -114,6 +114,8 @@ def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
     for first in np.unique(label):
         rows = np.flatnonzero(label == first)
         columns = np.flatnonzero(used[rows].any(axis=0))
+        if not len(columns):
+            continue
         lengths = (rows < loops) & (rows % 6 < 3)
         levers = np.abs(jacobian[np.ix_(rows[lengths], columns[turning[columns]])])
         size = float(levers.max(initial=0.0)) or 1.0
@@ -140,8 +142,12 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
     `movable`: groups and a basis (n, k) of their motions at x.
     """
     rng, loops = np.random.default_rng(0), 6 * len(mech.topology.loops)
-    movable = [each for each, at in zip(movable, _moved(mech, movable, x, rng), strict=True) if _contradict(*at)]
-    found = [_moved(mech, movable, x, rng) for _ in range(POSES if movable else 0)]
+    moved, scaled = _moved(mech, movable, x, rng)
+    locked = [
+        _contradict(*at) and not _can_close(mech, each[0], moved) for each, at in zip(movable, scaled, strict=True)
+    ]
+    movable = [each for each, contradicts in zip(movable, locked, strict=True) if contradicts]
+    found = [_moved(mech, movable, x, rng)[1] for _ in range(POSES if movable else 0)]
     result: dict[int, float] = {}
     for i, (group, _) in enumerate(movable):
         poses = [at[i] for at in found]
@@ -162,17 +168,21 @@ def _needed(chosen: list[int], rows: Array, poses: list[tuple[Array, Array]]) ->
     return chosen
 
 
-def _moved(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Array, rng: Generator) -> list[tuple[Array, Array]]:
-    """Violation and Jacobian of each group after a random motion that closes the independent constraints."""
+def _moved(
+    mech: Mechanism, movable: list[tuple[_Group, Array]], x: Array, rng: Generator
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """Coordinates after a random motion that closes the independent constraints; violation and Jacobian of each group
+    there."""
     x = x.copy()
     for group, basis in movable:
         move = basis @ rng.standard_normal(basis.shape[1])
         x[group.columns] += group.column_scales * move * (MOVE / np.abs(move).max())
-    return _closed(mech, [group for group, _ in movable], x)
+    return x, _close(mech, [group for group, _ in movable], x)
 
 
-def _closed(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array, Array]]:
-    """Violation and Jacobian of each group after Newton's method has closed the independent constraints."""
+def _close(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array, Array]]:
+    """Changes x by Newton's method such that the independent constraints are closed. Returns violation and Jacobian of
+    each group."""
     before = np.inf
     for _ in range(NEWTON_LIMIT):
         violation, jacobian = constraints(mech, x)
@@ -189,8 +199,23 @@ def _closed(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array
     return scaled
 
 
+def _can_close(mech: Mechanism, group: _Group, x: Array) -> bool:
+    """Whether a motion below `NEARBY` closes all constraints. At a singular pose, such as that of a straight strut,
+    Newton's method converges slowly, but does not go far."""
+    x, start, before = x.copy(), x.copy(), np.inf
+    for _ in range(4 * NEWTON_LIMIT):
+        values, rows = group.scaled(*constraints(mech, x))
+        size, moved = float(np.abs(values).max()), np.abs((x - start)[group.columns] / group.column_scales).max()
+        if size < EXACT or not (moved < NEARBY and size < 0.9 * before):
+            return size < EXACT
+        step = np.linalg.lstsq(rows, values, rcond=1e-13)[0]
+        x[group.columns] -= group.column_scales * step * min(1.0, 0.5 * NEARBY / np.abs(step).max())
+        before = size
+    return False
+
+
 def _contradict(values: Array, rows: Array) -> bool:
-    """Whether no motion below `NEARBY` satisfies all constraints."""
+    """Whether no motion below `NEARBY` satisfies all constraints to first order."""
     if not np.abs(values).max() > EXACT:
         return False
     left, sizes, right = np.linalg.svd(rows)
