@@ -7,7 +7,7 @@ import numpy as np
 from supple import spatial
 from supple.mechanism.axes import axis_slices
 from supple.mechanism.idle import idle_spins, spin_increments
-from supple.mechanism.kinematics import Kinematics, displacement_across, kinematics
+from supple.mechanism.kinematics import Kinematics, displacement_across, displacements, kinematics
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
@@ -102,7 +102,7 @@ def _loop_constraints(state: Kinematics, q: Array) -> tuple[Array, Array]:
     parents, children = ([mech.body_index(getattr(joint, end)) for joint in joints] for end in ("parent", "child"))
     on_child = poses[children] @ np.array([joint.pose_child for joint in joints])
     on_parent = poses[parents] @ np.array([joint.pose_parent for joint in joints])
-    inside = np.array([joint.displacement(q[own]) for joint, own in zip(joints, columns, strict=True)])
+    inside = displacements(joints, [q[own] for own in columns])
     scale = np.array([1 / (mech.radius or 1.0)] * 3 + [1.0] * 3)
     values = scale * spatial.log(spatial.inverse(on_parent @ inside) @ on_child)
     rows = np.zeros((len(joints), 6, dof + len(q)))

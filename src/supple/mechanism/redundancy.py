@@ -18,7 +18,7 @@ from supple import spatial
 from supple.errors import listed
 from supple.mechanism.coupling import ImportNote
 from supple.mechanism.joint import Joint
-from supple.mechanism.kinematics import displacement_across, kinematics
+from supple.mechanism.kinematics import Kinematics, displacement_across, kinematics
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.mobility import constraints
 from supple.mechanism.record import Array
@@ -92,9 +92,9 @@ def with_released_constraints(mech: Mechanism) -> Mechanism:
         released.setdefault(loops[row // 6], {})[row % 6] = size
     if not released:
         return mech
-    joints, notes = list(mech.joints), []
+    joints, notes, state, torque = list(mech.joints), [], kinematics(mech), stiffness_scale(mech)
     for j, axes in sorted(released.items()):
-        joints[j] = _released(mech, joints[j], sorted(axes))
+        joints[j] = _released(joints[j], sorted(axes), state, torque)
         notes.append(_note(joints[j], axes))
     return replace(mech, joints=tuple(joints), import_report=(*mech.import_report, *notes))
 
@@ -142,11 +142,10 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
     `movable`: groups and a basis (n, k) of their motions at x.
     """
     rng, loops = np.random.default_rng(0), 6 * len(mech.topology.loops)
-    moved, scaled = _moved(mech, movable, x, rng)
-    locked = [
-        _contradict(*at) and not _can_close(mech, each[0], moved) for each, at in zip(movable, scaled, strict=True)
-    ]
-    movable = [each for each, contradicts in zip(movable, locked, strict=True) if contradicts]
+    pose, moved = _moved(mech, movable, x, rng)
+    movable = [each for each, at in zip(movable, moved, strict=True) if _contradict(*at)]
+    closable = _closable(mech, [group for group, _ in movable], pose)
+    movable = [each for each, can_close in zip(movable, closable, strict=True) if not can_close]
     found = [_moved(mech, movable, x, rng)[1] for _ in range(POSES if movable else 0)]
     result: dict[int, float] = {}
     for i, (group, _) in enumerate(movable):
@@ -199,19 +198,26 @@ def _close(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array,
     return scaled
 
 
-def _can_close(mech: Mechanism, group: _Group, x: Array) -> bool:
-    """Whether a motion below `NEARBY` closes all constraints. At a singular pose, such as that of a straight strut,
-    Newton's method converges slowly, but does not go far."""
-    x, start, before = x.copy(), x.copy(), np.inf
-    for _ in range(4 * NEWTON_LIMIT):
-        values, rows = group.scaled(*constraints(mech, x))
-        size, moved = float(np.abs(values).max()), np.abs((x - start)[group.columns] / group.column_scales).max()
-        if size < EXACT or not (moved < NEARBY and size < 0.9 * before):
-            return size < EXACT
-        step = np.linalg.lstsq(rows, values, rcond=1e-13)[0]
-        x[group.columns] -= group.column_scales * step * min(1.0, 0.5 * NEARBY / np.abs(step).max())
-        before = size
-    return False
+def _closable(mech: Mechanism, groups: list[_Group], x: Array) -> list[bool]:
+    """For each group whether a motion below `NEARBY` closes all constraints. At a singular pose, such as that of a
+    straight strut, Newton's method converges slowly, but does not go far."""
+    x, start = x.copy(), x.copy()
+    before, closable = [np.inf] * len(groups), [False] * len(groups)
+    undecided = list(range(len(groups)))
+    while undecided:
+        violation, jacobian = constraints(mech, x)
+        for i in tuple(undecided):
+            group = groups[i]
+            values, rows = group.scaled(violation, jacobian)
+            size, moved = float(np.abs(values).max()), np.abs((x - start)[group.columns] / group.column_scales).max()
+            closable[i] = size < EXACT
+            if closable[i] or not (moved < NEARBY and size < 0.9 * before[i]):
+                undecided.remove(i)
+                continue
+            step = np.linalg.lstsq(rows, values, rcond=1e-13)[0]
+            x[group.columns] -= group.column_scales * step * min(1.0, 0.5 * NEARBY / np.abs(step).max())
+            before[i] = size
+    return closable
 
 
 def _contradict(values: Array, rows: Array) -> bool:
@@ -281,10 +287,10 @@ def _pivots(spaces: list[Array], rows: Array, loops: int) -> list[int]:
     return chosen
 
 
-def _released(mech: Mechanism, joint: Joint, axes: list[int]) -> Joint:
-    """The joint with further axes, whose springs are as stiff as the mechanism and unloaded at the reference pose."""
-    torque = stiffness_scale(mech)
-    springs = [torque / mech.radius**2 if axis < 3 else torque for axis in axes]
+def _released(joint: Joint, axes: list[int], state: Kinematics, torque: float) -> Joint:
+    """The joint with further axes. Their springs have the stiffness `torque`, N m/rad, and are unloaded at the
+    reference pose `state`."""
+    springs = [torque / state.mechanism.radius**2 if axis < 3 else torque for axis in axes]
     wider = replace(
         joint,
         twists=np.vstack([joint.twists, np.eye(6)[axes]]),
@@ -298,7 +304,7 @@ def _released(mech: Mechanism, joint: Joint, axes: list[int]) -> Joint:
         **{field: np.append(getattr(joint, field), np.full(len(axes), np.inf)) for field in ("effort", "speed")},
     )
     own = len(joint.axes)
-    at = wider.coordinates(displacement_across(kinematics(mech).poses, joint.name))[0]
+    at = wider.coordinates(displacement_across(state.poses, joint.name))[0]
     at[:own] = joint.reference
     return replace(wider, reference=at, rest=np.append(joint.rest, at[own:]))
 
