@@ -82,8 +82,9 @@ def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
     state = kinematics(mech, q[:dof])
     values, rows = [np.zeros(0)], [np.zeros((0, len(names)))]
     if mech.topology.loops:
-        for part, into in zip(_loop_constraints(state, q[dof:]), (values, rows), strict=True):
-            into.append(part)
+        violation, jacobian = _loop_constraints(state, q[dof:])
+        values.append(violation)
+        rows.append(jacobian)
     for coupling in mech.couplings:
         if coupling.rigid:
             row = np.zeros((1, len(names)))

@@ -23,6 +23,7 @@ from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.mobility import constraints
 from supple.mechanism.record import Array
 from supple.mechanism.springs import stiffness_scale
+from supple.mechanism.topology import Indices
 
 EXACT = 1e-12
 """Violation of constraints, rad or over the size of the loop, that is rounding of our own."""
@@ -43,6 +44,9 @@ PREFERRED = 0.2
 NEWTON_LIMIT = 12
 ABSORBED = 1e-6
 """Gaps of loops at the reference pose, over the radius, that the engine removes."""
+FREE = 1e-9
+"""Stiffness of the free rotations of a ball joint that is changed, over that of the mechanism: its massless axes need
+some."""
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 REPORT = (
@@ -56,9 +60,9 @@ REPORT = (
 class _Group:
     """Constraints that share coordinates: loops and rigid couplings. Their Jacobian has m rows and n columns."""
 
-    rows: Array
+    rows: Indices
     """(m,) places of the constraints."""
-    columns: Array
+    columns: Indices
     """(n,) places of the coordinates."""
     row_scales: Array
     """(m,) one over the size of the loops, for rows that are lengths."""
@@ -157,7 +161,7 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
     return result
 
 
-def _needed(chosen: list[int], rows: Array, poses: list[tuple[Array, Array]]) -> list[int]:
+def _needed(chosen: list[int], rows: Indices, poses: list[tuple[Array, Array]]) -> list[int]:
     """The chosen constraints without those of loops that are redundant, but contradict no other loop at any pose."""
     for loop in sorted({rows[k] // 6 for k in chosen}):
         fewer = [k for k in chosen if rows[k] // 6 != loop]
@@ -267,7 +271,7 @@ def _independent_step(values: Array, rows: Array) -> Array:
     return np.asarray(basis @ ((basis.T @ (rows.T @ values)) / sizes[: basis.shape[1]] ** 2))
 
 
-def _pivots(spaces: list[Array], rows: Array, loops: int) -> list[int]:
+def _pivots(spaces: list[Array], rows: Indices, loops: int) -> list[int]:
     """Constraints to release such that the others are independent at all poses. `spaces` has the redundant
     combinations (m, k) at each pose; `rows` below `loops` belong to loops.
 
@@ -290,23 +294,43 @@ def _pivots(spaces: list[Array], rows: Array, loops: int) -> list[int]:
 def _released(joint: Joint, axes: list[int], state: Kinematics, torque: float) -> Joint:
     """The joint with further axes. Their springs have the stiffness `torque`, N m/rad, and are unloaded at the
     reference pose `state`."""
-    springs = [torque / state.mechanism.radius**2 if axis < 3 else torque for axis in axes]
+    taken = {name for each in state.mechanism.joints for name in each.axes}
+    names = [f"{joint.name}.{AXES[axis]}" for axis in axes]
+    own = joint.stiffness.copy()
+    for part in _free_rotations(joint):
+        own[part] = FREE * torque
+
+    def extended(field: str, value: float) -> Array:
+        return np.append(getattr(joint, field), np.full(len(axes), value))
+
     wider = replace(
         joint,
         twists=np.vstack([joint.twists, np.eye(6)[axes]]),
         blocks=(*joint.blocks, *(1 for _ in axes)),
-        axes=(*joint.axes, *(f"{joint.name}.{AXES[axis]}" for axis in axes)),
-        stiffness=np.append(joint.stiffness, springs),
-        curves=(*joint.curves, *(None for _ in axes)),
+        axes=(*joint.axes, *(f"{name}.free" if name in taken else name for name in names)),
+        stiffness=np.append(own, [torque / state.mechanism.radius**2 if axis < 3 else torque for axis in axes]),
+        damping=extended("damping", 0.0),
+        armature=extended("armature", 0.0),
         limits=np.vstack([joint.limits, [[-np.inf, np.inf]] * len(axes)]),
-        **{field: np.append(getattr(joint, field), np.zeros(len(axes))) for field in ("damping", "armature")},
-        **{field: np.append(getattr(joint, field), np.zeros(len(axes))) for field in ("rest", "reference")},
-        **{field: np.append(getattr(joint, field), np.full(len(axes), np.inf)) for field in ("effort", "speed")},
+        effort=extended("effort", np.inf),
+        speed=extended("speed", np.inf),
+        rest=extended("rest", 0.0),
+        reference=extended("reference", 0.0),
+        curves=(*joint.curves, *(None for _ in axes)),
     )
-    own = len(joint.axes)
-    at = wider.coordinates(displacement_across(state.poses, joint.name))[0]
-    at[:own] = joint.reference
-    return replace(wider, reference=at, rest=np.append(joint.rest, at[own:]))
+    at = wider.coordinates(displacement_across(state.poses, joint.name))[0][len(joint.axes) :]
+    return replace(wider, reference=np.append(joint.reference, at), rest=np.append(joint.rest, at))
+
+
+def _free_rotations(joint: Joint) -> list[slice]:
+    """Axes of the rotation vectors without spring, damper or armature."""
+    found, start = [], 0
+    for size in joint.blocks:
+        part = slice(start, start + size)
+        if size == 3 and not (joint.stiffness[part].any() or joint.damping[part].any() or joint.armature[part].any()):
+            found.append(part)
+        start += size
+    return found
 
 
 def _note(joint: Joint, axes: dict[int, float]) -> ImportNote:
