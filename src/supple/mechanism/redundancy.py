@@ -25,8 +25,10 @@ from supple.mechanism.record import Array
 from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.topology import Indices
 
-EXACT = 1e-12
+EXACT = 1e-13
 """Violation of constraints, rad or over the size of the loop, that is rounding of our own."""
+EXACT_FAR = 1e-14
+"""The same over the distance from the world's origin."""
 ROUNDED = 1e-2
 """Violation, rad or over the size of the loop, beyond which constraints are meant to lock the motion."""
 INDEPENDENT = 1e-3
@@ -68,6 +70,8 @@ class _Group:
     """(m,) one over the size of the loops, for rows that are lengths."""
     column_scales: Array
     """(n,) the size of the loops, for coordinates that are lengths."""
+    exact: float
+    """Violation that is rounding of our own."""
 
     def scaled(self, violation: Array, jacobian: Array) -> tuple[Array, Array]:
         """Violation (m,) and Jacobian (m, n) of the group without units."""
@@ -114,6 +118,7 @@ def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
             label[np.isin(label, together)] = together[0]
     joints = [mech.joints[j] for j in (*mech.topology.tree, *mech.topology.loops)]
     turning = np.concatenate([joint.twists[:, 3:].any(axis=1) & (joint.interface is None) for joint in joints])
+    far = float(np.abs(mech.poses.array[:, :3, 3]).max(initial=0.0))
     groups = []
     for first in np.unique(label):
         rows = np.flatnonzero(label == first)
@@ -123,7 +128,9 @@ def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
         lengths = (rows < loops) & (rows % 6 < 3)
         levers = np.abs(jacobian[np.ix_(rows[lengths], columns[turning[columns]])])
         size = float(levers.max(initial=0.0)) or 1.0
-        groups.append(_Group(rows, columns, np.where(lengths, 1 / size, 1.0), np.where(turning[columns], 1.0, size)))
+        exact = max(EXACT, EXACT_FAR * far / (size * (mech.radius or 1.0)))
+        scales = np.where(lengths, 1 / size, 1.0), np.where(turning[columns], 1.0, size)
+        groups.append(_Group(rows, columns, *scales, exact))
     return groups
 
 
@@ -147,7 +154,7 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
     """
     rng, loops = np.random.default_rng(0), 6 * len(mech.topology.loops)
     pose, moved = _moved(mech, movable, x, rng)
-    movable = [each for each, at in zip(movable, moved, strict=True) if _contradict(*at)]
+    movable = [each for each, at in zip(movable, moved, strict=True) if _contradict(*at, each[0].exact)]
     closable = _closable(mech, [group for group, _ in movable], pose)
     movable = [each for each, can_close in zip(movable, closable, strict=True) if not can_close]
     found = [_moved(mech, movable, x, rng)[1] for _ in range(POSES if movable else 0)]
@@ -156,17 +163,18 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
         poses = [at[i] for at in found]
         size = max(float(np.abs(values).max()) for values, _ in poses)
         if size < ROUNDED:
-            chosen = _needed(_pivots([_redundant(rows) for _, rows in poses], group.rows, loops), group.rows, poses)
+            chosen = _needed(_pivots([_redundant(rows) for _, rows in poses], group.rows, loops), group, poses)
             result |= {int(group.rows[k]): size / float(group.row_scales[k]) for k in chosen}
     return result
 
 
-def _needed(chosen: list[int], rows: Indices, poses: list[tuple[Array, Array]]) -> list[int]:
+def _needed(chosen: list[int], group: _Group, poses: list[tuple[Array, Array]]) -> list[int]:
     """The chosen constraints without those of loops that are redundant, but contradict no other loop at any pose."""
+    rows = group.rows
     for loop in sorted({rows[k] // 6 for k in chosen}):
         fewer = [k for k in chosen if rows[k] // 6 != loop]
         kept = np.setdiff1d(np.arange(len(rows)), fewer)
-        if not any(_contradict(values[kept], jacobian[kept]) for values, jacobian in poses):
+        if not any(_contradict(values[kept], jacobian[kept], group.exact) for values, jacobian in poses):
             chosen = fewer
     return chosen
 
@@ -190,7 +198,7 @@ def _close(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array,
     for _ in range(NEWTON_LIMIT):
         violation, jacobian = constraints(mech, x)
         scaled = [group.scaled(violation, jacobian) for group in groups]
-        if max(float(np.abs(values).max()) for values, _ in scaled) < EXACT:
+        if all(np.abs(values).max() < group.exact for group, (values, _) in zip(groups, scaled, strict=True)):
             break
         steps = [_independent_step(values, rows) for values, rows in scaled]
         size = max(float(np.abs(step).max()) for step in steps)
@@ -214,7 +222,7 @@ def _closable(mech: Mechanism, groups: list[_Group], x: Array) -> list[bool]:
             group = groups[i]
             values, rows = group.scaled(violation, jacobian)
             size, moved = float(np.abs(values).max()), np.abs((x - start)[group.columns] / group.column_scales).max()
-            closable[i] = size < EXACT
+            closable[i] = size < group.exact
             if closable[i] or not (moved < NEARBY and size < 0.9 * before[i]):
                 undecided.remove(i)
                 continue
@@ -224,18 +232,18 @@ def _closable(mech: Mechanism, groups: list[_Group], x: Array) -> list[bool]:
     return closable
 
 
-def _contradict(values: Array, rows: Array) -> bool:
+def _contradict(values: Array, rows: Array, exact: float) -> bool:
     """Whether no motion below `NEARBY` satisfies all constraints to first order."""
-    if not np.abs(values).max() > EXACT:
+    if not np.abs(values).max() > exact:
         return False
     left, sizes, right = np.linalg.svd(rows)
     rank, count = _rank(sizes), len(sizes)
     parts = left[:, rank:].T @ values
-    if not np.abs(parts).max(initial=0.0) > EXACT:
+    if not np.abs(parts).max(initial=0.0) > exact:
         return False
     steps = parts[: count - rank] / np.maximum(sizes[rank:], 1e-300)
     unchanging = parts[count - rank :]  # violation that no motion changes
-    return bool(np.abs(unchanging).max(initial=0.0) > EXACT or np.abs(steps @ right[rank:count]).max() > NEARBY)
+    return bool(np.abs(unchanging).max(initial=0.0) > exact or np.abs(steps @ right[rank:count]).max() > NEARBY)
 
 
 def _rank(sizes: Array) -> int:
