@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import supple
 from rounded_linkages import bennett, chain, delta, four_bar, four_bar_parts, parallel_cranks, sarrus, watt
+from small_mechanisms import strut
 
 MECHANISMS = [four_bar, watt, parallel_cranks, chain, sarrus, bennett, delta]
 
@@ -99,17 +100,6 @@ def test_mujoco_moves_a_rounded_four_bar_alike(tmp_path):
 # what stays as described
 
 
-def straight_strut() -> supple.Mechanism:
-    """Two links between two fixed points, straight: they can move to first order only."""
-    b = supple.Builder("strut")
-    b.link("lower", (0, 0, 0), (0, 0, 0.5), mass=1.0)
-    b.link("upper", (0, 0, 0.5), (0, 0, 1.0), mass=1.0)
-    b.hinge("foot", "world", "lower", at=(0, 0, 0), axis="y")
-    b.hinge("knee", "lower", "upper", at=(0, 0, 0.5), axis="y")
-    b.ball("pin", "world", "upper", at=(0, 0, 1))
-    return b.build()
-
-
 def tilted_four_bar(angle: float) -> supple.Mechanism:
     """A four-bar with a link whose axes are tilted on purpose, so that it cannot move."""
     b = four_bar_parts()
@@ -121,7 +111,7 @@ def tilted_four_bar(angle: float) -> supple.Mechanism:
 
 @pytest.mark.parametrize(
     "mech",
-    [supple.library.ladder(), supple.library.loop(), straight_strut(), tilted_four_bar(0.1), delta()],
+    [supple.library.ladder(), supple.library.loop(), strut(), tilted_four_bar(0.1), delta()],
     ids=["ladder", "loop", "strut", "tilted", "delta"],
 )
 def test_exact_and_locked_loops_are_not_changed(mech):

@@ -219,10 +219,6 @@ def _furthest_target(follower: PathFollower) -> str:
 def _reason(follower: PathFollower) -> tuple[str, str]:
     """Why a path ended: "snap", "limit" or "singular", and the same in words with the part at fault."""
     eqs = follower.newton.eqs
-    mech = eqs.mechanism
-    singular = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
-    if singular is not None:
-        return "singular", str(singular)
     first, last = (_linearised_at(follower, i) for i in (0, -1))
     rows, before, after = _weakest_constraint(first, last)
     if after < FALLEN * before:
@@ -234,7 +230,9 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     if stiffness < FALLEN * _softest_motion(first)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
-    return "singular", f"the tangent is singular there, in the motion of '{softest}'"
+    mech = eqs.mechanism
+    pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
+    return "singular", f"the tangent is singular there, in the motion of '{softest}'" if pose is None else str(pose)
 
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
