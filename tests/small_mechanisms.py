@@ -54,7 +54,7 @@ def driven(**hinge) -> Mechanism:
 
 
 def strut(offset: float = 0.0, gravity=(0, 0, -9.81), stiffness: float = 0.0) -> Mechanism:
-    """Two links between fixed points, one 1 m above the other; `offset` (m) is that of the knee from the straight line."""
+    """Two links between fixed points, one 1 m above the other; the knee is off the straight line by `offset`, m."""
     b = supple.Builder("strut", gravity=gravity)
     b.link("lower", (0, 0, 0), (offset, 0, 0.5), mass=1.0)
     b.link("upper", (offset, 0, 0.5), (0, 0, 1.0), mass=1.0)

@@ -133,7 +133,7 @@ def equilibrium(
 
     Raises:
         ConvergenceError: the path ends before the full load, and no other stable state was found. The error has
-            `load_fraction`, `reason` ("snap", "limit" or "singular") and `state` (the Equilibrium there).
+            `load_fraction`, `reason` ("snap", "limit", "singular" or "long") and `state` (the Equilibrium there).
         MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
     result = equilibrium_at_any_range(
