@@ -276,6 +276,17 @@ def test_the_error_gives_a_singular_pose_as_the_reason():
     assert 0 < caught.value.load_fraction < 1
 
 
+def test_the_error_gives_half_a_turn_of_a_ball_joint_as_the_reason():
+    """The spring of a ball joint exerts the torque k r about an axis, with r up to pi."""
+    b = supple.Builder("ball", gravity=STILL)
+    b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.ball("hip", "world", "rod", at=(0, 0, 0), stiffness=[5.0, 2.0, 5.0])
+    with pytest.raises(supple.ConvergenceError, match="'hip' has made half a turn") as caught:
+        supple.equilibrium(b.build(), {"rod": [0, 0, 0, 0, 10.0, 0]})
+    assert caught.value.reason == "limit"
+    assert caught.value.load_fraction == pytest.approx(2 * np.pi / 10, abs=1e-3)
+
+
 @pytest.mark.parametrize("stiffness", [0.0, 5.0])
 def test_a_straight_strut_is_named_as_a_singular_pose(stiffness):
     """Two straight links between two fixed points resist a force across them to second order only."""

@@ -11,6 +11,8 @@ from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
 from supple.errors import ConvergenceError
+from supple.mechanism import Mechanism
+from supple.mechanism.axes import axis_slices
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, lock
 from supple.mechanism.singular import singular_pose
@@ -27,6 +29,8 @@ WANTED_RATE = 0.6
 """Contraction rate, over the largest accepted, that the next step aims at."""
 MOST_STEPS = 20_000
 """Largest number of steps along a path, accepted or not."""
+HALF_TURN = 1e-3
+"""rad: rotation vectors that are shorter than pi by less end a path."""
 FALLEN = 0.2
 """A stiffness or singular value below this share of its value at the start has vanished at the end of the path."""
 
@@ -219,6 +223,7 @@ def _furthest_target(follower: PathFollower) -> str:
 def _reason(follower: PathFollower) -> tuple[str, str]:
     """Why a path ended: "snap", "limit" or "singular", and the same in words with the part at fault."""
     eqs = follower.newton.eqs
+    mech = eqs.mechanism
     first, last = (_linearised_at(follower, i) for i in (0, -1))
     rows, before, after = _weakest_constraint(first, last)
     if after < FALLEN * before:
@@ -226,13 +231,29 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     named = [eqs.limit_names[row - len(eqs.row)] for row in follower.limits if row >= len(eqs.row)]
     if named:
         return "limit", f"'{named[0]}' meets or leaves its limit there, and no stable state follows"
+    if (ball := _turned_half(mech, follower.states[-1][0])) is not None:
+        return "limit", (
+            f"'{ball}' has made half a turn there, beyond which the spring of a rotation vector pulls to the other "
+            "side (a sequence of single axes has no such end)"
+        )
     softest, stiffness = _softest_motion(last)
     if stiffness < FALLEN * _softest_motion(first)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
-    mech = eqs.mechanism
     pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
     return "singular", f"the tangent is singular there, in the motion of '{softest}'" if pose is None else str(pose)
+
+
+def _turned_half(mech: Mechanism, q: Array) -> str | None:
+    """The joint whose rotation vector has a spring and the length pi at coordinates q (axes,)."""
+    for joint, part in zip(mech.joints, axis_slices(mech), strict=True):
+        start = part.start
+        for size in joint.blocks:
+            vector, springs = q[start : start + size], joint.stiffness[start - part.start :][:size]
+            if size == 3 and springs.any() and np.linalg.norm(vector) > np.pi - HALF_TURN:
+                return joint.name
+            start += size
+    return None
 
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
