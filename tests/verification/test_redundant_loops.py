@@ -109,10 +109,23 @@ def tilted_four_bar(angle: float) -> supple.Mechanism:
     return b.build()
 
 
+def straight_arm() -> supple.Mechanism:
+    """Seven hinges with their hand welded to the world in a singular pose, as in the files of robots that a mocap body
+    leads; and an exact four-bar."""
+    b = four_bar_parts().builder
+    base = "world"
+    for i in range(7):
+        b.link(f"l{i}", (2, 0, 0.2 * i), (2, 0, 0.2 * i + 0.2), mass=1.0)
+        b.hinge(f"h{i}", base, f"l{i}", at=(2, 0, 0.2 * i), axis="zyzyzyz"[i], stiffness=1.0)
+        base = f"l{i}"
+    b.fixed("weld", "world", base)
+    return b.build()
+
+
 @pytest.mark.parametrize(
     "mech",
-    [supple.library.ladder(), supple.library.loop(), strut(), tilted_four_bar(0.1), delta()],
-    ids=["ladder", "loop", "strut", "tilted", "delta"],
+    [supple.library.ladder(), supple.library.loop(), strut(), tilted_four_bar(0.1), delta(), straight_arm()],
+    ids=["ladder", "loop", "strut", "tilted", "delta", "arm"],
 )
 def test_exact_and_locked_loops_are_not_changed(mech):
     assert not mech.import_report
