@@ -53,6 +53,17 @@ def driven(**hinge) -> Mechanism:
     return b.build()
 
 
+def strut(offset: float = 0.0, gravity=(0, 0, -9.81), stiffness: float = 0.0) -> Mechanism:
+    """Two links between fixed points, one 1 m above the other; the knee is off the straight line by `offset`, m."""
+    b = supple.Builder("strut", gravity=gravity)
+    b.link("lower", (0, 0, 0), (offset, 0, 0.5), mass=1.0)
+    b.link("upper", (offset, 0, 0.5), (0, 0, 1.0), mass=1.0)
+    b.hinge("foot", "world", "lower", at=(0, 0, 0), axis="y", stiffness=stiffness)
+    b.hinge("knee", "lower", "upper", at=(offset, 0, 0.5), axis="y", stiffness=stiffness)
+    b.ball("pin", "world", "upper", at=(0, 0, 1))
+    return b.build()
+
+
 def square(**hinges) -> Mechanism:
     """A parallelogram four-bar of side 1 m, standing in the x-z plane."""
     b = supple.Builder("square", gravity=STILL)

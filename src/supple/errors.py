@@ -26,7 +26,7 @@ class ConvergenceError(RuntimeError):
         self.load_fraction = load_fraction
         """Statics: the last fraction of the load that was reached."""
         self.reason = reason
-        """Statics: why the path of equilibria ends there: "snap", "limit" or "singular"."""
+        """Statics: why the path of equilibria ends there: "snap", "limit", "singular" or "long" (too many steps)."""
         self.time = time
         """Dynamics: the time that was reached, s."""
         self.state = state
@@ -34,7 +34,7 @@ class ConvergenceError(RuntimeError):
 
 
 class ImportWarning(UserWarning):
-    """A file has elements that a Mechanism cannot represent; `mech.import_report` lists them."""
+    """A description has elements that a Mechanism cannot represent as written; `mech.import_report` lists them."""
 
 
 class ExportWarning(UserWarning):

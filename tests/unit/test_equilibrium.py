@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import rounded_linkages
 import supple
 from mechanisms import four_bar
-from small_mechanisms import STILL, chain, driven, flat, pendulum, square, wheels
+from small_mechanisms import STILL, chain, driven, flat, pendulum, square, strut, wheels
 from supple.engine import linearisation
 from supple.mechanism import Curve, Motor
 
@@ -275,6 +276,53 @@ def test_the_error_gives_a_singular_pose_as_the_reason():
     assert 0 < caught.value.load_fraction < 1
 
 
+def test_the_error_gives_half_a_turn_of_a_ball_joint_as_the_reason():
+    """The spring of a ball joint exerts the torque k r about an axis, with r up to pi."""
+    b = supple.Builder("ball", gravity=STILL)
+    b.link("rod", (0, 0, 0), (0, 0, 1), mass=1.0)
+    b.ball("hip", "world", "rod", at=(0, 0, 0), stiffness=[5.0, 2.0, 5.0])
+    with pytest.raises(supple.ConvergenceError, match="'hip' has made half a turn") as caught:
+        supple.equilibrium(b.build(), {"rod": [0, 0, 0, 0, 10.0, 0]})
+    assert caught.value.reason == "limit"
+    assert caught.value.load_fraction == pytest.approx(2 * np.pi / 10, abs=1e-3)
+
+
+@pytest.mark.parametrize("stiffness", [0.0, 5.0])
+def test_a_straight_strut_is_named_as_a_singular_pose(stiffness):
+    """Two straight links between two fixed points resist a force across them to second order only."""
+    text = "singular pose.*the loop at joint 'pin' does not resist the motion of 'foot', 'knee'"
+    mech = strut(stiffness=stiffness)
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, {"upper": [5.0, 0, 0, 0, 0, 0]})
+    assert caught.value.reason == "singular"
+    bent = supple.equilibrium(strut(0.01, stiffness=stiffness), {"upper": [5.0, 0, 0, 0, 0, 0]})
+    assert bent.residual < 1e-6
+
+
+def test_loads_on_a_bent_strut_balance():
+    """Along each link, at an angle of 0.02 to the vertical, half of the force over the sine, and the weight."""
+    eq = supple.equilibrium(strut(0.01, gravity=(0, 0, 0)), {"upper": [5.0, 0, 0, 0, 0, 0]})
+    assert abs(eq.reactions["pin"][2]) == pytest.approx(2.5 / 0.02, rel=1e-6)
+
+
+def test_a_set_point_of_many_turns_ends_the_path(monkeypatch):
+    monkeypatch.setattr("supple.engine.path.MOST_STEPS", 50)
+    mech = pendulum(stiffness=1.0)
+    text = r"takes more than 50 steps.* The set-point of 'hinge' changes most, from 0 to 1000"
+    with pytest.raises(supple.ConvergenceError, match=text) as caught:
+        supple.equilibrium(mech, targets={"hinge": 1000.0})
+    assert caught.value.reason == "long"
+    assert 0 < caught.value.load_fraction < 1
+    assert caught.value.state.residual < 1e-9
+
+
+def test_the_path_of_a_loop_with_rounded_numbers_is_returned():
+    mech = rounded_linkages.four_bar(7)
+    eq = supple.equilibrium(mech, {"tip": [3.0, 2.0, -20.0, 0, 0, 0]}, path=True)
+    assert eq.path.shares[-1] == 1
+    np.testing.assert_allclose(eq.path.poses[-1], eq.poses.array)
+
+
 def test_the_path_is_returned():
     mech = supple.library.helix(20)
     load = {"tip": [0, 0, -300, 0, 0, 0]}
@@ -527,9 +575,7 @@ def test_redundant_loops_are_exact():
     assert 7 * q == pytest.approx(4 * np.cos(q), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "height", [0.3, 0.01, 1e-3]
-)
+@pytest.mark.parametrize("height", [0.3, 0.01, 1e-3])
 def test_a_flat_arch_carries_its_load(height):
     b = supple.Builder("arch", gravity=STILL)
     points = [(0, 0, 0), (1, 0, height), (2, 0, 0)]

@@ -13,7 +13,7 @@ import pytest
 import engine_reference
 import mechanisms
 import supple
-from small_mechanisms import STILL, chain, driven, flat, pendulum, square
+from small_mechanisms import STILL, chain, driven, flat, pendulum, square, strut
 from supple import spatial
 from supple.mechanism import Mechanism
 
@@ -544,6 +544,59 @@ def test_a_long_run_is_interrupted(level):
     assert 0 < reached < n * 1e-3
     sim.step(2)
     assert sim.time == pytest.approx(reached + 2e-3)
+
+
+def test_a_straight_strut_is_named_as_a_singular_pose():
+    sim = supple.Simulation(strut(gravity=(2.0, 0, -9.81)), 2e-3)
+    text = "singular pose.*the loop at joint 'pin' does not resist the motion of 'foot', 'knee'.*a little off this pose"
+    with pytest.raises(supple.ConvergenceError, match=text):
+        sim.step(100)
+    bent = supple.Simulation(strut(1e-3, gravity=(2.0, 0, -9.81)), 2e-3)
+    bent.step(100)
+    assert np.abs(bent.q).max() < 1e-9
+
+
+def parallelogram(angle: float) -> Mechanism:
+    """Two cranks of equal length, at an angle (rad) to the ground link; all links are in line at 0 and pi."""
+    b = supple.Builder("parallelogram", gravity=STILL)
+    start, along = 0.3 * np.array([np.cos(angle), 0, np.sin(angle)]), np.array([1.0, 0, 0])
+    b.link("crank", (0, 0, 0), start, mass=1.0, radius=0.02)
+    b.link("coupler", start, start + along, mass=1.0, radius=0.02)
+    b.link("rocker", along, start + along, mass=1.0, radius=0.02)
+    b.hinge("a", "world", "crank", at=(0, 0, 0), axis="y")
+    b.hinge("b", "crank", "coupler", at=start, axis="y")
+    b.hinge("d", "world", "rocker", at=along, axis="y")
+    b.hinge("c", "coupler", "rocker", at=start + along, axis="y")
+    return b.build()
+
+
+@pytest.mark.parametrize("angle", [np.pi / 2, 0.0])
+def test_inertia_carries_a_parallelogram_through_its_change_points(angle):
+    """Where all links are in line, the cranks could also turn against each other. They do not: inertia keeps them
+    parallel, at constant speed, also if the motion starts there."""
+    sim = supple.Simulation(parallelogram(angle), 1e-3, "bdf2", rates=[8.0, -8.0, 8.0])
+    before = sim.energy.total
+    sim.step(2000)
+    assert sim.q["a"] == pytest.approx(16.0, rel=1e-3)
+    assert sim.q["d"] == pytest.approx(sim.q["a"], abs=1e-9)
+    assert sim.energy.total == pytest.approx(before, rel=1e-3)
+
+
+def test_any_number_of_steps_can_be_interrupted():
+    """The positions of motors are not computed for all steps in advance."""
+    calls = 0
+
+    def turn(time: float) -> float:
+        nonlocal calls
+        calls += 1
+        if calls > 2000:
+            raise KeyboardInterrupt
+        return 0.1 * time
+
+    sim = supple.Simulation(driven(), 1e-3, motors={"drive": turn})
+    with pytest.raises(KeyboardInterrupt):
+        sim.step(10**12)
+    assert sim.time > 0.5
 
 
 def test_a_simulation_alive_in_a_thread_at_exit_prints_nothing():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+import rounded_linkages
 import supple
 from mechanisms import KINDS, delta, four_bar, random_mechanism
 from small_mechanisms import arm, driven, satellite, square, wheels, with_motor
@@ -308,8 +309,9 @@ def test_free_bodies_motors_and_couplings(mech: Mechanism, sparse: bool) -> None
         square(driven=True, c={"stiffness": 5.0}),
         four_bar(stiffness=5.0, damping=0.1),
         delta(),
+        rounded_linkages.four_bar(7),
     ],
-    ids=["springs", "driven", "four-bar", "delta"],
+    ids=["springs", "driven", "four-bar", "delta", "rounded"],
 )
 def test_loops(mech: Mechanism, sparse: bool, method: str) -> None:
     case = Case(mech, method, sparse=sparse)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.engine.actuation import add_actuator, as_in_spring, shift_controls
 from supple.errors import MechanismError
-from supple.mechanism import Actuator, Coupling, Joint, Mechanism
+from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.axes import per_axis
 from supple.mechanism.idle import IdleSpin
 from supple.mechanism.kinematics import FURTHEST
@@ -21,6 +21,7 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
+from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.values import by_coordinate, named_values
 
 AXES_PER_JOINT = 64
@@ -345,31 +346,6 @@ def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
         joint = joints[spin.joints[0]]
         joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, weak), rest=joint.reference)
     return replace(mech, joints=tuple(joints))
-
-
-def stiffness_scale(mech: Mechanism) -> float:
-    """A typical torque per radian of the mechanism: its stiffest spring, or its weight times the radius."""
-    scales = [0.0, *(joint_stiffness(joint, mech.radius) for joint in mech.joints)]
-    scales += [coupling_stiffness(c) for c in mech.couplings]
-    for each in mech.flexible:  # torque per radian of each interface with the reference held
-        for name in each.moving:
-            jacobian = each.basis.frame(name, np.zeros(each.basis.size)).jacobian[3:]
-            scales.append(1 / float(np.trace(jacobian @ np.linalg.solve(each.basis.stiffness, jacobian.T))))
-    weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
-    return max(*scales, weight) or 1.0
-
-
-def joint_stiffness(joint: Joint, radius: float) -> float:
-    """Largest torque per radian of a joint's springs; slides count with a lever of one radius."""
-    turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
-    slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
-    torques = (joint.stiffness + slopes) * np.where(turning, 1.0, radius**2)
-    return float(torques.max(initial=0.0))
-
-
-def coupling_stiffness(coupling: Coupling) -> float:
-    """Torque per radian of a coupling's spring."""
-    return 0.0 if coupling.rigid else coupling.stiffness * float(np.abs(coupling.coefficients).max()) ** 2
 
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:

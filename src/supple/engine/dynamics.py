@@ -27,6 +27,7 @@ from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array
+from supple.mechanism.singular import singular_pose
 from supple.mechanism.values import by_coordinate
 from supple.recording.observing import Observer, advance_observed
 from supple.recording.recordable import Recordable
@@ -260,9 +261,8 @@ class Simulation(Recordable):
             self._advance(n)
 
     def _advance(self, n: int) -> None:
-        driven, targets = self._targets(n)
         for first in range(0, n, STEPS_AT_ONCE):
-            ahead = targets[first : first + STEPS_AT_ONCE]
+            driven, ahead = self._targets(min(STEPS_AT_ONCE, n - first))
             done = self._core.step(driven, ahead, len(ahead))
             self.reached(ahead, done)
             if self.mechanism.flexible:
@@ -270,13 +270,20 @@ class Simulation(Recordable):
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
-                    f"{self._failure_reason()}. Limits or motors contradict each other, or a force is too large. The "
-                    "state is that of the last step that converged; apply less, or take a smaller dt",
+                    f"{self._failure_reason()}. The state is that of the last step that converged",
                     time=self.time,
                 )
 
     def _failure_reason(self) -> str:
-        """Why the last step did not converge, for an error message."""
+        """Why the last step did not converge and what helps, for an error message."""
+        motors = [motor.coordinate for motor in self.mechanism.motors]
+        if (singular := singular_pose(self.mechanism, self._core.q, motors)) is not None:
+            return f"{singular}. Start or stay a little off this pose, for instance by a limit or a spring"
+        remedy = "Limits or motors contradict each other, or a force is too large; apply less, or take a smaller dt"
+        return f"{self._unconverged()}. {remedy}"
+
+    def _unconverged(self) -> str:
+        """The part that did not converge in the last step."""
         eqs = self._eqs
         axis, joint, row, size = self._core.convergence_failure
         if axis >= 0:

@@ -19,6 +19,7 @@ from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.projected import projected_mass
 from supple.mechanism.record import Array
+from supple.mechanism.singular import singular_pose
 
 if TYPE_CHECKING:
     from supple.engine.statics import Equilibrium
@@ -249,6 +250,8 @@ def check_held(linear: Linearisation, at_reference: str = "") -> None:
     if all((j.stiffness > 0).all() for j in mech.joints):
         return
     loose = loose_coordinates(linear)
+    if loose and (singular := singular_pose(mech, linear.q, [motor.coordinate for motor in mech.motors])) is not None:
+        raise MechanismError(f"'{mech.name}' cannot be linearised: {singular}. Move it a little off this pose")
     if loose:
         floats = all(mech.joint(name).kind == "free" for name in loose)
         remedy = "Add springs (mech.with_springs(stiffness=...)), a motor, or fix the base"

@@ -11,8 +11,11 @@ from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
 from supple.errors import ConvergenceError
+from supple.mechanism import Mechanism
+from supple.mechanism.axes import axis_slices
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, lock
+from supple.mechanism.singular import singular_pose
 
 SMALLEST_SHARE = 1e-6
 """Smallest step along a branch, as a share of the load. Where a step would have to be smaller, the branch ends."""
@@ -24,6 +27,10 @@ LARGEST_GROWTH = 3.0
 """Largest ratio of a step along a branch to the step before it."""
 WANTED_RATE = 0.6
 """Contraction rate, over the largest accepted, that the next step aims at."""
+MOST_STEPS = 20_000
+"""Largest number of steps along a path, accepted or not."""
+HALF_TURN = 1e-3
+"""rad: rotation vectors that are shorter than pi by less end a path."""
 FALLEN = 0.2
 """A stiffness or singular value below this share of its value at the start has vanished at the end of the path."""
 
@@ -63,6 +70,13 @@ class PathFollower:
     """Shares at which the stable branch ended and a state of another one was found."""
     limits: tuple[int, ...] = ()
     """Rows of limits that the last failed step met or left."""
+    tried: int = 0
+    """Number of steps so far, accepted or not."""
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the path was given up after `MOST_STEPS`."""
+        return self.tried >= MOST_STEPS
 
     def run(self) -> float:
         """Follows the path; returns the share reached. It is below 1 if the path ends and no other state was found."""
@@ -78,6 +92,8 @@ class PathFollower:
             if self.shares[-1] == 1:
                 return 1.0
             self._refine_end()
+            if self.is_too_long:
+                return self.shares[-1]
             if not self._snap_through():
                 break
             step = 1.0
@@ -95,6 +111,7 @@ class PathFollower:
             self.progress(share)
 
     def _correct(self, share: float) -> Correction:
+        self.tried += 1
         exact = self.exact or share == 1
         return self.newton.continue_branch(self.acting(share), LAST_MOTION if exact else PASSING_MOTION)
 
@@ -106,7 +123,7 @@ class PathFollower:
     def _follow_branch(self, step: float) -> None:
         """Raises the share, by steps that the contraction rate of Newton's method allows, to 1 or the branch's end."""
         growth = LARGEST_GROWTH
-        while self.shares[-1] < 1 and step > SMALLEST_SHARE:
+        while self.shares[-1] < 1 and step > SMALLEST_SHARE and not self.is_too_long:
             reached = self.shares[-1]
             share = 1.0 if reached + step > 1 - SMALLEST_SHARE else reached + step
             correction = self._correct(share)
@@ -148,13 +165,14 @@ class PathFollower:
         step = 1.0 - reached
         while reached < 1:
             share = min(1.0, reached + step)
+            self.tried += 1
             if self.newton.solve(self.acting(share), minimise=False):
                 self._accept(share)
                 reached = share
                 step *= 2
                 continue
             step = min(step, share - reached) / 4
-            if step < SMALLEST_UNSTABLE_SHARE:
+            if step < SMALLEST_UNSTABLE_SHARE or self.is_too_long:
                 del self.shares[accepted:], self.states[accepted:]
                 self.newton.state = self.states[-1]
                 return
@@ -171,6 +189,14 @@ def end_of_path(follower: PathFollower) -> ConvergenceError:
     """The error that says at which share of the load a path ended and why: snap-through, limit or singular pose."""
     eqs = follower.newton.eqs
     share = follower.shares[-1]
+    if follower.is_too_long:
+        return ConvergenceError(
+            f"the path of equilibria of '{eqs.mechanism.name}' takes more than {MOST_STEPS} steps; they led to "
+            f"{share:.2%} of the load and of the change of set-points. {_furthest_target(follower)}. The state reached "
+            "is in the error's `state`; go on from there with start=error.state, or ask for less",
+            load_fraction=share,
+            reason="long",
+        )
     reason, why = _reason(follower)
     earlier = f" (after a snap-through at {follower.snaps[-1]:.1%})" if follower.snaps else ""
     return ConvergenceError(
@@ -181,9 +207,23 @@ def end_of_path(follower: PathFollower) -> ConvergenceError:
     )
 
 
+def _furthest_target(follower: PathFollower) -> str:
+    """The set-point that changes most along a path, in words."""
+    names, begin, goal = list(follower.newton.eqs.axis), follower.begin, follower.goal
+    before = dict(zip(names, begin.rest.tolist(), strict=True)) | begin.targets
+    after = dict(zip(names, goal.rest.tolist(), strict=True)) | goal.targets
+    name = max(after, key=lambda each: abs(after[each] - before[each]))
+    if after[name] == before[name]:
+        return "The loads are far larger than what its springs resist"
+    return (
+        f"The set-point of '{name}' changes most, from {before[name]:g} to {after[name]:g}; an angle counts its turns"
+    )
+
+
 def _reason(follower: PathFollower) -> tuple[str, str]:
     """Why a path ended: "snap", "limit" or "singular", and the same in words with the part at fault."""
     eqs = follower.newton.eqs
+    mech = eqs.mechanism
     first, last = (_linearised_at(follower, i) for i in (0, -1))
     rows, before, after = _weakest_constraint(first, last)
     if after < FALLEN * before:
@@ -191,11 +231,29 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     named = [eqs.limit_names[row - len(eqs.row)] for row in follower.limits if row >= len(eqs.row)]
     if named:
         return "limit", f"'{named[0]}' meets or leaves its limit there, and no stable state follows"
+    if (ball := _turned_half(mech, follower.states[-1][0])) is not None:
+        return "limit", (
+            f"'{ball}' has made half a turn there, beyond which the spring of a rotation vector pulls to the other "
+            "side (a sequence of single axes has no such end)"
+        )
     softest, stiffness = _softest_motion(last)
     if stiffness < FALLEN * _softest_motion(first)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
-    return "singular", f"the tangent is singular there, in the motion of '{softest}'"
+    pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
+    return "singular", f"the tangent is singular there, in the motion of '{softest}'" if pose is None else str(pose)
+
+
+def _turned_half(mech: Mechanism, q: Array) -> str | None:
+    """The joint whose rotation vector has a spring and the length pi at coordinates q (axes,)."""
+    for joint, part in zip(mech.joints, axis_slices(mech), strict=True):
+        start = part.start
+        for size in joint.blocks:
+            vector, springs = q[start : start + size], joint.stiffness[start - part.start :][:size]
+            if size == 3 and springs.any() and np.linalg.norm(vector) > np.pi - HALF_TURN:
+                return joint.name
+            start += size
+    return None
 
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:

@@ -23,15 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.engine.assembly import (
-    Acting,
-    Load,
-    coupling_stiffness,
-    equations,
-    joint_stiffness,
-    loads,
-    stiffness_scale,
-)
+from supple.engine.assembly import Acting, Load, equations, loads
 from supple.engine.linearisation import Linearisation, check_held
 from supple.engine.newton import BRANCH_LIMIT, Newton, branch_sizes
 from supple.engine.statics import Equilibrium, equilibrium, solved_equilibrium
@@ -44,6 +36,7 @@ from supple.mechanism.io import json
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.parameters import NOT_NEGATIVE, Parameter, Parameters
 from supple.mechanism.record import Array, array, lock
+from supple.mechanism.springs import coupling_stiffness, joint_stiffness, stiffness_scale
 from supple.progress import progress_callback
 
 Measure: TypeAlias = Callable[[Equilibrium], ArrayLike]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.errors import MechanismError
+from supple.errors import ImportWarning, MechanismError
 from supple.mechanism.actuator import Actuator
 from supple.mechanism.body import WORLD, Body, Site, check_physical
 from supple.mechanism.coupling import Coupling, Motor
@@ -19,6 +20,7 @@ from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import STANDARD_GRAVITY, Mechanism
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_pose
+from supple.mechanism.redundancy import with_released_constraints
 from supple.mechanism.shapes import Mesh, Shape
 
 if TYPE_CHECKING:
@@ -271,8 +273,11 @@ class Builder:
         self._excludes.append((first, second))
 
     def build(self) -> Mechanism:
-        """Checks the parts and returns the immutable mechanism. Raises `MechanismError` if a part is wrong."""
-        return Mechanism(
+        """Checks the parts and returns the immutable mechanism. Raises `MechanismError` if a part is wrong.
+
+        Redundant loop constraints that contradict each other by rounding are released, with an `ImportWarning`.
+        """
+        described = Mechanism(
             self._name,
             tuple(self._bodies.values()),
             gravity=self._gravity,  # type: ignore[arg-type]
@@ -280,6 +285,12 @@ class Builder:
             contact_excludes=tuple(self._excludes),
             **{kind: tuple(parts) for kind, parts in self._parts.items()},
         )
+        mech = with_released_constraints(described)
+        if mech.import_report:
+            notes = "".join(f"\n  {note}" for note in mech.import_report)
+            text = f"'{mech.name}' is not built as described (mech.import_report):{notes}"
+            warnings.warn(ImportWarning(text), stacklevel=2)
+        return mech
 
     def _pose_of(self, body: str, user: str) -> Array:
         if body == WORLD:

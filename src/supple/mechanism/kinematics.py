@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_slices, per_axis
+from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism, check_mechanism
 from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import brief
@@ -91,18 +92,24 @@ def _joint_transforms(mech: Mechanism, coordinates: Sequence[Array]) -> dict[int
     topology, joints = mech.topology, [mech.joints[j] for j in mech.topology.tree]
     if not joints:
         return {}
-    single = [i for i, joint in enumerate(joints) if joint.blocks == (1,)]
-    displacements = np.empty((len(joints), 4, 4))
-    if single:  # most joints have one axis: compute these together
-        turns = np.array([coordinates[i] for i in single]) * np.array([joints[i].twists[0] for i in single])
-        displacements[single] = spatial.exp(turns)
-    for i in set(range(len(joints))).difference(single):
-        displacements[i] = joints[i].displacement(coordinates[i])
+    across = displacements(joints, coordinates)
     inner, outer = np.array([joint.pose_parent for joint in joints]), np.array([joint.pose_child for joint in joints])
-    transforms = inner @ displacements @ spatial.inverse(outer)
+    transforms = inner @ across @ spatial.inverse(outer)
     reversed_joints = {int(topology.joint[b]) for b in np.flatnonzero(topology.reversed)}
     by_joint = zip(topology.tree, transforms, strict=True)
     return {j: spatial.inverse(pose) if j in reversed_joints else pose for j, pose in by_joint}
+
+
+def displacements(joints: Sequence[Joint], coordinates: Sequence[Array]) -> Array:
+    """(joints, 4, 4): X(q) of each joint at its coordinates."""
+    single = [i for i, joint in enumerate(joints) if joint.blocks == (1,) and joint.interface is None]
+    result = np.empty((len(joints), 4, 4))
+    if single:  # most joints have one axis: compute these together
+        turns = np.array([coordinates[i] for i in single]) * np.array([joints[i].twists[0] for i in single])
+        result[single] = spatial.exp(turns)
+    for i in set(range(len(joints))).difference(single):
+        result[i] = joints[i].displacement(coordinates[i])
+    return result
 
 
 def screws(mech: Mechanism, poses: Poses, coordinates: Mapping[int, Array]) -> Array:

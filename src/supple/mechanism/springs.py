@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_names
+from supple.mechanism.coupling import Coupling
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import array
@@ -77,3 +78,28 @@ def _joint_with_springs(joint: Joint, stiffness: dict[str, float], damping: dict
     ]
     new_stiffness, new_damping, new_rest = np.array(rows).T
     return replace(joint, stiffness=new_stiffness, damping=new_damping, rest=new_rest)
+
+
+def stiffness_scale(mech: Mechanism) -> float:
+    """A typical torque per radian of the mechanism: its stiffest spring, or its weight times the radius."""
+    scales = [0.0, *(joint_stiffness(joint, mech.radius) for joint in mech.joints)]
+    scales += [coupling_stiffness(c) for c in mech.couplings]
+    for each in mech.flexible:  # torque per radian of each interface with the reference held
+        for name in each.moving:
+            jacobian = each.basis.frame(name, np.zeros(each.basis.size)).jacobian[3:]
+            scales.append(1 / float(np.trace(jacobian @ np.linalg.solve(each.basis.stiffness, jacobian.T))))
+    weight = mech.mass * float(np.linalg.norm(mech.gravity)) * mech.radius
+    return max(*scales, weight) or 1.0
+
+
+def joint_stiffness(joint: Joint, radius: float) -> float:
+    """Largest torque per radian of a joint's springs; slides count with a lever of one radius."""
+    turning = np.abs(joint.twists[:, 3:]).max(axis=1, initial=0.0) > 0
+    slopes = [c.slope(c.deflection).max() if c is not None else 0.0 for c in joint.curves]
+    torques = (joint.stiffness + slopes) * np.where(turning, 1.0, radius**2)
+    return float(torques.max(initial=0.0))
+
+
+def coupling_stiffness(coupling: Coupling) -> float:
+    """Torque per radian of a coupling's spring."""
+    return 0.0 if coupling.rigid else coupling.stiffness * float(np.abs(coupling.coefficients).max()) ** 2

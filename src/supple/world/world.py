@@ -35,6 +35,8 @@ OVERLAP = 1e-3
 OVERLAP_WITH_PLANE = 1e-2
 """m: largest overlap with a plane: feet of a keyframe are often some millimetres below the floor."""
 DEFAULT_DT = 1e-3
+PLANNED_STEPS = 65_536
+"""Time steps for which the positions of motors are computed in advance."""
 
 
 @dataclass(frozen=True)
@@ -439,6 +441,10 @@ class World:
             self._advance(n)
 
     def _advance(self, n: int) -> None:
+        for first in range(0, n, PLANNED_STEPS):
+            self._advance_planned(min(PLANNED_STEPS, n - first))
+
+    def _advance_planned(self, n: int) -> None:
         self._fix_dt(self.dt)
         if self._checked_colliders != len(self._colliders) or self._initial_state is None:
             self._check_overlap()

@@ -10,6 +10,7 @@ import numpy as np
 
 from supple.errors import ImportWarning, MechanismError
 from supple.mechanism.mechanism import Mechanism
+from supple.mechanism.redundancy import with_released_constraints
 
 __all__ = ["load", "save"]
 
@@ -27,7 +28,10 @@ def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
         if _is_json(file):
             from supple.mechanism.io import json
 
-            mech = json.load(file)
+            saved = json.load(file)
+            mech = with_released_constraints(saved)
+            if mech is not saved:
+                _warn_not_imported(mech, file)
             return mech if keyframe is None else mech.at(keyframe)
         from supple.mechanism.io import xml_tree
 
@@ -35,7 +39,7 @@ def load(path: str | PathLike[str], keyframe: str | None = None) -> Mechanism:
         if root.tag == "robot":
             from supple.mechanism.io import urdf
 
-            mech = urdf.load(root, file)
+            mech = with_released_constraints(urdf.load(root, file))
             mech = mech if keyframe is None else mech.at(keyframe)
         else:
             from supple.mechanism.io import mjcf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +25,13 @@ from supple.mechanism.io.mjcf_couplings import (
 )
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
-from supple.mechanism.io.mjcf_loops import with_yielding_loops
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.poses import find_keyframe
 from supple.mechanism.record import Array
+from supple.mechanism.redundancy import with_released_constraints
 from supple.mechanism.shapes import Shape
 
 EQ_CONNECT, EQ_WELD = 0, 1
@@ -41,10 +40,6 @@ OBJ_SITE = 6
 UNNAMED = "MuJoCo Model"
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 SWITCHED_OFF = "is switched off in the file; not imported"
-YIELDING = (
-    "closes only within the rounding of the file (it opens by about {:.1g} m when the mechanism moves) and would lock "
-    "the motion; stiff springs close it. Give the lengths with more digits to make it rigid"
-)
 NO_GRAVITY = 1 << 7
 COUNTED = {
     "nsensor": ("sensors", "not imported; read poses and coordinates from the simulation"),
@@ -71,9 +66,7 @@ def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
         reader = _Reader(model, keyframe)
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
-        mech, yielding = with_yielding_loops(mech)
-        notes = (ImportNote(f"loop '{loop}'", YIELDING.format(gap)) for loop, gap in yielding.items())
-        mech = replace(mech, import_report=(*mech.import_report, *notes))
+        mech = with_released_constraints(mech)
         return mech if keyframe is None else mech.at(keyframe)
     except MechanismError as error:
         raise MechanismError(f"{path.name}: {error}") from None
