@@ -133,7 +133,8 @@ def bennett(digits=None, seed=0):
     return b.build()
 
 
-def delta(digits=None, seed=0):
+def delta(digits=None, seed=0, ends="universal"):
+    """Three arms with two rods each; `ends` is the kind of the rods' joints, "universal" or "ball"."""
     b = Rounded("delta", digits, seed)
     b.body("tip", (0, 0, -0.5))
     for i, angle in enumerate(np.arange(3) * 2 * np.pi / 3):
@@ -144,6 +145,10 @@ def delta(digits=None, seed=0):
         b.hinge(f"hip{i}", "world", f"arm{i}", hip, side, stiffness=10.0, damping=0.05)
         for j, offset in enumerate((-0.05 * side, 0.05 * side)):
             b.link(f"rod{i}{j}", elbow + offset, wrist + offset)
+            if ends == "ball":
+                b.builder.ball(f"u{i}{j}", f"arm{i}", f"rod{i}{j}", at=b.rounded(elbow + offset))
+                b.builder.ball(f"v{i}{j}", f"rod{i}{j}", "tip", at=b.rounded(wrist + offset))
+                continue
             b.universal(f"u{i}{j}", f"arm{i}", f"rod{i}{j}", elbow + offset, (side, across))
             b.universal(f"v{i}{j}", f"rod{i}{j}", "tip", wrist + offset, (across, side))
     return b.build()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from rounded_linkages import delta
 from supple import spatial
 
 ENDS = np.array([0.0, 0, 0.5]), np.array([1.0, 0.2, 0.7])
@@ -124,3 +125,19 @@ def test_a_leg_with_a_slide_spins_idly() -> None:
     assert eq.stable
     assert np.isfinite(supple.reduce(mech, ["platform"]).compliance).all()
     assert supple.modes(mech).frequencies.min() > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rods_of_a_delta_robot_do_not_end_the_path(seed):
+    """Rounding errors of the loops' regularisation are as large as a weak spring; they must not look like a snap.
+    Centres of mass that are off the axis by rounding do not count."""
+    exact = delta(None, seed, ends="ball")
+    load = {"tip": np.append(0.3 * exact.gravity, np.zeros(3))}
+    wanted = supple.equilibrium(delta(None, seed), load).poses["tip"][:3, 3]
+    for digits in (None, 4, 6, 10):
+        eq = supple.equilibrium(delta(digits, seed, ends="ball"), load)
+        assert not eq.snaps
+        assert eq.stable
+        assert eq.residual < 1e-9
+        assert eq.iterations < 200
+        assert np.abs(eq.poses["tip"][:3, 3] - wanted).max() < 1e-9 + (10 * 10.0**-digits if digits else 0.0)

@@ -236,14 +236,17 @@ class Acting:
         eqs.set_targets(self.rest, self.targets)
 
 
-def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[IdleSpin] = ()) -> Equations:
+def equations(
+    mech: Mechanism, with_actuators: bool = False, held: Sequence[IdleSpin] = (), weak: float = WEAK
+) -> Equations:
     """Builds the compiled equations of a mechanism. Without actuators, their springs act alone.
 
-    A weak spring holds the idle spins `held`, for statics, which nothing else would hold.
+    A spring holds the idle spins `held`, for statics, which nothing else would hold; its stiffness is `weak` over that
+    of the mechanism.
     """
     check_mechanism(mech)
     core = _core.Engine()
-    described, mech = mech, with_held_spins(mech, held)
+    described, mech = mech, with_held_spins(mech, held, weak)
     references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
         rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
@@ -337,14 +340,14 @@ def equations(mech: Mechanism, with_actuators: bool = False, held: Sequence[Idle
     )
 
 
-def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin]) -> Mechanism:
+def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin], weak: float) -> Mechanism:
     """The mechanism with a weak spring, unloaded at the reference pose, on one ball joint of each idle spin."""
     if not held:
         return mech
-    joints, weak = list(mech.joints), WEAK * stiffness_scale(mech)
+    joints, stiffness = list(mech.joints), weak * stiffness_scale(mech)
     for spin in held:
         joint = joints[spin.joints[0]]
-        joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, weak), rest=joint.reference)
+        joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, stiffness), rest=joint.reference)
     return replace(mech, joints=tuple(joints))
 
 

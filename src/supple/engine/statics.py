@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,12 @@ from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, lock
 from supple.mechanism.singular import singular_pose
+
+HOLDING = 1e-3
+"""Stiffness of the springs that hold idle spins, over that of the mechanism, until they are unloaded."""
+UNLOADED = 1e-9
+"""rad: deflection of the springs of idle spins that is left."""
+UNLOADING_LIMIT = 8
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def equilibrium_at_any_range(
     """As `equilibrium`, without its warning of flexible bodies that are deformed beyond the shapes of their bases."""
     check_mechanism(mech)
     acting = tuple(loads(mech, wrenches, frame))
-    eqs = equations(mech, held=idle_spins(mech, wrenches or ()))
+    eqs = equations(mech, held=idle_spins(mech, wrenches or ()), weak=HOLDING)
     if targets is not None:
         eqs.aim(targets)
     goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
@@ -172,8 +178,7 @@ def equilibrium_at_any_range(
     reached = follower.run()
     error = end_of_path(follower) if reached < 1 else None
     states = _load_path(follower) if path else None
-    acting_there = follower.acting()
-    acting_there.apply_to(eqs)
+    acting_there = _without_spin_torques(newton, follower.acting())
     result = solved_equilibrium(newton, acting_there, follower.shares[-1], tuple(follower.snaps), states)
     if error is None or singular_pose(mech, result.state[0]) is None:
         check_held(Linearisation.at(eqs, result.state))
@@ -181,6 +186,26 @@ def equilibrium_at_any_range(
         error.state = result
         raise error
     return result
+
+
+def _without_spin_torques(newton: Newton, acting: Acting) -> Acting:
+    """Loads and set-points with the weak springs of idle spins unloaded at the state of equilibrium, which is changed
+    accordingly. An iteration reduces the error of these springs by their stiffness over that of the mechanism."""
+    acting.apply_to(newton.eqs)
+    joints = newton.eqs.mechanism.axis_slices
+    for _ in range(UNLOADING_LIMIT if newton.eqs.idle else 0):
+        rest = acting.rest.copy()
+        for spin in newton.eqs.idle:
+            own = joints[spin.joints[0]]
+            rest[own] = newton.state[0][own]
+        if np.abs(rest - acting.rest).max() < UNLOADED:
+            break
+        changed = replace(acting, rest=rest)
+        if not newton.continue_branch(changed).converged:
+            acting.apply_to(newton.eqs)
+            break
+        acting = changed
+    return acting
 
 
 def spring_torques(mech: Mechanism, q: Array, acting: Acting) -> dict[str, float]:

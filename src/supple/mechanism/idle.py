@@ -15,8 +15,8 @@ from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.poses import Poses
 from supple.mechanism.record import Array
 
-ON_AXIS = 1e-6
-"""Largest distance of the centre of mass from the axis, over the rod's length."""
+ON_AXIS = 1e-3
+"""Largest distance of the centre of mass from the axis, over the rod's length; descriptions have rounded numbers."""
 
 
 @dataclass(frozen=True)

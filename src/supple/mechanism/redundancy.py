@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from supple import spatial
 from supple.errors import listed
@@ -102,8 +103,9 @@ def with_released_constraints(mech: Mechanism) -> Mechanism:
         return mech
     joints, notes, state, torque = list(mech.joints), [], kinematics(mech), stiffness_scale(mech)
     for j, axes in sorted(released.items()):
-        joints[j] = _released(joints[j], sorted(axes), state, torque)
-        notes.append(_note(joints[j], axes))
+        wider = _released(joints[j], sorted(axes), state, torque)
+        notes.append(_note(wider, [name for name in wider.axes if name not in joints[j].axes], axes))
+        joints[j] = wider
     return replace(mech, joints=tuple(joints), import_report=(*mech.import_report, *notes))
 
 
@@ -164,7 +166,8 @@ def _contradictions(mech: Mechanism, movable: list[tuple[_Group, Array]], x: Arr
         size = max(float(np.abs(values).max()) for values, _ in poses)
         if size < ROUNDED:
             chosen = _needed(_pivots([_redundant(rows) for _, rows in poses], group.rows, loops), group, poses)
-            result |= {int(group.rows[k]): size / float(group.row_scales[k]) for k in chosen}
+            lengths = np.where(group.row_scales == 1, 1.0, mech.radius / group.row_scales)
+            result |= {int(group.rows[k]): size * float(lengths[k]) for k in chosen}
     return result
 
 
@@ -301,33 +304,49 @@ def _pivots(spaces: list[Array], rows: Indices, loops: int) -> list[int]:
 
 def _released(joint: Joint, axes: list[int], state: Kinematics, torque: float) -> Joint:
     """The joint with further axes. Their springs have the stiffness `torque`, N m/rad, and are unloaded at the
-    reference pose `state`."""
+    reference pose `state`.
+
+    They follow the joint's own axes, but precede those of a free ball joint, so that its force has no lever to the
+    massless rotations.
+    """
     taken = {name for each in state.mechanism.joints for name in each.axes}
     names = [f"{joint.name}.{AXES[axis]}" for axis in axes]
-    own = joint.stiffness.copy()
-    for part in _free_rotations(joint):
-        own[part] = FREE * torque
+    twists, own = np.eye(6)[axes], joint.stiffness.copy()
+    balls = _free_rotations(joint)
+    if balls:
+        twists = twists @ spatial.adjoint(joint.displacement(joint.reference)).T
+        for part in balls:
+            own[part] = FREE * torque
+    count, many = len(joint.axes), len(axes)
+    order = [*range(count, count + many), *range(count)] if balls else list(range(count + many))
 
-    def extended(field: str, value: float) -> Array:
-        return np.append(getattr(joint, field), np.full(len(axes), value))
+    def joined(old: Array, new: ArrayLike) -> Array:
+        return np.concatenate([old, new])[order]
 
+    def filled(field: str, value: float) -> Array:
+        return joined(getattr(joint, field), np.full(many, value))
+
+    all_names = (*joint.axes, *(f"{name}.free" if name in taken else name for name in names))
+    curves = (*joint.curves, *(None for _ in axes))
+    single = (1,) * many
     wider = replace(
         joint,
-        twists=np.vstack([joint.twists, np.eye(6)[axes]]),
-        blocks=(*joint.blocks, *(1 for _ in axes)),
-        axes=(*joint.axes, *(f"{name}.free" if name in taken else name for name in names)),
-        stiffness=np.append(own, [torque / state.mechanism.radius**2 if axis < 3 else torque for axis in axes]),
-        damping=extended("damping", 0.0),
-        armature=extended("armature", 0.0),
-        limits=np.vstack([joint.limits, [[-np.inf, np.inf]] * len(axes)]),
-        effort=extended("effort", np.inf),
-        speed=extended("speed", np.inf),
-        rest=extended("rest", 0.0),
-        reference=extended("reference", 0.0),
-        curves=(*joint.curves, *(None for _ in axes)),
+        twists=joined(joint.twists, twists),
+        blocks=(*single, *joint.blocks) if balls else (*joint.blocks, *single),
+        axes=tuple(all_names[i] for i in order),
+        stiffness=joined(own, [torque / state.mechanism.radius**2 if axis < 3 else torque for axis in axes]),
+        damping=filled("damping", 0.0),
+        armature=filled("armature", 0.0),
+        limits=joined(joint.limits, [[-np.inf, np.inf]] * many),
+        effort=filled("effort", np.inf),
+        speed=filled("speed", np.inf),
+        rest=filled("rest", 0.0),
+        reference=filled("reference", 0.0),
+        curves=tuple(curves[i] for i in order),
     )
-    at = wider.coordinates(displacement_across(state.poses, joint.name))[0][len(joint.axes) :]
-    return replace(wider, reference=np.append(joint.reference, at), rest=np.append(joint.rest, at))
+    fitted = wider.coordinates(displacement_across(state.poses, joint.name))[0]
+    at = fitted[:many] if balls else fitted[count:]
+    return replace(wider, reference=joined(joint.reference, at), rest=joined(joint.rest, at))
 
 
 def _free_rotations(joint: Joint) -> list[slice]:
@@ -341,7 +360,6 @@ def _free_rotations(joint: Joint) -> list[slice]:
     return found
 
 
-def _note(joint: Joint, axes: dict[int, float]) -> ImportNote:
-    size = max(axes.values())
-    unit = "m" if min(axes) < 3 else "rad"
-    return ImportNote(f"loop '{joint.name}'", REPORT.format(size, unit, listed(joint.axes[-len(axes) :])))
+def _note(joint: Joint, names: list[str], axes: dict[int, float]) -> ImportNote:
+    first = min(axes)
+    return ImportNote(f"loop '{joint.name}'", REPORT.format(axes[first], "m" if first < 3 else "rad", listed(names)))
