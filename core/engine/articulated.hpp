@@ -226,6 +226,9 @@ class Articulated {
         std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
+        int idle = 0;                                  // steps since it last resisted; -1: it has no columns in the fronts
+        bool resists() const { return spring >= 0 ? pushes : equality || stop || active; }
+        bool pushes = true;                            // false: a spring whose force does not depend on the coordinates
     };
     struct Lock {  // of one coordinate: a motor, or a limit while it is touched
         int node = 0, system_row = 0;
@@ -259,7 +262,9 @@ class Articulated {
     // Whether a row keeps a copy of an amplitude equal to it: interfaces share the amplitudes here.
     bool copies_amplitude(const Row& row) const;
     void add_ties(const System& system);
+    void lay_out_nodes();
     void lay_out_fronts();
+    void lay_out_couplings(int most_idle);
 
     // one step
     template <bool second>

@@ -26,7 +26,7 @@ from supple.mechanism.io.mjcf_couplings import (
 )
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
-from supple.mechanism.io.mjcf_loops import with_yielding_loops
+from supple.mechanism.io.mjcf_loops import with_yielding_couplings, with_yielding_loops
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
@@ -44,6 +44,10 @@ SWITCHED_OFF = "is switched off in the file; not imported"
 YIELDING = (
     "closes only within the rounding of the file (it opens by about {:.1g} m when the mechanism moves) and would lock "
     "the motion; stiff springs close it. Give the lengths with more digits to make it rigid"
+)
+BEYOND_LIMITS = (
+    "cannot be met within the limits of its joints (it misses its value by {:.2g}); a stiff spring takes its place. Correct "
+    "the limits or the constant to make it rigid"
 )
 NO_GRAVITY = 1 << 7
 COUNTED = {
@@ -72,7 +76,9 @@ def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
         mech, yielding = with_yielding_loops(mech)
-        notes = (ImportNote(f"loop '{loop}'", YIELDING.format(gap)) for loop, gap in yielding.items())
+        mech, beyond = with_yielding_couplings(mech)
+        notes = [ImportNote(f"loop '{loop}'", YIELDING.format(gap)) for loop, gap in yielding.items()]
+        notes += [ImportNote(f"equality '{name}'", BEYOND_LIMITS.format(missing)) for name, missing in beyond.items()]
         mech = replace(mech, import_report=(*mech.import_report, *notes))
         return mech if keyframe is None else mech.at(keyframe)
     except MechanismError as error:

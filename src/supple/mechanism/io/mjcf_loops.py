@@ -1,4 +1,4 @@
-"""Loops that close only within the rounding of a file.
+"""Loops that close only within the rounding of a file, and couplings that contradict limits.
 
 Parallel cranks and the like have more constraints than they need. If the file rounds their lengths, the constraints
 contradict each other as soon as the mechanism moves, by 1e-10 of its size perhaps. MuJoCo's constraints are soft and
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from supple.mechanism.axes import axis_names
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.mobility import constraints
@@ -42,6 +43,27 @@ def with_yielding_loops(mech: Mechanism) -> tuple[Mechanism, dict[str, float]]:
         mech = _with_springs(mech, name)
         gaps = _gaps(mech)
     return mech, found
+
+
+def with_yielding_couplings(mech: Mechanism) -> tuple[Mechanism, dict[str, float]]:
+    """The mechanism with springs in place of rigid couplings that the limits of their coordinates do not allow; and by
+    how much each misses its value, rad or m. MuJoCo's couplings and limits are soft and share the difference."""
+    limits = dict(zip(axis_names(mech), np.concatenate([np.zeros((0, 2)), *(j.limits for j in mech.joints)]), strict=True))
+    found, couplings = {}, []
+    for c in mech.couplings:
+        reach = np.array([sorted(by * limits[name]) for name, by in zip(c.coordinates, c.coefficients, strict=True)])
+        lowest, highest = reach.sum(axis=0)
+        missing = max(lowest - c.rest, c.rest - highest)
+        if c.rigid and missing > 1e-9:
+            found[c.name] = float(missing)
+            stiffness = _weight(mech) * mech.radius / (SAG * float(np.abs(c.coefficients).max()))
+            c = replace(c, rigid=False, stiffness=stiffness, damping=RELAXATION * stiffness)
+        couplings.append(c)
+    return (replace(mech, couplings=tuple(couplings)) if found else mech), found
+
+
+def _weight(mech: Mechanism) -> float:
+    return max(9.81 * sum(body.mass for body in mech.bodies), 1e-3)
 
 
 def _last_contradicting(gaps: dict[str, float]) -> str | None:
@@ -88,8 +110,7 @@ def _allowed(jacobian: Array) -> Array:
 def _with_springs(mech: Mechanism, name: str) -> Mechanism:
     """The mechanism with a joint of six axes in place of a loop joint; springs hold the axes that it did not have."""
     joint = mech.joint(name)
-    weight = 9.81 * sum(body.mass for body in mech.bodies)
-    stiffness = max(weight, 1e-3) / (SAG * mech.radius)
+    stiffness = _weight(mech) / (SAG * mech.radius)
     ball = joint.blocks == (3,)  # its rotations stay free, but for as much as a massless axis needs
     turning = joint.axes if ball else tuple(f"{name}.{letter}" for letter in ("rx", "ry", "rz"))
     about = (FREE if ball else 1.0) * stiffness * mech.radius**2
