@@ -352,6 +352,7 @@ void Articulated::lay_out_nodes() {
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
+        for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }

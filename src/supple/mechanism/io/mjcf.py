@@ -46,8 +46,8 @@ YIELDING = (
     "the motion; stiff springs close it. Give the lengths with more digits to make it rigid"
 )
 BEYOND_LIMITS = (
-    "cannot be met within the limits of its joints (it misses its value by {:.2g}); a stiff spring takes its place. Correct "
-    "the limits or the constant to make it rigid"
+    "cannot be met within the limits of its joints (it misses its value by {:.2g}); a stiff spring takes its place. "
+    "Correct the limits or the constant to make it rigid"
 )
 NO_GRAVITY = 1 << 7
 COUNTED = {

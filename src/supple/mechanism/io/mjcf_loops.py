@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from supple.mechanism.axes import axis_names
 from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.mobility import constraints
@@ -48,7 +47,7 @@ def with_yielding_loops(mech: Mechanism) -> tuple[Mechanism, dict[str, float]]:
 def with_yielding_couplings(mech: Mechanism) -> tuple[Mechanism, dict[str, float]]:
     """The mechanism with springs in place of rigid couplings that the limits of their coordinates do not allow; and by
     how much each misses its value, rad or m. MuJoCo's couplings and limits are soft and share the difference."""
-    limits = dict(zip(axis_names(mech), np.concatenate([np.zeros((0, 2)), *(j.limits for j in mech.joints)]), strict=True))
+    limits = {name: row for joint in mech.joints for name, row in zip(joint.axes, joint.limits, strict=True)}
     found, couplings = {}, []
     for c in mech.couplings:
         reach = np.array([sorted(by * limits[name]) for name, by in zip(c.coordinates, c.coefficients, strict=True)])
