@@ -372,6 +372,10 @@ class Articulated {
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
+    int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it
+    int first_block_ = 0;                 // the first one with a node that moves or has ties
+    bool placed_ = false;                 // the grounded nodes have their poses
+    std::vector<unsigned char> based_;    // nodes whose parent is grounded
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
     double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
     bool fresh_ = true, limit_changed_ = false;

@@ -179,17 +179,26 @@ void Articulated::add_nodes(const System& s) {
     joint_node_.assign(nj, -1);
     nodes_.push_back({});  // the world
     std::vector<Pose> body_in(nb);
-    std::vector<Branch> todo;
+    std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
+    std::vector<char> still(nb + 1, 0);
+    still[0] = flexible_.empty();
     auto follow = [&](int body) {
         std::vector<Branch> list = beyond[body + 1];
+        for (const Branch& branch : list) {
+            if (!still[body + 1] || branch.outer < 0 || s.joints[branch.joint].count) continue;
+            still[branch.outer + 1] = 1;
+            fixed.push_back(branch);
+        }
+        std::erase_if(list, [&](const Branch& branch) { return branch.outer >= 0 && still[branch.outer + 1]; });
         auto size = [&](const Branch& b) { return b.outer < 0 ? 0 : weight[b.outer + 1]; };
         std::stable_sort(list.begin(), list.end(), [&](const Branch& a, const Branch& b) { return size(a) < size(b); });
         todo.insert(todo.end(), list.begin(), list.end());
     };
     follow(-1);
-    while (!todo.empty()) {
-        const Branch branch = todo.back();
-        todo.pop_back();
+    while (!fixed.empty() || !todo.empty()) {
+        std::vector<Branch>& from = fixed.empty() ? todo : fixed;
+        const Branch branch = from.back();
+        from.pop_back();
         const Joint& joint = s.joints[branch.joint];
         if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
@@ -224,6 +233,7 @@ void Articulated::add_nodes(const System& s) {
         nodes_[last].body = b;
         nodes_[last].body_in_node = body_in[b];
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
+        if (still[b + 1]) grounded_ = static_cast<int>(nodes_.size());
         follow(b);
     }
 }
@@ -358,8 +368,10 @@ void Articulated::lay_out_nodes() {
     }
 
     flags_.assign(n, 0);
+    based_.assign(n, 0);
     for (int i = 0; i < n; ++i) {
         const int parent = nodes_[i].parent;
+        based_[i] = parent < grounded_;
         if (parent < 0) flags_[i] |= rooted;
         if (nodes_[i].size == 3) flags_[i] |= ball;
         if (flexible_of_[i] >= 0) flags_[i] |= interface_of_[i] < 0 ? flexes : attached;
@@ -536,6 +548,9 @@ void Articulated::lay_out_fronts() {
     for (Front& front : fronts_)
         for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
     for (int i = 0; i < n; ++i) flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
+    int first = 0;
+    while (first < grounded_ && !(flags_[first] & fronted)) ++first;
+    first_block_ = std::min(first, n - 1) / width;
     std::fill(tie_step_.begin(), tie_step_.end(), 0.0);
 }
 
