@@ -11,6 +11,7 @@ import pytest
 import supple
 from supple.errors import StartWarning
 from supple.mechanism import Assembly
+from supple.mechanism.coupling import Keyframe
 
 
 def four_bar(gap: float = 0.0, **last: object) -> supple.Mechanism:
@@ -128,6 +129,12 @@ def test_a_simulation_moves_coordinates_inside_their_limits(lower: float) -> Non
         sim = supple.Simulation(four_bar(limits=(lower, 1.0)), dt=1e-3)
     assert sim.coordinates["c"][0] == pytest.approx(lower)
     assert sim.gap < 1e-9
+
+
+def test_the_warning_names_a_keyframe() -> None:
+    mech = replace(four_bar(limits=(0.9, 1.0)), keyframes=(Keyframe("home", np.zeros(3)),))
+    with pytest.warns(StartWarning, match=r"supple.assemble\(mech\).mechanism; or start in .* mech.at\('home'\)"):
+        supple.Simulation(mech, dt=1e-3)
 
 
 def test_a_simulation_closes_rigid_couplings() -> None:

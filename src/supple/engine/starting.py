@@ -87,8 +87,14 @@ def _moved_text(mech: Mechanism, faults: list[Fault], moved: dict[str, float]) -
     others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return (
         f"{faults[0].text}{others}; the simulation of '{mech.name}' starts in the nearest pose without that, which "
-        f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism"
+        f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism{_other_start(mech)}"
     )
+
+
+def _other_start(mech: Mechanism) -> str:
+    if not mech.keyframes:
+        return ""
+    return f"; or start in a pose that the file names, as mech.at('{mech.keyframes[0].name}')"
 
 
 def _unit(mech: Mechanism, coordinate: str) -> str:
