@@ -87,7 +87,8 @@ def _moved_text(mech: Mechanism, faults: list[Fault], moved: dict[str, float]) -
     others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return (
         f"{faults[0].text}{others}; the simulation of '{mech.name}' starts in the nearest pose without that, which "
-        f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism{_other_start(mech)}"
+        f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism"
+        f"{_other_start(mech)}"
     )
 
 
