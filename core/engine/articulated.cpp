@@ -27,7 +27,9 @@ void Articulated::forward() {
     for (FlexibleNode& each : flexible_)
         for (Attachment& interface : each.interfaces) interface.frame.evaluate(each.eta.data());
     Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
-    for (int b = 0; b < blocks_; ++b) {
+    const int first = placed_ ? grounded_ / width : 0;
+    placed_ = true;
+    for (int b = first; b < blocks_; ++b) {
         const Fixed& fixed = fixed_[b];
         Present& now = present_[b];
         Eight s, c;
@@ -58,7 +60,7 @@ void Articulated::forward() {
                 Y = unit_four(1);
                 Z = unit_four(2);
                 P = four(0.0);
-            } else if (flags & branches) {
+            } else if (flags & branches || (b == first && l == 0)) {
                 const int parent = nodes_[i].parent, m = parent % width;
                 if (parent / width == b) {
                     X = load_four(&out[m][0]);
@@ -195,7 +197,9 @@ bool Articulated::inward(const Step& step) {
     for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
     bool regular = true;
     const bool heavy = !gravity_.isZero(0);
-    for (int b = blocks_ - 1; b >= 0; --b) {
+    // grounded nodes do not move: only those with ties have a part in a step
+    const bool all = statics || exact_;
+    for (int b = blocks_ - 1; b >= (all ? 0 : first_block_); --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
         Eight slope = none;
@@ -285,6 +289,7 @@ bool Articulated::inward(const Step& step) {
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
             const unsigned char flags = flags_[i];
+            if (!all && i < grounded_ && !(flags & fronted)) continue;
             if (flags & general) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
@@ -387,7 +392,13 @@ void Articulated::compute_corrections() {
     const Eight start = eta, second_start = second_eta;
     for (int i = 0; i < n; ++i) {
         const unsigned char flags = flags_[i];
-        if (flags & rooted) {
+        if (i < grounded_ && !(flags & fronted)) {
+            if (!in_step_) continue;
+            outward_[i] = start;
+            if (two) second_outward_[i] = second_start;
+            continue;
+        }
+        if (based_[i]) {
             eta = start;
             if (two) second_eta = second_start;
         } else if (flags & branches) {

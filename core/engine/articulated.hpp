@@ -228,6 +228,9 @@ class Articulated {
         std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
+        int idle = 0;                                  // steps since it last resisted; -1: it has no columns in the fronts
+        bool resists() const { return spring >= 0 ? pushes : equality || stop || active; }
+        bool pushes = true;                            // false: a spring whose force does not depend on the coordinates
     };
     struct Lock {  // of one coordinate: a motor, or a limit while it is touched
         int node = 0, system_row = 0;
@@ -261,7 +264,9 @@ class Articulated {
     // Whether a row keeps a copy of an amplitude equal to it: interfaces share the amplitudes here.
     bool copies_amplitude(const Row& row) const;
     void add_ties(const System& system);
+    void lay_out_nodes();
     void lay_out_fronts();
+    void lay_out_couplings(int most_idle);
 
     // one step
     template <bool second>
@@ -369,6 +374,10 @@ class Articulated {
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
+    int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it
+    int first_block_ = 0;                 // the first one with a node that moves or has ties
+    bool placed_ = false;                 // the grounded nodes have their poses
+    std::vector<unsigned char> based_;    // nodes whose parent is grounded
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
     double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
     bool fresh_ = true, limit_changed_ = false;

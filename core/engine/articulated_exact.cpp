@@ -8,6 +8,8 @@ namespace supple {
 Articulated::Articulated(const Articulated& passes, const System& system) : Articulated(passes) {
     system_ = &system;
     responses_.reset();
+    for (Coupling& coupling : couplings_) coupling.idle = 0;  // any of them may resist in one of the recorded steps
+    if (flexible_.empty()) lay_out_fronts();
 }
 
 bool Articulated::can_be_exact() const {

@@ -31,6 +31,7 @@ Articulated::Articulated(const System& system) : system_(&system), length_scale_
     add_flexible_bodies(system);
     if (!*uncovered_) add_nodes(system);
     if (!*uncovered_) add_ties(system);
+    if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
     if (*uncovered_) return;
     mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
@@ -178,17 +179,26 @@ void Articulated::add_nodes(const System& s) {
     joint_node_.assign(nj, -1);
     nodes_.push_back({});  // the world
     std::vector<Pose> body_in(nb);
-    std::vector<Branch> todo;
+    std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
+    std::vector<char> still(nb + 1, 0);
+    still[0] = flexible_.empty();
     auto follow = [&](int body) {
         std::vector<Branch> list = beyond[body + 1];
+        for (const Branch& branch : list) {
+            if (!still[body + 1] || branch.outer < 0 || s.joints[branch.joint].count) continue;
+            still[branch.outer + 1] = 1;
+            fixed.push_back(branch);
+        }
+        std::erase_if(list, [&](const Branch& branch) { return branch.outer >= 0 && still[branch.outer + 1]; });
         auto size = [&](const Branch& b) { return b.outer < 0 ? 0 : weight[b.outer + 1]; };
         std::stable_sort(list.begin(), list.end(), [&](const Branch& a, const Branch& b) { return size(a) < size(b); });
         todo.insert(todo.end(), list.begin(), list.end());
     };
     follow(-1);
-    while (!todo.empty()) {
-        const Branch branch = todo.back();
-        todo.pop_back();
+    while (!fixed.empty() || !todo.empty()) {
+        std::vector<Branch>& from = fixed.empty() ? todo : fixed;
+        const Branch branch = from.back();
+        from.pop_back();
         const Joint& joint = s.joints[branch.joint];
         if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
@@ -223,6 +233,7 @@ void Articulated::add_nodes(const System& s) {
         nodes_[last].body = b;
         nodes_[last].body_in_node = body_in[b];
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
+        if (still[b + 1]) grounded_ = static_cast<int>(nodes_.size());
         follow(b);
     }
 }
@@ -284,6 +295,8 @@ void Articulated::add_ties(const System& s) {
         coupling.curve = s.springs[k].curve;
         for (std::size_t a = 0; a < s.actuators.size(); ++a)
             if (s.actuators[a].spring == static_cast<int>(k)) coupling.actuators.push_back(static_cast<int>(a));
+        coupling.pushes = coupling.stiffness != 0 || coupling.damping != 0 || coupling.curve >= 0 ||
+                          std::any_of(coupling.actuators.begin(), coupling.actuators.end(), [&](int a) { return s.actuators[a].depends_on_length(); });
         couplings_.push_back(coupling);
     }
     lock_of_.assign(nodes_.size(), -1);
@@ -331,19 +344,8 @@ void Articulated::add_ties(const System& s) {
     diagonal_.assign(tie_rows_, 0.0);
 }
 
-void Articulated::lay_out_fronts() {
+void Articulated::lay_out_nodes() {
     const int n = static_cast<int>(nodes_.size());
-    std::vector<int> depth(n, 0);
-    for (int i = 1; i < n; ++i) depth[i] = depth[nodes_[i].parent] + 1;
-    auto meet = [&](int a, int b) {
-        while (a != b) {
-            int& deeper = depth[a] >= depth[b] ? a : b;
-            deeper = nodes_[deeper].parent;
-        }
-        return a;
-    };
-    // The multipliers of ties between interfaces of one flexible body are eliminated after its amplitudes.
-    auto beyond_amplitudes = [&](int i) { return flexible_of_[i] >= 0 && interface_of_[i] < 0 ? nodes_[i].parent : i; };
     flexible_of_.assign(n, -1);
     interface_of_.assign(n, -1);
     for (std::size_t f = 0; f < flexible_.size(); ++f) {
@@ -353,95 +355,6 @@ void Articulated::lay_out_fronts() {
             interface_of_[flexible_[f].interfaces[k].node] = static_cast<int>(k);
         }
     }
-    std::vector<std::vector<int>> open(n), own(n);
-    auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
-        for (int i = from; i != top; i = nodes_[i].parent) {
-            if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
-            for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
-        }
-    };
-    for (const Loop& loop : loops_) {
-        const int top = beyond_amplitudes(meet(loop.end[0].node, loop.end[1].node));
-        for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
-        for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
-    }
-    for (const Coupling& coupling : couplings_) {
-        int top = nodes_[coupling.nodes[0]].parent;
-        for (int node : coupling.nodes) top = meet(top, nodes_[node].parent);
-        top = beyond_amplitudes(top);
-        for (int node : coupling.nodes) carry(node, top, coupling.row, 1);
-        own[top].push_back(coupling.row);
-    }
-
-    front_of_.assign(n, -1);
-    std::size_t size = 0, inverse_size = 0;
-    auto place = [&](std::size_t count) {
-        const std::size_t at = size;
-        size += count;
-        return at;
-    };
-    for (int i = 0; i < n; ++i) {
-        if (open[i].empty() && own[i].empty()) continue;
-        Front front;
-        front.node = i;
-        front.open = static_cast<int>(open[i].size());
-        front.own = static_cast<int>(own[i].size());
-        front.rows = open[i];
-        front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
-        const int k = front.open + front.own;
-        front.chunks = (k + width - 1) / width;
-        const std::size_t wide = 1 + front.chunks;
-        if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
-        front.A = place((6 + k) * wide);
-        front.B = place((6 + k) * wide);
-        front.part = place(wide);
-        front.upart = place(wide);
-        front.X = place(front.own * wide);
-        front.Y = place(front.own * wide);
-        front.right = place(wide);
-        front.mask = place(front.chunks);
-        front.inverse = inverse_size;
-        inverse_size += static_cast<std::size_t>(front.own) * front.own;
-        front_of_[i] = static_cast<int>(fronts_.size());
-        fronts_.push_back(front);
-    }
-    std::vector<int> continued;  // fronts with the same rows as their only child: they use its memory
-    for (Front& front : fronts_) {
-        const int parent = nodes_[front.node].parent;
-        if (front.open > 0) {
-            front.parent = front_of_[parent];
-            const Front& next = fronts_[front.parent];
-            for (int k = 0; k < front.open; ++k)
-                front.place.push_back(static_cast<int>(
-                    std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
-            front.shift = front.place[0];
-            for (int k = 0; k < front.open; ++k)
-                if (front.place[k] != front.shift + k) front.shift = -1;
-        }
-        const int k = front_of_[front.node];
-        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
-                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
-        if (alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].chunks == front.chunks &&
-            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
-            continued.push_back(k);
-        for (LoopEnd& end : ends_[front.node])
-            end.place = static_cast<int>(
-                std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
-        for (const Coupling& coupling : couplings_)
-            for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
-                if (coupling.nodes[q] == front.node)
-                    front.coupled.emplace_back(
-                        static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
-                        coupling.coefficients[q]);
-    }
-    for (std::size_t i = continued.size(); i-- > 0;) {
-        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
-        front.A = child.A;
-        front.B = child.B;
-        front.right = child.right;
-    }
-    lay_out_flexible();
-    balls_.clear();
     ball_of_.assign(n, -1);
     for (int i = 0; i < n; ++i) {
         if (nodes_[i].size != 3) continue;
@@ -449,22 +362,17 @@ void Articulated::lay_out_fronts() {
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
-        const int chunks = front_of_[i] < 0 ? 0 : fronts_[front_of_[i]].chunks;
-        node.parts = place(3 * chunks);
-        node.uparts = place(3 * chunks);
+        for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
-    numbers_.assign(size + 1, Eight{});  // one more vector: padding of the last row of a child may be written behind the parent's
-    inverses_.assign(inverse_size, 0.0);
-    for (Front& front : fronts_)
-        for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
 
     flags_.assign(n, 0);
+    based_.assign(n, 0);
     for (int i = 0; i < n; ++i) {
         const int parent = nodes_[i].parent;
+        based_[i] = parent < grounded_;
         if (parent < 0) flags_[i] |= rooted;
-        if (front_of_[i] >= 0) flags_[i] |= fronted;
         if (nodes_[i].size == 3) flags_[i] |= ball;
         if (flexible_of_[i] >= 0) flags_[i] |= interface_of_[i] < 0 ? flexes : attached;
         if (parent >= 0 && parent != i - 1) {
@@ -525,6 +433,138 @@ void Articulated::lay_out_fronts() {
                     node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
                     unresisted_[i] = 1;
     }
+}
+
+void Articulated::lay_out_fronts() {
+    const int n = static_cast<int>(nodes_.size());
+    std::vector<int> depth(n, 0);
+    for (int i = 1; i < n; ++i) depth[i] = depth[nodes_[i].parent] + 1;
+    auto meet = [&](int a, int b) {
+        while (a != b) {
+            int& deeper = depth[a] >= depth[b] ? a : b;
+            deeper = nodes_[deeper].parent;
+        }
+        return a;
+    };
+    // The multipliers of ties between interfaces of one flexible body are eliminated after its amplitudes.
+    auto beyond_amplitudes = [&](int i) { return flexible_of_[i] >= 0 && interface_of_[i] < 0 ? nodes_[i].parent : i; };
+    std::vector<std::vector<int>> open(n), own(n);
+    auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
+        for (int i = from; i != top; i = nodes_[i].parent) {
+            if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
+            for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
+        }
+    };
+    for (const Loop& loop : loops_) {
+        const int top = beyond_amplitudes(meet(loop.end[0].node, loop.end[1].node));
+        for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
+        for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
+    }
+    for (const Coupling& coupling : couplings_) {
+        if (coupling.idle < 0) continue;
+        int top = nodes_[coupling.nodes[0]].parent;
+        for (int node : coupling.nodes) top = meet(top, nodes_[node].parent);
+        top = beyond_amplitudes(top);
+        for (int node : coupling.nodes) carry(node, top, coupling.row, 1);
+        own[top].push_back(coupling.row);
+    }
+
+    fronts_.clear();
+    front_of_.assign(n, -1);
+    std::size_t size = 0, inverse_size = 0;
+    auto place = [&](std::size_t count) {
+        const std::size_t at = size;
+        size += count;
+        return at;
+    };
+    for (int i = 0; i < n; ++i) {
+        if (open[i].empty() && own[i].empty()) continue;
+        Front front;
+        front.node = i;
+        front.open = static_cast<int>(open[i].size());
+        front.own = static_cast<int>(own[i].size());
+        front.rows = open[i];
+        front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
+        const int k = front.open + front.own;
+        front.chunks = (k + width - 1) / width;
+        const std::size_t wide = 1 + front.chunks;
+        if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
+        front.A = place((6 + k) * wide);
+        front.B = place((6 + k) * wide);
+        front.part = place(wide);
+        front.upart = place(wide);
+        front.X = place(front.own * wide);
+        front.Y = place(front.own * wide);
+        front.right = place(wide);
+        front.mask = place(front.chunks);
+        front.inverse = inverse_size;
+        inverse_size += static_cast<std::size_t>(front.own) * front.own;
+        front_of_[i] = static_cast<int>(fronts_.size());
+        fronts_.push_back(front);
+    }
+    std::vector<int> continued;  // fronts with the same rows as their only child: they use its memory
+    for (Front& front : fronts_) {
+        const int parent = nodes_[front.node].parent;
+        if (front.open > 0) {
+            front.parent = front_of_[parent];
+            const Front& next = fronts_[front.parent];
+            for (int k = 0; k < front.open; ++k)
+                front.place.push_back(static_cast<int>(
+                    std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
+            front.shift = front.place[0];
+            for (int k = 0; k < front.open; ++k)
+                if (front.place[k] != front.shift + k) front.shift = -1;
+        }
+        const int k = front_of_[front.node];
+        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
+                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
+        if (alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].chunks == front.chunks &&
+            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
+            continued.push_back(k);
+        for (LoopEnd& end : ends_[front.node])
+            end.place = static_cast<int>(
+                std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
+        for (const Coupling& coupling : couplings_)
+            for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
+                if (coupling.idle >= 0 && coupling.nodes[q] == front.node)
+                    front.coupled.emplace_back(
+                        static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
+                        coupling.coefficients[q]);
+    }
+    for (std::size_t i = continued.size(); i-- > 0;) {
+        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
+        front.A = child.A;
+        front.B = child.B;
+        front.right = child.right;
+    }
+    lay_out_flexible();
+    for (BallNode& node : balls_) {
+        const int chunks = front_of_[node.node] < 0 ? 0 : fronts_[front_of_[node.node]].chunks;
+        node.parts = place(3 * chunks);
+        node.uparts = place(3 * chunks);
+    }
+    numbers_.assign(size + 1, Eight{});  // one more vector: padding of the last row of a child may be written behind the parent's
+    inverses_.assign(inverse_size, 0.0);
+    for (Front& front : fronts_)
+        for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
+    for (int i = 0; i < n; ++i) flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
+    int first = 0;
+    while (first < grounded_ && !(flags_[first] & fronted)) ++first;
+    first_block_ = std::min(first, n - 1) / width;
+    std::fill(tie_step_.begin(), tie_step_.end(), 0.0);
+}
+
+// Gives columns in the fronts to couplings that resist, and takes them from those that have not resisted for more than `most_idle`
+// steps: a hand may have tens of limits on sums of its coordinates, of which few act at a time.
+void Articulated::lay_out_couplings(int most_idle) {
+    bool changed = false;
+    for (Coupling& c : couplings_) {
+        const bool had = c.idle >= 0;
+        if (c.resists()) c.idle = 0;
+        else if (had && c.idle > most_idle && flexible_.empty()) c.idle = -1;
+        changed = changed || had != (c.idle >= 0);
+    }
+    if (changed) lay_out_fronts();
 }
 
 void Articulated::refresh(const System& s) {

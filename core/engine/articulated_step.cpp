@@ -16,6 +16,7 @@ constexpr double negligible_correction = 1e-13;     // a step has converged if t
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
+constexpr int most_idle = 100;        // steps after which a coupling that does not resist loses its columns in the fronts
 
 // A wrench about the world's origin, in world axes, seen from a frame: at its origin, in its axes.
 Vec6 wrench_in(const Pose& frame, const Vec6& w) {
@@ -99,6 +100,12 @@ template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
 template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 
 void Articulated::keep() {
+    bool idle = false;
+    for (Coupling& c : couplings_) {
+        if (c.idle >= 0) c.idle = c.resists() ? 0 : c.idle + 1;
+        idle = idle || c.idle > most_idle;
+    }
+    if (idle) lay_out_couplings(most_idle);
     tie_kept_ = multiplier_;
     rho_kept_ = rho_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
@@ -233,6 +240,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         if (!done) continue;
         if (update_limits()) {
             limit_changed_ = true;
+            lay_out_couplings(most_idle);
             if (second) return false;
             lock_coordinates();
             refactor = true;
@@ -441,6 +449,9 @@ void Articulated::read(const System& s, const History& history, double h, bool f
             c.active = c.equality ? 1 : c.stop ? 0 : s.active()[c.system_row];
         }
     }
+    for (Coupling& c : couplings_)
+        if (c.idle >= 0 && !c.resists()) c.idle = most_idle + 1;
+    lay_out_couplings(most_idle);
     for (Lock& lock : locks_) {
         const bool negative = lock.coefficient < 0;
         lock.active = lock.equality ? 1 : (negative ? -1 : 1) * s.active()[lock.system_row];
@@ -646,7 +657,7 @@ void Articulated::visit_state(Self& self, Visit visit) {
 }
 
 std::size_t Articulated::saved_size() const {
-    std::size_t size = 2 + locks_.size() + couplings_.size();
+    std::size_t size = 2 + locks_.size() + 2 * couplings_.size();
     visit_state(*this, [&](const double*, int count) { size += count; });
     return size;
 }
@@ -654,7 +665,10 @@ std::size_t Articulated::saved_size() const {
 void Articulated::save(std::vector<double>& flat) const {
     visit_state(*this, [&](const double* from, int count) { flat.insert(flat.end(), from, from + count); });
     for (const Lock& lock : locks_) flat.push_back(lock.active);
-    for (const Coupling& coupling : couplings_) flat.push_back(coupling.active);
+    for (const Coupling& coupling : couplings_) {
+        flat.push_back(coupling.active);
+        flat.push_back(coupling.idle);
+    }
     flat.push_back(fresh_);
     flat.push_back(redundant_);
 }
@@ -667,7 +681,14 @@ void Articulated::restore(const double* flat) {
         flat += count;
     });
     for (Lock& lock : locks_) lock.active = static_cast<int>(*flat++);
-    for (Coupling& coupling : couplings_) coupling.active = static_cast<int>(*flat++);
+    bool laid_out = true;
+    for (Coupling& coupling : couplings_) {
+        coupling.active = static_cast<int>(*flat++);
+        const int idle = static_cast<int>(*flat++);
+        laid_out = laid_out && (idle < 0) == (coupling.idle < 0);
+        coupling.idle = idle;
+    }
+    if (!laid_out) lay_out_fronts();  // the same columns give the same rounding errors
     fresh_ = *flat++ != 0;
     redundant_ = *flat != 0;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;

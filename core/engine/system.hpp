@@ -70,6 +70,7 @@ struct Actuator {
     // Force on x beyond that of the springs, and its slope.
     double excess(double x, double speed, double c, double& slope) const;
     double next_activation(double h) const;   // after h at a constant control
+    bool depends_on_length() const { return gain[1] != 0 || gain[2] != 0 || bias[1] != 0 || bias[2] != 0 || share[1] != 0 || share[2] != 0; }
 };
 
 inline double Actuator::force(double x, double speed, double c, double& slope) const {

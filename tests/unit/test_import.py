@@ -124,6 +124,33 @@ def test_includes_and_submodels(tmp_path: Path) -> None:
     assert mech.coordinates == ("k", "s_j")
 
 
+def test_assets_beside_an_included_file(tmp_path: Path, tetrahedron: Path) -> None:
+    """As in MuJoCo: a mesh that is not beside the main file is looked for beside the included file that names it."""
+    (tmp_path / "parts").mkdir()
+    tetrahedron.rename(tmp_path / "parts" / "tetra.obj")
+    write(tmp_path / "parts", '<mujoco><asset><mesh name="m" file="tetra.obj"/></asset></mujoco>', "part.xml")
+    body = '<body name="b"><joint name="j"/><geom type="mesh" mesh="m"/></body>'
+    mech = supple.load(write(tmp_path, world(body, outside='<include file="parts/part.xml"/>')))
+    assert len(mech.meshes[0].vertices) == 4
+
+
+@pytest.mark.parametrize(("constant", "rigid"), [(0.3, True), (2.5, False)])
+def test_a_coupling_beyond_the_limits_of_its_joints_yields(tmp_path: Path, constant: float, rigid: bool) -> None:
+    """Real grippers have such couplings. MuJoCo's constraints give way; ours would leave no pose to start in."""
+    joint = '<body name="{0}"><joint name="{0}" axis="0 1 0" range="-1 1"/><geom size=".1" pos="0 0 1"/></body>'
+    equality = f'<equality><joint name="tie" joint1="p" joint2="q" polycoef="{constant} 1 0 0 0"/></equality>'
+    text = world(joint.format("p") + joint.format("q"), '<compiler angle="radian"/>' + equality)
+    mech = load_quietly(write(tmp_path, text))
+    assert mech.couplings[0].rigid == rigid
+    assert ("equality 'tie': cannot be met within" in reported(mech)) != rigid
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.StartWarning)
+        sim = supple.Simulation(mech, 2e-3)
+    sim.step(500)
+    tie = sim.coordinates["p"][0] - sim.coordinates["q"][0]
+    assert tie == pytest.approx(0.3 if rigid else 2.0, abs=1e-3)  # both joints at their limits
+
+
 # what is reported
 
 REPORTS = {

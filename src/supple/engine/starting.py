@@ -19,7 +19,7 @@ from supple.mechanism.record import Array
 LARGEST_START_GAP = 1e-6
 """Largest gap of a loop, or distance of a motor from its coordinate, at the start of a simulation, m or rad."""
 MENDED_LENGTH, MENDED_ANGLE = 0.01, 0.5
-"""Gaps and distances from limits below these are closed with a warning, m and rad."""
+"""Gaps of loops and rigid couplings below these are closed with a warning, m and rad."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Fault:
     """A loop that is open, or a coordinate or coupling outside its limits."""
 
     text: str
-    small: bool
-    """Whether it is below a centimetre and half a radian."""
+    mended: bool
+    """Whether it is mended at the start: any distance from a limit, gaps below a centimetre and half a radian."""
 
 
 def start_faults(eqs: Equations) -> list[Fault]:
@@ -39,14 +39,15 @@ def start_faults(eqs: Equations) -> list[Fault]:
 def closed_start(eqs: Equations, q: Array) -> Array | None:
     """Coordinates (dof,) nearest to q without faults; None if the state of the equations has none.
 
-    Small faults are removed by `assemble`, with a `StartWarning`. Raises `MechanismError` for larger ones.
+    Distances from limits and small gaps are removed by `assemble`, with a `StartWarning`. Raises `MechanismError` for
+    larger gaps.
     """
     faults = start_faults(eqs)
     if not faults:
         return None
     name = eqs.mechanism.name
     for fault in faults:
-        if not fault.small:
+        if not fault.mended:
             raise MechanismError(f"{fault.text}; {_remedy(name)}")
     try:
         assembly = assemble(eqs.mechanism, q)
@@ -87,7 +88,14 @@ def _moved_text(mech: Mechanism, faults: list[Fault], moved: dict[str, float]) -
     return (
         f"{faults[0].text}{others}; the simulation of '{mech.name}' starts in the nearest pose without that, which "
         f"moves {amounts}{more}. To start there without this warning: supple.assemble(mech).mechanism"
+        f"{_other_start(mech)}"
     )
+
+
+def _other_start(mech: Mechanism) -> str:
+    if not mech.keyframes:
+        return ""
+    return f"; or start in a pose that the file names, as mech.at('{mech.keyframes[0].name}')"
 
 
 def _unit(mech: Mechanism, coordinate: str) -> str:
@@ -115,11 +123,10 @@ def _broken_limits(eqs: Equations) -> list[Fault]:
         length = float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]])
         if not c.limits[0] - 1e-9 <= length <= c.limits[1] + 1e-9:
             broken.append((c.name, length, *c.limits, _coupling_unit(mech, c.coordinates)))
-    faults = []
-    for name, value, lower, upper, unit in broken:
-        small = max(lower - value, value - upper) < (MENDED_ANGLE if unit == "rad" else MENDED_LENGTH)
-        faults.append(Fault(f"'{name}' starts at {value:g} {unit}, outside its limits {lower:g} ... {upper:g}", small))
-    return faults
+    return [
+        Fault(f"'{name}' starts at {value:g} {unit}, outside its limits {lower:g} ... {upper:g}", True)
+        for name, value, lower, upper, unit in broken
+    ]
 
 
 def _open_couplings(eqs: Equations) -> list[Fault]:

@@ -22,6 +22,7 @@ from supple.mechanism.io.mjcf_couplings import (
     equality_coupling,
     read_tendons,
     tendon_coupling,
+    with_yielding_couplings,
 )
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
@@ -67,6 +68,7 @@ def load(root: Element, path: Path, keyframe: str | None = None) -> Mechanism:
         name = model.name.strip()
         mech = reader.mechanism(path.stem if name in ("", UNNAMED) else name, checked.notes)
         mech = with_released_constraints(mech)
+        mech = with_yielding_couplings(mech)
         return mech if keyframe is None else mech.at(keyframe)
     except MechanismError as error:
         raise MechanismError(f"{path.name}: {error}") from None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supple.mechanism.coupling import Coupling
+from supple.mechanism.coupling import Coupling, ImportNote
 from supple.mechanism.io.compiler import Model
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.mjcf_springs import (
@@ -17,10 +17,19 @@ from supple.mechanism.io.mjcf_springs import (
     slack_law,
     slack_positions,
 )
+from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
 WRAP_JOINT = 1
 EQ_JOINT, EQ_TENDON = 2, 3
+SAG = 1e-4
+"""Deflection, rad or m, of the spring in place of a coupling under the mechanism's weight at a lever of its radius."""
+RELAXATION = 1e-3
+"""s: damping of that spring over its stiffness."""
+BEYOND_LIMITS = (
+    "cannot be met within the limits of its joints (it misses its value by {:.2g}); a stiff spring takes its place. "
+    "Correct the limits or the constant to make it rigid"
+)
 
 
 @dataclass
@@ -142,3 +151,25 @@ def _equality_side(
     if model.jnt_type[index] < 2:
         return None
     return {coordinates[index]: 1.0}, float(model.qpos0[model.jnt_qposadr[index]])
+
+
+def with_yielding_couplings(mech: Mechanism) -> Mechanism:
+    """The mechanism with springs in place of rigid couplings that the limits of their coordinates do not allow.
+
+    MuJoCo's couplings and limits are soft and share the difference. `import_report` gets a note for each.
+    """
+    limits = {name: row for joint in mech.joints for name, row in zip(joint.axes, joint.limits, strict=True)}
+    weight = max(9.81 * sum(body.mass for body in mech.bodies), 1e-3)
+    notes, couplings = [], []
+    for c in mech.couplings:
+        reach = np.array([sorted(by * limits[name]) for name, by in zip(c.coordinates, c.coefficients, strict=True)])
+        lowest, highest = reach.sum(axis=0)
+        missing = float(max(lowest - c.rest, c.rest - highest))
+        if c.rigid and missing > 1e-9:
+            notes.append(ImportNote(f"equality '{c.name}'", BEYOND_LIMITS.format(missing)))
+            stiffness = weight * mech.radius / (SAG * float(np.abs(c.coefficients).max()))
+            c = replace(c, rigid=False, stiffness=stiffness, damping=RELAXATION * stiffness)
+        couplings.append(c)
+    if not notes:
+        return mech
+    return replace(mech, couplings=tuple(couplings), import_report=(*mech.import_report, *notes))

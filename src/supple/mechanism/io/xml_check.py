@@ -101,6 +101,8 @@ def _insert_includes(element: Element, main: Path, here: Path, seen: set[Path], 
             child.fail(f"'{name}' is included twice, or includes itself; include each file once")
         seen.add(path.resolve())
         part = xml_tree.read(path, name)
+        for inner in part.walk():
+            inner.folder = path.parent
         _insert_includes(part, main, path.parent, seen, depth)
         children += part.children
     element.children = children
@@ -202,8 +204,10 @@ def _binary_grid_size(path: Path) -> tuple[int, int]:
 
 
 def _asset_path(element: Element, name: str, folder: Path, directory: str, compiler: dict[str, str]) -> Path:
+    """Where MuJoCo finds an asset: beside the main file, or beside the included file that names it."""
     file = Path(name).name if compiler.get("strippath") == "true" else name
-    return _existing_file(element, name, [folder / directory / file, folder / file])
+    beside = [folder] if element.folder is None else [folder, element.folder]
+    return _existing_file(element, name, [place for at in beside for place in (at / directory / file, at / file)])
 
 
 def _keep_names_and_bodies(compiler: Element) -> None:

@@ -30,6 +30,8 @@ class Element:
     line: int
     children: list[Element] = field(default_factory=list)
     text: str = ""
+    folder: Path | None = None
+    """Of the included file that the element comes from."""
 
     def __str__(self) -> str:
         name = self.attributes.get("name")
