@@ -65,14 +65,6 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     carried_.resize(n);
     twists_.assign(n * 6 * groups_, Eight{});
     first_twists_ = twists_;
-    body_in_node_.resize(blocks_);
-    for (int i = 0; i < width * blocks_; ++i) {
-        const Pose at = i < static_cast<int>(n) ? nodes_[i].body_in_node : Pose{};
-        for (int c = 0; c < 3; ++c) {
-            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][i % width] = at.R(r, c);
-            body_in_node_[i / width][9 + c][i % width] = at.p[c];
-        }
-    }
     projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
@@ -725,26 +717,6 @@ void PassesInterior::restore_kept() {
     for (int b = 0; b < blocks_; ++b) present_[b].q = kept_state_.q[b];
     multiplier_ = kept_state_.multiplier;
     lambda = kept_state_.lambda;
-}
-
-void PassesInterior::write_poses(double* rows) const {
-    const int n = static_cast<int>(nodes_.size());
-    alignas(64) double unused[2 * width];
-    for (int b = 0; b < blocks_; ++b) {
-        const Present& now = present_[b];
-        const Eight* fixed = body_in_node_[b].data();
-        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-        const Turn turned = R * Turn{three(fixed), three(fixed + 3), three(fixed + 6)};
-        const Three p = R * three(fixed + 9) + three(now.p);
-        auto to = [&](int l) {
-            const int body = width * b + l < n ? nodes_[width * b + l].body : -1;
-            return body < 0 ? unused : rows + 16 * body;
-        };
-        Eight upper[8] = {turned.x.x, turned.y.x, turned.z.x, p.x, turned.x.y, turned.y.y, turned.z.y, p.y};
-        Eight lower[8] = {turned.x.z, turned.y.z, turned.z.z, p.z, every(0.0), every(0.0), every(0.0), every(1.0)};
-        spread(upper, to);
-        spread(lower, [&](int l) { return to(l) + width; });
-    }
 }
 
 std::vector<double> PassesInterior::flat() const {

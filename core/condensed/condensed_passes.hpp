@@ -47,7 +47,7 @@ class PassesInterior : public Interior, private Articulated {
     void accept(double h) override;
     void keep() override;
     void restore_kept() override;
-    void write_poses(double* rows) const override;
+    void write_poses(double* rows) const override { Articulated::write_poses(rows); }
     void save(Moment moment) override;
     void restore(Moment moment) override;
     std::vector<double> flat() const;
@@ -100,7 +100,6 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<ContactRow> unit_wrenches_;
     std::vector<Pose> tip_in_node_, tip_poses_;
     std::vector<char> on_tip_path_;             // per node: a tip is beyond it
-    std::vector<std::array<Eight, 12>> body_in_node_;  // of the bodies of eight nodes
     struct {
         std::vector<Eight> q;
         std::vector<double> multiplier;

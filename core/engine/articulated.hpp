@@ -24,6 +24,7 @@
 // factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -47,6 +48,7 @@ class Articulated {
     void read(const System& system, const History& history, double h, bool fresh);
     // Copies the state and history to the system and evaluates it, so that reactions and energies are current.
     void write(System& system, History& history) const;
+    void write_poses(double* rows) const;  // (bodies, 4, 4)
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 
@@ -373,6 +375,7 @@ class Articulated {
     int order_used_ = 1;
 
     std::vector<Fixed> fixed_;
+    std::vector<std::array<Eight, 12>> body_in_node_;  // poses of the bodies of eight nodes
     std::vector<Past> past_;
     std::vector<Present> present_;
     std::vector<Eliminated> eliminated_;

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spatial/arrays.hpp"
+
 namespace supple {
 
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
+constexpr int exact_halvings = 3;  // before limits are softened
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
 constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double rounding = 1e-12;
@@ -29,6 +32,11 @@ void Stepper::sync() {
     if (!system_outdated_) return;
     system_outdated_ = false;
     passes_->write(system_, history);
+}
+
+void Stepper::write_poses(double* rows) const {
+    if (system_outdated_) return passes_->write_poses(rows);
+    for (int b = 0; b < system_.bodies(); ++b) write(system_.state.H[b], rows + 16 * b);
 }
 
 void Stepper::save(std::vector<double>& flat) const {
@@ -154,6 +162,14 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     return done;
 }
 
+// Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
+bool Stepper::advance_with_stops(double h) {
+    system_.set_stops(true);
+    const bool done = advance(h, 1);
+    system_.set_stops(false);
+    return done;
+}
+
 // Solves both halves of a step that failed; each is divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
     if (depth > halvings) {
@@ -165,7 +181,8 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     const double* ends[] = {from, middle.data(), to};
     for (int half = 0; half < 2; ++half) {
         set_targets(driven, ends[half + 1]);
-        if (!advance(h / 2, 1) && !divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
+        if (advance(h / 2, 1) || (soften_limits && depth >= exact_halvings && advance_with_stops(h / 2))) continue;
+        if (!divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;
 }
