@@ -58,6 +58,9 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
 // projected onto the same directions throughout. renewed: a new one, with the same basis. kept: the previous one.
 enum class Tangent { first, renewed, kept };
 
+constexpr double largest_turn = 0.5;  // largest motion of a coordinate in one Newton step, rad or radii
+constexpr double small_motion = 1e-4; // corrections below it may reuse the previous tangent, rad or radii
+constexpr double static_rounding = 1e-10;  // rad or radii
 constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
 constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
 constexpr int unstable_steps_limit = 20;    // time steps for which an unstable state is accepted

@@ -10,6 +10,7 @@ namespace supple {
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr int removal_period = 4;       // time steps between removals of redundant multipliers
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
 template <class Call>
@@ -150,7 +151,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         inward<false, false, true>(statics);
     }
     if (tie_rows_ > 0) compute_corrections();
-    if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
+    if (tangent == Tangent::first && redundant_ && ++since_removal_ >= removal_period) remove_redundant_multipliers();
     if (fresh && tie_rows_ > 0) solve_columns();
     if (fresh && tie_rows_ == 0) with_groups(groups_, [&](auto k) { start_columns<k()>(); });
     fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
@@ -260,6 +261,7 @@ void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
 // removes it, scaled so that the imbalance that it causes moves no coordinate by more than `largest_disturbance`.
 void PassesInterior::remove_redundant_multipliers() {
     const std::vector<double> correction = correction_, tie_step = tie_step_;
+    since_removal_ = 0;
     decay_ = 1;
     inward<false, false, true>(statics);
     decay_ = 0;

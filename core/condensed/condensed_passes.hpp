@@ -93,6 +93,7 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> motion_by_coordinate_;   // (nodes, groups): tangent of motion, projected onto the basis only
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
+    int since_removal_ = 0;                     // first tangents since redundant multipliers were removed
     std::vector<CoordinateTerms> terms_;
     std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
     std::vector<Carried> carried_;
