@@ -139,22 +139,17 @@ class SparseInterior : public Interior {
     void factorise(Response& response);
     void leave_saddle();
     void project(Vector& onto) const;
-    void fill_inertia(const Step& step, bool fresh, Response& response);
     void fill_motion(bool fresh, Response& response);
 
     System& system_;
     Stepper& stepper_;
-    std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
     std::vector<double> rows_;              // values of the rows before a motion
     Matrix columns_;       // (unknowns, 6e + 2): B, the correction to balance, the null-space part of multipliers
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
-    Matrix weighted_;      // (6, 6e + 1): a body's rows of them times its inertia
-    Vector unbalance_;     // (6e,): residual of balance, projected
     Matrix along_;         // (unknowns, 2): one of them, and the tangent of motion times it
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
-    bool exact_ = false;   // the elements hold the tangent of motion
     struct MotorTravel {
         int row;
         double from, to;

@@ -23,8 +23,9 @@ struct Determined {
     double& time;  // the stepper's
     std::vector<Tip> tips{};
     long long steps = 0;
-    std::vector<double> positions{};  // of equality rows (motors and rigid couplings), at the end of the last step
-    std::vector<int> moved{};         // equality rows whose position has changed since then
+    std::vector<int> motors{};        // equality rows: motors and rigid couplings
+    std::vector<double> positions{};  // of these rows at the end of the last step
+    std::vector<int> moved{};         // those whose position has changed since then
     std::vector<double> targets{};
 
     int frames() const { return static_cast<int>(tips.size()); }
@@ -47,23 +48,29 @@ struct Determined {
         std::vector<Row>& rows = engine.system.rows;
         moved.clear();
         targets.clear();
-        for (std::size_t r = 0; r < rows.size(); ++r) {
-            if (!rows[r].equality || rows[r].lower == positions[r]) continue;
-            moved.push_back(static_cast<int>(r));
-            targets.push_back(rows[r].lower);
-            rows[r].lower = positions[r];
+        for (std::size_t i = 0; i < motors.size(); ++i) {
+            Row& row = rows[motors[i]];
+            if (row.lower == positions[i]) continue;
+            moved.push_back(motors[i]);
+            targets.push_back(row.lower);
+            row.lower = positions[i];
+            positions[i] = targets.back();
         }
         const bool done = engine.stepper->step(moved, targets.data());
-        for (std::size_t i = 0; i < moved.size(); ++i) {
-            rows[moved[i]].lower = targets[i];
-            if (done) positions[moved[i]] = targets[i];
-        }
+        for (std::size_t i = 0; i < moved.size(); ++i) rows[moved[i]].lower = targets[i];
+        if (!done) read_positions();
         steps += done;
         return done;
     }
     void read_positions() {
+        const System& system = engine.synchronised();
+        motors.clear();
         positions.clear();
-        for (const Row& row : engine.system.rows) positions.push_back(row.of.value(engine.system.state.q));
+        for (std::size_t r = 0; r < system.rows.size(); ++r) {
+            if (!system.rows[r].equality) continue;
+            motors.push_back(static_cast<int>(r));
+            positions.push_back(system.rows[r].of.value(system.state.q));
+        }
     }
 };
 
