@@ -35,7 +35,7 @@ void Stepper::sync() {
 }
 
 void Stepper::write_poses(double* rows) const {
-    if (system_outdated_) return passes_->write_poses(rows);
+    if (current_) return passes_->write_poses(rows);
     for (int b = 0; b < system_.bodies(); ++b) write(system_.state.H[b], rows + 16 * b);
 }
 
@@ -399,7 +399,7 @@ bool Stepper::begin_sparse() {
     return solved;
 }
 
-Pose Stepper::frame(int i) const { return system_outdated_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+Pose Stepper::frame(int i) const { return current_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
 
 Vec6 Stepper::free_velocity(int b) const {
     if (begun_by_passes_) return passes_->free_velocity(b);
