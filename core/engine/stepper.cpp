@@ -132,6 +132,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
     const int refusals = refusals_, pause = steps_by_fronts_;
+    const bool current = current_;
     elapsed_ = 0;
     if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
     inputs_recorded_ = true;
@@ -153,6 +154,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     } else {  // the step failed: the passes are in the state before it, too
         refusals_ = refusals;
         steps_by_fronts_ = pause;
+        current_ = current;
         restore_activations();
     }
     if (tape && !done) {

@@ -385,8 +385,9 @@ class CondensedMotion:
             return model.at(dict(zip(model.end_effectors, self.tips[0], strict=True)), start=here)
         except ConvergenceError as error:
             raise ConvergenceError(
-                f"the present pose of '{model.mechanism.name}' is singular: no wrenches on {listed(model.end_effectors)} "
-                "hold it there, and its linear model needs them. Take another pose, or name one more end effector",
+                f"the present pose of '{model.mechanism.name}' is singular: no wrenches on "
+                f"{listed(model.end_effectors)} hold it there, and its linear model needs them. Take another pose, or "
+                "name one more end effector",
                 load_fraction=error.load_fraction,
             ) from error
 

@@ -23,9 +23,9 @@ SMALLEST = 1e-6
 def determine_coordinates(mech: Mechanism, end_effectors: Sequence[str]) -> bool:
     """Whether the poses of the end effectors determine all coordinates nearly everywhere.
 
-    They do if no admissible motion leaves all end effectors at rest: the Jacobian of the end effectors, times a basis of
-    the motions that loops, rigid couplings and motors allow, has full column rank. A Jacobian that has full rank at one
-    pose has it at nearly all poses, so one of a few random poses near the reference pose suffices.
+    They do if no admissible motion leaves all end effectors at rest: the Jacobian of the end effectors, times a basis
+    of the motions that loops, rigid couplings and motors allow, has full column rank. A Jacobian that has full rank at
+    one pose has it at nearly all poses, so one of a few random poses near the reference pose suffices.
     """
     if idle_spins(mech, end_effectors):
         return False
@@ -50,7 +50,7 @@ def determine_coordinates(mech: Mechanism, end_effectors: Sequence[str]) -> bool
 def _without_limits(mech: Mechanism) -> Mechanism:
     """The mechanism without limits, which take away coordinates while they are touched."""
     joints = tuple(replace(j, limits=np.tile([-np.inf, np.inf], (len(j.axes), 1))) for j in mech.joints)
-    couplings = tuple(replace(c, limits=(-np.inf, np.inf)) for c in mech.couplings)
+    couplings = tuple(replace(c, limits=np.array([-np.inf, np.inf])) for c in mech.couplings)
     return replace(mech, joints=joints, couplings=couplings)
 
 
