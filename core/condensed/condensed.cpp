@@ -15,7 +15,7 @@ constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // converged if the last correction is below it, rad or radii
 constexpr double negligible_correction = 1e-8;  // converged if the next correction would be below it
 constexpr double extrapolation_safety = 0.1;    // factor on that bound when the rate is from an earlier time step
-constexpr int rate_lifetime = 8;                // time steps for which a measured convergence rate is reused
+constexpr int rate_lifetime = 24;               // time steps for which a measured convergence rate is reused
 constexpr double largest_open_gap = 1e-4;  // a step that leaves a larger gap of a loop or motor has failed
 constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
@@ -27,7 +27,7 @@ constexpr int shortest_run = 4;              // time steps with one tangent for 
 constexpr int longest_pause = 64;            // most time steps without an attempt
 constexpr int inverse_age = 3;               // time steps after which the factors of P are replaced by its inverse
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
-constexpr double smallest_kept_rate = 1e-3;  // smaller contraction rates are not relied on
+constexpr double smallest_kept_rate = 1e-4;  // smaller contraction rates are not relied on
 constexpr double kept_rounding = 1e-11;
 }  // namespace
 
