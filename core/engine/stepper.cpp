@@ -10,7 +10,6 @@ namespace supple {
 namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
-constexpr int exact_halvings = 3;  // before limits are softened
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
 constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
 constexpr double rounding = 1e-12;
@@ -183,7 +182,7 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     const double* ends[] = {from, middle.data(), to};
     for (int half = 0; half < 2; ++half) {
         set_targets(driven, ends[half + 1]);
-        if (advance(h / 2, 1) || (soften_limits && depth >= exact_halvings && advance_with_stops(h / 2))) continue;
+        if (advance(h / 2, 1) || (soften_limits && advance_with_stops(h / 2))) continue;
         if (!divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;
