@@ -3,10 +3,11 @@
 The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
 motion. A step of the condensed model should cost no more than one of the engine, also on robots with several end
-effectors, under a constant load and under a load that swings. Models without an interior make the engine's steps.
-Three more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints and the error of the tip against `equilibrium` are measured. The
-work along closed paths of the tips is computed. Random wrenches act on mechanisms, and on robots whose files lie beside
-the project. `--long` applies them for a million steps, or the given number; `--only` selects the mechanisms.
+effectors, under a constant load and under a load that swings. Models without an interior make the engine's steps. Three
+more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints and the error
+of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random wrenches act
+on mechanisms, and on robots whose files lie beside the project. `--long` applies them for a million steps, or the given
+number; `--only` selects the mechanisms.
 """
 
 from __future__ import annotations
