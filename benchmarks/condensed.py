@@ -3,10 +3,11 @@
 The condensed model takes turns with the linear model (links by twists), a blend of three linear models, our engine and
 MuJoCo (implicitfast, contacts off, the same mechanism as MJCF). A constant sideways force of 50 N keeps all of them in
 motion. A step of the condensed model should cost no more than one of the engine, also on robots with several end
-effectors, under a constant load and under a load that swings. Three more measurements follow. Three mechanisms come to
-rest under a large force; the separation of the joints and the error of the tip against `equilibrium` are measured. The
-work along closed paths of the tips is computed. Random wrenches act on mechanisms, and on robots whose files lie beside
-the project. `--long` applies them for a million steps, or the given number; `--only` selects the mechanisms.
+effectors, under a constant load and under a load that swings. Models without an interior make the engine's steps. Three
+more measurements follow. Three mechanisms come to rest under a large force; the separation of the joints and the error
+of the tip against `equilibrium` are measured. The work along closed paths of the tips is computed. Random wrenches act
+on mechanisms, and on robots whose files lie beside the project. `--long` applies them for a million steps, or the given
+number; `--only` selects the mechanisms.
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ def against_engine(report: Report, name: str, quick: bool) -> None:
             us_per_step=name,
             load=load,
             end_effectors=len(tips),
+            interior=model.has_interior,
             **{key: 1e6 * seconds for key, seconds in times.items()},
             condensed_over_engine=ratio,
             iterations=core.iterations / core.steps,
@@ -269,13 +271,15 @@ def move_randomly(report: Report, count: int, names: list[str]) -> None:
                 dt_ms=1e3 * dt,
                 steps=core.steps,
                 iterations=core.iterations / core.steps,
-                snap_throughs=core.snaps,
-                subdivisions=core.divisions,
+                interior=model.has_interior,
+                snap_throughs=core.snaps if model.has_interior else 0,
+                subdivisions=core.divisions if model.has_interior else None,
                 highest_J=highest,
                 separation=float(sim.separation.total),
                 seconds=perf_counter() - start,
             )
-            most = max(most, core.iterations / core.steps)
+            if model.has_interior:
+                most = max(most, core.iterations / core.steps)
             print(f"{name}, {1e3 * dt:g} ms: {core.steps:,} steps", flush=True)
     report.target("random wrenches: most interior iterations per step", most, at_most=4)
 

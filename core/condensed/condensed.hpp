@@ -58,6 +58,9 @@ SUPPLE_INLINE Mat6 turning(const Vec6& w) {
 // projected onto the same directions throughout. renewed: a new one, with the same basis. kept: the previous one.
 enum class Tangent { first, renewed, kept };
 
+constexpr double largest_turn = 0.5;  // largest motion of a coordinate in one Newton step, rad or radii
+constexpr double small_motion = 1e-4; // corrections below it may reuse the previous tangent, rad or radii
+constexpr double static_rounding = 1e-10;  // rad or radii
 constexpr double anchor_boost = 100;  // factor on the anchors if the tangent has negative pivots without it
 constexpr double saddle_kick = 1e-3;  // step off a saddle point, rad or radii
 constexpr int unstable_steps_limit = 20;    // time steps for which an unstable state is accepted
@@ -136,22 +139,17 @@ class SparseInterior : public Interior {
     void factorise(Response& response);
     void leave_saddle();
     void project(Vector& onto) const;
-    void fill_inertia(const Step& step, bool fresh, Response& response);
     void fill_motion(bool fresh, Response& response);
 
     System& system_;
     Stepper& stepper_;
-    std::vector<Mat6> mass_;
     std::vector<double> scales_, x_;
     std::vector<double> rows_;              // values of the rows before a motion
     Matrix columns_;       // (unknowns, 6e + 2): B, the correction to balance, the null-space part of multipliers
     Matrix basis_;         // (unknowns, 6e): B of the first tangent of a step
-    Matrix weighted_;      // (6, 6e + 1): a body's rows of them times its inertia
-    Vector unbalance_;     // (6e,): residual of balance, projected
     Matrix along_;         // (unknowns, 2): one of them, and the tangent of motion times it
     std::vector<int> touching_;             // per row, as System::active
     bool changed_ = false;
-    bool exact_ = false;   // the elements hold the tangent of motion
     struct MotorTravel {
         int row;
         double from, to;

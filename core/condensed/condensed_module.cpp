@@ -12,9 +12,6 @@ using namespace supple;
 
 namespace {
 
-constexpr double stop_stiffness = 1e3;  // of limits, over the stiffest spring
-constexpr double stop_onset = 1e-3;     // rad, or over the radius
-
 class CondensedCore {
    public:
     Engine& engine;
@@ -29,14 +26,7 @@ class CondensedCore {
         : engine(of) {
         expect(on_body, 16 * bodies.size());
         System& system = engine.system;
-        for (Row& row : system.rows) {
-            if (row.equality || !stops) continue;
-            bool slide = true;
-            for (int axis : row.of.axes) slide = slide && system.twists[axis].tail<3>().isZero(0);
-            const double unit = slide ? system.length_scale : 1.0;
-            row.stop = stop_stiffness * system.stiffness_scale / (unit * unit);
-            row.onset = stop_onset * unit;
-        }
+        system.set_stops(stops);
         engine.stepper = std::make_unique<Stepper>(system, h, order);
         model.h = h;
         model.order = order;
@@ -199,12 +189,6 @@ void bind_condensed(nb::module_& module) {
         .def("write_to_engine", &CondensedCore::write_to_engine)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
-        .def("limit_force",  // range of an actuator's force, before its gear
-             [](CondensedCore& c, int actuator, double lower, double upper) {
-                 Actuator& each = c.engine.system.actuators.at(actuator);
-                 each.lower = lower;
-                 each.upper = upper;
-             })
         .def("balance", &CondensedCore::balance)
         .def("follow_branch", &CondensedCore::follow_branch)
         .def("start_from_equilibrium", &CondensedCore::start_from_equilibrium)

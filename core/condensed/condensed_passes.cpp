@@ -10,20 +10,8 @@ namespace supple {
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr int removal_period = 4;       // time steps between removals of redundant multipliers
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
-
-template <class Call>
-void with_groups(int groups, Call call) {  // call(constant)
-    static_assert(PassesInterior::most_columns == 6);
-    switch (groups) {
-        case 1: return call(std::integral_constant<int, 1>{});
-        case 2: return call(std::integral_constant<int, 2>{});
-        case 3: return call(std::integral_constant<int, 3>{});
-        case 4: return call(std::integral_constant<int, 4>{});
-        case 5: return call(std::integral_constant<int, 5>{});
-        default: return call(std::integral_constant<int, 6>{});
-    }
-}
 
 // Stores eight columns of eight numbers, one row for each of eight nodes.
 template <class To>
@@ -65,14 +53,6 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     carried_.resize(n);
     twists_.assign(n * 6 * groups_, Eight{});
     first_twists_ = twists_;
-    body_in_node_.resize(blocks_);
-    for (int i = 0; i < width * blocks_; ++i) {
-        const Pose at = i < static_cast<int>(n) ? nodes_[i].body_in_node : Pose{};
-        for (int c = 0; c < 3; ++c) {
-            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][i % width] = at.R(r, c);
-            body_in_node_[i / width][9 + c][i % width] = at.p[c];
-        }
-    }
     projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
@@ -111,18 +91,6 @@ void PassesInterior::place() {
     for (std::size_t e = 0; e < tips.size(); ++e) tip_poses_[e] = pose(tip_node(static_cast<int>(e))) * tip_in_node_[e];
 }
 
-// A twist in world axes about the origin, in a frame's own axes.
-static Vec6 in_frame(const Pose& at, const Eight& v) {
-    const Vec3 w(v[3], v[4], v[5]);
-    return stack(at.R.transpose() * (Vec3(v[0], v[1], v[2]) + w.cross(at.p)), at.R.transpose() * w);
-}
-
-// A wrench in a frame's own axes, in world axes about the origin.
-static Vec6 in_world(const Pose& at, const Vec6& own) {
-    const Vec3 f = at.R * own.head<3>();
-    return stack(f, at.R * own.tail<3>() + at.p.cross(f));
-}
-
 void PassesInterior::set_anchors(double boost) {
     boost_ = boost;
     anchors_.resize(tips.size());
@@ -158,11 +126,10 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         inward<false, false, true>(statics);
     }
     if (tie_rows_ > 0) compute_corrections();
-    if (tangent == Tangent::first && redundant_) remove_redundant_multipliers();
-    if (fresh && tie_rows_ > 0) solve_columns();
-    if (fresh && tie_rows_ == 0) with_groups(groups_, [&](auto k) { start_columns<k()>(); });
+    if (tangent == Tangent::first && redundant_ && ++since_removal_ >= removal_period) remove_redundant_multipliers();
+    if (fresh) compute_columns();
     fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
-    with_groups(groups_, [&](auto k) { project<k()>(*step, fresh, response); });
+    project(*step, fresh, response);
     return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
 }
 
@@ -207,7 +174,7 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     if (boost_ != 1) return false;
     kept_columns_ = columns_;
     kept_tie_columns_ = tie_columns_;
-    with_groups(groups_, [&](auto k) { compute_motion_by_coordinates<k()>(wrenches); });
+    compute_motion_by_coordinates(wrenches);
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
         double slope;
@@ -222,52 +189,11 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     return true;
 }
 
-// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
-// that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
-// armatures. The tips' wrenches are part of V.
-template <int K>
-void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
-    const int n = static_cast<int>(nodes_.size());
-    const std::vector<Eight>& onto_all = basis();
-    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of V
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Matrix by_twist = wrenches.middleCols<6>(6 * e) * adjoint(about_origin(static_cast<int>(e)).inverse());
-        for (Eigen::Index row = 0; row < by_twist.rows(); ++row)
-            for (int r = 0; r < 6; ++r)
-                twists_[(tip_node(static_cast<int>(e)) * 6 + r) * K + row / width][row % width] -= by_twist(row, r);
-    }
-    Eight V[6][K] = {};
-    for (int i = n - 1; i >= 0; --i) {
-        const unsigned char flags = flags_[i];
-        if (!(flags & chained) || flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    if (!(flags & chained)) V[r][k] = every(0.0);
-                    if (flags & joins) V[r][k] += twists_[(i * 6 + r) * K + k];
-                }
-        if (nodes_[i].size == 1) {
-            alignas(64) double s[width];
-            store(s, eliminated_[i].screw);
-            for (int k = 0; k < K; ++k) {
-                const Eight& onto = onto_all[i * K + k];
-                Eight sum = behind_[i * K + k] + resists_[i] * onto;
-                for (int r = 0; r < 6; ++r) {
-                    V[r][k] += terms_[i].left[r] * onto;
-                    sum += s[r] * V[r][k];
-                }
-                motion_by_coordinate_[i * K + k] = sum;
-            }
-        }
-        if (flags & branches && !(flags & rooted))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += V[r][k];
-    }
-}
-
 // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. This adds the correction that
 // removes it, scaled so that the imbalance that it causes moves no coordinate by more than `largest_disturbance`.
 void PassesInterior::remove_redundant_multipliers() {
     const std::vector<double> correction = correction_, tie_step = tie_step_;
+    since_removal_ = 0;
     decay_ = 1;
     inward<false, false, true>(statics);
     decay_ = 0;
@@ -277,74 +203,6 @@ void PassesInterior::remove_redundant_multipliers() {
     const double share = moved > largest_disturbance ? largest_disturbance / moved : 1.0;
     for (int r = 0; r < tie_rows_; ++r) tie_step_[r] = tie_step[r] + share * (tie_step_[r] - tie_step[r]);
     correction_ = correction;
-}
-
-// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
-template <int K>
-void PassesInterior::start_columns() {
-    const int n = static_cast<int>(nodes_.size());
-    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const int node = tip_node(static_cast<int>(e));
-        const Mat6 wrenches = adjoint(about_origin(static_cast<int>(e)).inverse()).transpose();
-        for (int r = 0; r < 6; ++r)
-            for (int c = 0; c < 6; ++c) {
-                const int column = 6 * static_cast<int>(e) + c;
-                twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
-            }
-    }
-    Eight right[6][K] = {};
-    for (int i = n - 1; i >= 0; --i) {
-        const unsigned char flags = flags_[i];
-        if (!on_tip_path_[i]) {
-            std::fill_n(&columns_[i * K], K, every(0.0));
-            continue;
-        }
-        const bool chain = flags & chained && on_tip_path_[i + 1];
-        if (!chain || flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    if (!chain) right[r][k] = every(0.0);
-                    if (flags & joins) right[r][k] += twists_[(i * 6 + r) * K + k];
-                }
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            alignas(64) double s[width], u[width];
-            store(s, out.screw);
-            store(u, out.upart);
-            for (int k = 0; k < K; ++k) {
-                const Eight rho = (s[0] * right[0][k] + s[1] * right[1][k]) + (s[2] * right[2][k] + s[3] * right[3][k]) +
-                                  (s[4] * right[4][k] + s[5] * right[5][k]);
-                columns_[i * K + k] = out.inverse * rho;
-                if (out.inverse != 0)
-                    for (int r = 0; r < 6; ++r) right[r][k] -= u[r] * rho;
-            }
-        }
-        if (flags & branches && !(flags & rooted))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += right[r][k];
-    }
-}
-
-// B: the responses to unit wrenches on the tips, in their own axes.
-void PassesInterior::solve_columns() {
-    const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
-    unit_wrenches_.resize(columns);
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Pose at = about_origin(static_cast<int>(e));
-        for (int c = 0; c < 6; ++c) {
-            ContactRow& row = unit_wrenches_[6 * e + c];
-            row.node = tip_node(static_cast<int>(e));
-            row.wrench = in_world(at, Vec6::Unit(c));
-        }
-    }
-    on_any_path_.assign(n, 1);
-    for (int k = 0; k < groups_; ++k) {
-        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
-        for (int i = 0; i < n; ++i)
-            if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
-        for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];
-    }
 }
 
 // Part of an actuator's excess force that is not in the balance, whose speeds are zero; `slope` by the coordinate, with the speed
@@ -494,129 +352,6 @@ void PassesInterior::evaluate_motion(const Step& step) {
     }
 }
 
-// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
-// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
-template <int K>
-void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
-    const bool has_basis = has_first_;
-    const std::vector<Eight>& onto_all = basis();
-    Eight now[6][K] = {}, first[6][K] = {}, force[K] = {}, drift[K] = {};
-    Eight inertia[width * K][K] = {};
-    Eight eta = every(0.0);
-    eta[6] = 1;
-    const Eight start = eta;
-    const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
-    auto times = [&](const double* by, const Eight (*of)[K], int k) {
-        return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
-    };
-    for (int i = 0; i < n; ++i) {
-        const unsigned char flags = flags_[i];
-        if (flags & (rooted | branches))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    const int at = flags & rooted ? 0 : (nodes_[i].parent * 6 + r) * K + k;
-                    now[r][k] = flags & rooted ? every(0.0) : twists_[at];
-                    first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
-                }
-        if (flags & rooted)
-            eta = start;
-        else if (flags & branches)
-            eta = outward_[nodes_[i].parent];
-        if (nodes_[i].size == 1) {
-            const CoordinateTerms& terms = terms_[i];
-            alignas(64) double s[width];
-            store(s, eliminated_[i].screw);
-            Eight* turn = &columns_[i * K];
-            const Eight* onto = &onto_all[i * K];
-            if (fresh && tie_rows_ == 0) {
-                alignas(64) double part[width];
-                store(part, eliminated_[i].part);
-                const bool locked = eliminated_[i].inverse == 0;
-                for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
-            }
-            alignas(64) Eight behind[K];
-            if (!corrected) {
-                const double by = sum(eliminated_[i].part * eta);
-                (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;
-            }
-            const double correction = correction_[i];
-            eta += correction * eliminated_[i].screw;
-            const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
-            for (int k = 0; k < K; ++k) {
-                behind[k] = times(terms.right, has_basis ? first : now, k);
-                if (fresh) behind_[i * K + k] = behind[k];
-                force[k] -= motion_[i] * onto[k];
-                drift[k] += ahead_drift * onto[k] + correction * behind[k];
-            }
-            if (fresh || !has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) now[r][k] += s[r] * turn[k];
-            if (has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) first[r][k] += s[r] * onto[k];
-            if (fresh) {
-                const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
-                for (int k = 0; k < K; ++k) {
-                    const Eight ahead = times(terms.left, now, k) + resists_[i] * turn[k];
-                    for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
-                }
-            }
-        }
-        if (flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    twists_[(i * 6 + r) * K + k] = now[r][k];
-                    first_twists_[(i * 6 + r) * K + k] = first[r][k];
-                }
-        if (flags & (joins | fronted)) outward_[i] = eta;
-    }
-    for (int r = 0; r < rows; ++r) {
-        response.force[r] = force[r / width][r % width];
-        response.inertia(r, rows) = drift[r / width][r % width];
-        for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
-    }
-    add_coupling_dampers(step, fresh, response);
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const int node = tip_node(static_cast<int>(e));
-        const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
-        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[node]);
-        if (!fresh) continue;
-        auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
-        own = turning(lambda.segment<6>(6 * e));
-        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
-        auto columns = [&](const std::vector<Eight>& of, int c) {
-            Vec6 twist;
-            for (int r = 0; r < 6; ++r) twist[r] = of[(node * 6 + r) * K + c / width][c % width];
-            return Vec6(Ad * twist);
-        };
-        for (int c = 0; c < rows; ++c) {
-            response.compliance.col(c).segment<6>(6 * e) = columns(twists_, c);
-            if (has_basis) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
-        }
-    }
-    if (fresh && !has_basis) response.left = response.compliance.transpose();
-}
-
-void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response& response) {
-    const int rows = static_cast<int>(lambda.size());
-    for (const Coupling& c : couplings_) {
-        if (c.damping == 0) continue;
-        Vector along = Vector::Zero(rows), length = Vector::Zero(rows + 1);
-        for (std::size_t i = 0; i < c.nodes.size(); ++i) {
-            const int node = c.nodes[i];
-            for (int r = 0; r < rows; ++r) {
-                along[r] += c.coefficients[i] * basis()[node * groups_ + r / width][r % width];
-                length[r] += c.coefficients[i] * columns_[node * groups_ + r / width][r % width];
-            }
-            length[rows] += c.coefficients[i] * correction_[node];
-        }
-        double by;
-        coupling_drag(c, step, by);
-        for (int k = fresh ? 0 : rows; k <= rows; ++k) response.inertia.col(k) += (by * length[k]) * along;
-    }
-}
-
 bool PassesInterior::touches_stop() const {
     double torque, slope, energy;
     for (const auto& [node, row] : stops_) {
@@ -725,26 +460,6 @@ void PassesInterior::restore_kept() {
     for (int b = 0; b < blocks_; ++b) present_[b].q = kept_state_.q[b];
     multiplier_ = kept_state_.multiplier;
     lambda = kept_state_.lambda;
-}
-
-void PassesInterior::write_poses(double* rows) const {
-    const int n = static_cast<int>(nodes_.size());
-    alignas(64) double unused[2 * width];
-    for (int b = 0; b < blocks_; ++b) {
-        const Present& now = present_[b];
-        const Eight* fixed = body_in_node_[b].data();
-        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-        const Turn turned = R * Turn{three(fixed), three(fixed + 3), three(fixed + 6)};
-        const Three p = R * three(fixed + 9) + three(now.p);
-        auto to = [&](int l) {
-            const int body = width * b + l < n ? nodes_[width * b + l].body : -1;
-            return body < 0 ? unused : rows + 16 * body;
-        };
-        Eight upper[8] = {turned.x.x, turned.y.x, turned.z.x, p.x, turned.x.y, turned.y.y, turned.z.y, p.y};
-        Eight lower[8] = {turned.x.z, turned.y.z, turned.z.z, p.z, every(0.0), every(0.0), every(0.0), every(1.0)};
-        spread(upper, to);
-        spread(lower, [&](int l) { return to(l) + width; });
-    }
 }
 
 std::vector<double> PassesInterior::flat() const {

@@ -47,7 +47,7 @@ class PassesInterior : public Interior, private Articulated {
     void accept(double h) override;
     void keep() override;
     void restore_kept() override;
-    void write_poses(double* rows) const override;
+    void write_poses(double* rows) const override { Articulated::write_poses(rows); }
     void save(Moment moment) override;
     void restore(Moment moment) override;
     std::vector<double> flat() const;
@@ -65,14 +65,17 @@ class PassesInterior : public Interior, private Articulated {
     void place();                    // poses of all nodes and tips
     void set_anchors(double boost);
     void remove_redundant_multipliers();
+    void compute_columns();
     template <int K>
     void start_columns();
     void solve_columns();
     template <bool second, bool tangent>
     void evaluate_motion(const Step& step);
+    void project(const Step& step, bool fresh, Response& response);
     template <int K>
     void project(const Step& step, bool fresh, Response& response);
     double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
+    void compute_motion_by_coordinates(const Matrix& wrenches);
     template <int K>
     void compute_motion_by_coordinates(const Matrix& wrenches);
     template <bool tangent>
@@ -93,6 +96,7 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> motion_by_coordinate_;   // (nodes, groups): tangent of motion, projected onto the basis only
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
+    int since_removal_ = 0;                     // first tangents since redundant multipliers were removed
     std::vector<CoordinateTerms> terms_;
     std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
     std::vector<Carried> carried_;
@@ -100,7 +104,6 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<ContactRow> unit_wrenches_;
     std::vector<Pose> tip_in_node_, tip_poses_;
     std::vector<char> on_tip_path_;             // per node: a tip is beyond it
-    std::vector<std::array<Eight, 12>> body_in_node_;  // of the bodies of eight nodes
     struct {
         std::vector<Eight> q;
         std::vector<double> multiplier;
@@ -108,5 +111,17 @@ class PassesInterior : public Interior, private Articulated {
     } kept_state_;
     std::vector<double> saved_[2];  // by `Moment`
 };
+
+// A twist in world axes about the origin, in a frame's own axes.
+inline Vec6 in_frame(const Pose& at, const Eight& v) {
+    const Vec3 w(v[3], v[4], v[5]);
+    return stack(at.R.transpose() * (Vec3(v[0], v[1], v[2]) + w.cross(at.p)), at.R.transpose() * w);
+}
+
+// A wrench in a frame's own axes, in world axes about the origin.
+inline Vec6 in_world(const Pose& at, const Vec6& own) {
+    const Vec3 f = at.R * own.head<3>();
+    return stack(f, at.R * own.tail<3>() + at.p.cross(f));
+}
 
 }  // namespace supple

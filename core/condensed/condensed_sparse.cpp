@@ -13,10 +13,7 @@ constexpr double motor_moved = 1e-6;  // rad or m between a motor's position and
 }
 
 SparseInterior::SparseInterior(TipSet& tips, System& system, Stepper& stepper)
-    : Interior(tips), system_(system), stepper_(stepper) {
-    for (int b = 0; b < system.bodies(); ++b)
-        mass_.push_back(spatial_inertia(system.mass[b], system.centre[b], system.inertia[b]));
-}
+    : Interior(tips), system_(system), stepper_(stepper) {}
 
 void SparseInterior::start() {
     act(false);
@@ -25,9 +22,7 @@ void SparseInterior::start() {
     x_.resize(system_.unknowns());
     rows_.resize(system_.rows.size());
     columns_.setZero(system_.unknowns(), lambda.size() + 2);
-    weighted_.resize(6, lambda.size() + 1);
     along_.setZero(system_.unknowns(), 2);
-    unbalance_.setZero(lambda.size());
 }
 
 Vec6 SparseInterior::tip_velocity(int e) const {
@@ -153,51 +148,16 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
         response.left = response.compliance.transpose();
     }
     if (step) {
-        project(unbalance_);
         act(true);
-        if (fresh) exact_ = tangent == Tangent::renewed;
-        system_.evaluate(fresh && exact_, step, &stepper_.history);
+        system_.evaluate(fresh, step, &stepper_.history);
         project(response.force);
-        response.whole = exact_;
-        if (!exact_) response.force -= unbalance_;
-        if (exact_)
-            fill_motion(fresh, response);
-        else
-            fill_inertia(*step, fresh, response);
+        response.whole = true;
+        fill_motion(fresh, response);
     }
     return columns_.col(e6).allFinite() && response.compliance.allFinite();
 }
 
-void SparseInterior::fill_inertia(const Step& step, bool fresh, Response& response) {
-    const int e6 = static_cast<int>(lambda.size());
-    const double c = step.c0 / step.h;
-    const int first = fresh ? 0 : e6, count = e6 + 1 - first;
-    auto part = response.inertia.middleCols(first, count);
-    part.setZero();
-    for (int b = 0; b < system_.bodies(); ++b) {
-        const auto twists = columns_.middleRows<6>(6 * b);
-        weighted_.leftCols(count).noalias() = (c * c * mass_[b]) * twists.middleCols(first, count);
-        part.noalias() += basis_.middleRows<6>(6 * b).transpose() * weighted_.leftCols(count);
-    }
-    for (int axis = 0; axis < system_.axes(); ++axis) {
-        const double resists = c * (system_.damping[axis] + c * system_.armature[axis]);
-        const auto row = columns_.row(system_.axis_row(axis));
-        if (resists != 0)
-            part.noalias() += resists * (basis_.row(system_.axis_row(axis)).transpose() * row.segment(first, count));
-    }
-    for (const Spring& spring : system_.springs) {
-        if (spring.damping == 0) continue;
-        Vector length = Vector::Zero(e6 + 1), along = Vector::Zero(e6);
-        for (std::size_t i = 0; i < spring.of.axes.size(); ++i) {
-            const int row = system_.axis_row(spring.of.axes[i]);
-            length += spring.of.coefficients[i] * columns_.row(row).head(e6 + 1).transpose();
-            along += spring.of.coefficients[i] * basis_.row(row).transpose();
-        }
-        part.noalias() += c * spring.damping * (along * length.segment(first, count).transpose());
-    }
-}
-
-// The complete tangent of motion, by the engine's tangent of a time step; used from the second iteration of a step on.
+// The complete tangent of motion, by the engine's tangent of a time step.
 void SparseInterior::fill_motion(bool fresh, Response& response) {
     const Eigen::Index e6 = lambda.size();
     for (Eigen::Index c = 0; fresh && c < e6; ++c) system_.carry(basis_.col(c).data());  // twists at the present pose

@@ -105,6 +105,28 @@ void Articulated::forward() {
     }
 }
 
+void Articulated::write_poses(double* rows) const {
+    const int n = static_cast<int>(nodes_.size());
+    alignas(64) double unused[2 * width];
+    for (int b = 0; b < blocks_; ++b) {
+        const Present& now = present_[b];
+        const Eight* fixed = body_in_node_[b].data();
+        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+        const Turn turned = R * Turn{three(fixed), three(fixed + 3), three(fixed + 6)};
+        const Three p = R * three(fixed + 9) + three(now.p);
+        Eight upper[8] = {turned.x.x, turned.y.x, turned.z.x, p.x, turned.x.y, turned.y.y, turned.z.y, p.y};
+        Eight lower[8] = {turned.x.z, turned.y.z, turned.z.z, p.z, every(0.0), every(0.0), every(0.0), every(1.0)};
+        transpose(upper);
+        transpose(lower);
+        for (int l = 0; l < width; ++l) {
+            const int body = width * b + l < n ? nodes_[width * b + l].body : -1;
+            double* to = body < 0 ? unused : rows + 16 * body;
+            store(to, upper[l]);
+            store(to + width, lower[l]);
+        }
+    }
+}
+
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
 // System::axis_torque. The springs act on the rotation of the joint from its parent to its child. Where the tree runs from the
 // child to the parent, the node's rotation R' is the inverse, and its increments are d' = -R'^T d.

@@ -24,6 +24,7 @@
 // factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Articulated {
     void write(System& system, History& history) const;
     // Copies the coordinates and rates of hinges and slides only; ball joints have three coordinates together.
     void write_single_coordinates(System& system) const;
+    void write_poses(double* rows) const;  // (bodies, 4, 4)
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 
@@ -384,6 +386,7 @@ class Articulated {
     int order_used_ = 1;
 
     std::vector<Fixed> fixed_;
+    std::vector<std::array<Eight, 12>> body_in_node_;  // poses of the bodies of eight nodes
     std::vector<Past> past_;
     std::vector<Present> present_;
     std::vector<Eliminated> eliminated_;

@@ -385,6 +385,7 @@ void Articulated::lay_out_nodes() {
 
     blocks_ = (n + width - 1) / width;
     fixed_.assign(blocks_, Fixed{});
+    body_in_node_.resize(blocks_);
     past_.assign(blocks_, Past{});
     present_.assign(blocks_, Present{});
     eliminated_.assign(n, Eliminated{});
@@ -403,6 +404,8 @@ void Articulated::lay_out_nodes() {
         for (int c = 0; c < 3; ++c) {
             for (int r = 0; r < 3; ++r) fixed.frame[3 * c + r][l] = node.frame.R(r, c);
             fixed.frame[9 + c][l] = node.frame.p[c];
+            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][l] = node.body_in_node.R(r, c);
+            body_in_node_[i / width][9 + c][l] = node.body_in_node.p[c];
             present_[i / width].R[4 * c][l] = past_[i / width].R[4 * c][l] = 1;
         }
         fixed.turns[l] = node.turns;

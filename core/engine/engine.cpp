@@ -64,6 +64,12 @@ void bind_engine(nb::module_& module) {
         .def("add_actuator", &Engine::add_actuator)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)
+        .def("limit_force",  // range of an actuator's force, before its gear
+             [](Engine& e, int actuator, double lower, double upper) {
+                 Actuator& each = e.system.actuators.at(actuator);
+                 each.lower = lower;
+                 each.upper = upper;
+             })
         .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
         .def("set_applied", &Engine::set_applied)
         .def("add_row", &Engine::add_row)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spatial/arrays.hpp"
+
 namespace supple {
 
 namespace {
@@ -29,6 +31,11 @@ void Stepper::sync() {
     if (!system_outdated_) return;
     system_outdated_ = false;
     passes_->write(system_, history);
+}
+
+void Stepper::write_poses(double* rows) const {
+    if (current_) return passes_->write_poses(rows);
+    for (int b = 0; b < system_.bodies(); ++b) write(system_.state.H[b], rows + 16 * b);
 }
 
 void Stepper::save(std::vector<double>& flat) const {
@@ -124,6 +131,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
     for (int row : driven) from.push_back(system_.rows[row].lower);
     const int refusals = refusals_, pause = steps_by_fronts_;
+    const bool current = current_;
     elapsed_ = 0;
     if (tape && !inputs_recorded_) tape->set_inputs(system_, driven);
     inputs_recorded_ = true;
@@ -145,12 +153,21 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     } else {  // the step failed: the passes are in the state before it, too
         refusals_ = refusals;
         steps_by_fronts_ = pause;
+        current_ = current;
         restore_activations();
     }
     if (tape && !done) {
         tape->drop_unfinished();
         tape.reset();  // the state is not that of a recorded time step
     }
+    return done;
+}
+
+// Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
+bool Stepper::advance_with_stops(double h) {
+    system_.set_stops(true);
+    const bool done = advance(h, 1);
+    system_.set_stops(false);
     return done;
 }
 
@@ -165,7 +182,8 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     const double* ends[] = {from, middle.data(), to};
     for (int half = 0; half < 2; ++half) {
         set_targets(driven, ends[half + 1]);
-        if (!advance(h / 2, 1) && !divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
+        if (advance(h / 2, 1) || (soften_limits && advance_with_stops(h / 2))) continue;
+        if (!divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;
 }
@@ -380,7 +398,7 @@ bool Stepper::begin_sparse() {
     return solved;
 }
 
-Pose Stepper::frame(int i) const { return system_outdated_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+Pose Stepper::frame(int i) const { return current_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
 
 Vec6 Stepper::free_velocity(int b) const {
     if (begun_by_passes_) return passes_->free_velocity(b);

@@ -24,6 +24,7 @@ class Stepper : public Participant {
     // The passes have a state of their own. `sync` copies it to the system and the history. `changed` must be called after
     // the state of the system was changed, `refresh` after loads, handles or set-points were changed.
     void sync();
+    void write_poses(double* rows) const;  // (bodies, 4, 4), after the last step
     void changed() { current_ = false; }
     void refresh() { refreshed_ = inputs_recorded_ = false; }
     // The state of the passes that is not in the system and the history; restored to the last bit.
@@ -49,6 +50,7 @@ class Stepper : public Participant {
 
     double time = 0;
     bool fresh = true;  // no equidistant history: the next step is backward Euler
+    bool soften_limits = false;  // limits are stiff springs in parts of a step that have no solution with exact ones
     History history;
     long long iterations = 0, factorisations = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
@@ -83,6 +85,7 @@ class Stepper : public Participant {
     bool solve(double h, int order);
     void keep();
     void restore_kept_state();
+    bool advance_with_stops(double h);
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
     void set_targets(const std::vector<int>& driven, const double* values);

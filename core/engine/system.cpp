@@ -6,6 +6,8 @@
 namespace supple {
 
 namespace {
+constexpr double stop_stiffness = 1e3;  // of limits that are springs, over the stiffest spring
+constexpr double stop_onset = 1e-3;     // rad, or over the radius
 
 // Ad(h^-1)^T w, without forming the matrix: a wrench from the frame h to the frame in which h is given
 SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {
@@ -131,6 +133,17 @@ void System::set_inertia(int body, double new_mass, const Vec3& new_centre, cons
     centre[body] = new_centre;
     inertia[body] = new_inertia;
     mass_matrix_[body] = spatial_inertia(new_mass, new_centre, new_inertia);
+}
+
+void System::set_stops(bool stops) {
+    for (Row& row : rows) {
+        if (row.equality) continue;
+        bool slide = true;
+        for (int axis : row.of.axes) slide = slide && twists[axis].tail<3>().isZero(0);
+        const double unit = slide ? length_scale : 1.0;
+        row.stop = stops ? stop_stiffness * stiffness_scale / (unit * unit) : 0.0;
+        row.onset = stop_onset * unit;
+    }
 }
 
 void System::absorb_gaps(double below) {

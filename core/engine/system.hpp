@@ -178,6 +178,7 @@ class System {
     // coordinates, so that they are closed there. Such gaps come from rounded numbers in files. Redundant loops (for example
     // two points that hold a planar linkage in its plane) could not all be closed otherwise.
     void absorb_gaps(double below);
+    void set_stops(bool stops);  // whether limits are stiff springs; otherwise they are exact
 
     int bodies() const { return static_cast<int>(mass.size()); }
     int axes() const { return static_cast<int>(twists.size()); }

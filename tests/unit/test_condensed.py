@@ -124,23 +124,29 @@ def test_linear_of_a_simulation_is_at_the_present_pose():
         supple.ReducedSimulation(supple.reduce(mech, tips), 2e-3).linear()
 
 
+@pytest.mark.parametrize("interior", [True, False])
 @pytest.mark.parametrize("tree", [True, False])
-def test_the_linear_model_of_a_touched_limit_fixes_its_coordinate(tree):
+def test_the_linear_model_of_a_touched_limit_fixes_its_coordinate(tree, interior):
+    """Four hinges with parallel axes have an interior, two have none."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
-    for i, (parent, name) in enumerate((("world", "link"), ("link", "tip"))):
+    links = ["link", "middle", "outer", "tip"] if interior else ["link", "tip"]
+    for i, (parent, name) in enumerate(zip(["world", *links], links, strict=False)):
         b.link(name, (0.1 * i, 0, 0), (0.1 * i + 0.1, 0, 0), mass=0.1)
-        b.hinge(f"joint_{i}", parent, name, (0.1 * i, 0, 0), "y", stiffness=1.0, damping=0.05, limits=(-0.3, 0.3 + i))
+        limits = (-0.3, 0.3 + min(i, 1))
+        b.hinge(f"joint_{i}", parent, name, (0.1 * i, 0, 0), "y", stiffness=1.0, damping=0.05, limits=limits)
     if not tree:
         b.couple("tendon", {"joint_0": 1.0, "joint_1": -1.0}, stiffness=0.1)
     mech = b.build()
     sim = supple.ReducedSimulation(supple.condense(mech, "tip"), 1e-2)
+    assert sim.model.has_interior == interior
     assert sim._motion.core.passes
     sim.set_target("joint_1", 0.2)
     sim.apply("tip", [0, 0, -6.0, 0, 0, 0])
     sim.step(500)
-    assert sim.coordinates["joint_0"][0] > 0.3
+    touched = sim.coordinates["joint_0"][0]
+    assert 0.3 < touched < 0.31 if interior else touched == pytest.approx(0.3, abs=1e-12)  # a stiff spring, or exact
     here = sim.linear()
-    assert here.rank == 1
+    assert here.rank == (3 if interior else 1)
     assert here.at.coordinates["joint_0"][0] == pytest.approx(0.3, abs=1e-12)
     assert here.at.coordinates["joint_1"][0] == pytest.approx(sim.coordinates["joint_1"][0], abs=1e-3)
 

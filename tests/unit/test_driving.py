@@ -8,6 +8,7 @@ import pytest
 from tests.small_mechanisms import arm, driven, satellite
 
 import supple
+from supple import spatial
 from supple.mechanism import Actuator
 from supple.mechanism.io import json
 
@@ -251,8 +252,9 @@ def test_a_reduced_model_has_torques_and_controls_and_switches_actuators_off():
             sim.set_control({"servo": 0.3}, 1.0)
 
 
-def servo_arm(spring=0.0):
-    """Three links; a servo of 50 N m/rad and at most 2 N m moves the middle hinge, besides a spring."""
+def servo_arm(spring=0.0, wheel=False):
+    """Three links; a servo of 50 N m/rad and at most 2 N m moves the middle hinge, besides a spring. A wheel on the
+    third link has the axis of its hinge."""
     b = supple.Builder("servo arm", gravity=(0, 0, 0))
     for i in range(3):
         b.link(f"l{i}", (0.2 * i, 0, 0), (0.2 * i + 0.2, 0, 0), mass=0.3)
@@ -260,6 +262,9 @@ def servo_arm(spring=0.0):
         b.hinge(f"h{i}", parent, f"l{i}", (0.2 * i, 0, 0), "y", stiffness=stiffness, damping=5.0 if i == 1 else 0.5)
     law = {"gain": (50, 0, 0), "bias": (0, -50, -5), "force_range": (-2, 2), "control_range": (-3, 3)}
     b.actuator("servo", "h1", in_spring=True, **law)
+    if wheel:
+        b.body("wheel", spatial.pose(np.eye(3), (0.4, 0, 0)), mass=0.1, inertia=(1e-3, 1e-3, 1e-3))
+        b.hinge("axle", "l2", "wheel", (0.4, 0, 0), "y", stiffness=50.0, damping=0.5)
     return b.build()
 
 
@@ -286,9 +291,9 @@ def test_a_condensed_model_limits_forces_within_the_time_step():
 
 
 def test_a_condensed_model_that_is_stuck_at_a_singular_pose_says_so():
-    """The servo moves the elbow of an arm through the stretched pose. The pose of the hand does not tell the sides of
+    """The servo moves the elbow of an arm through the stretched pose. The pose of the wheel does not tell the sides of
     the elbow apart."""
-    sim = supple.ReducedSimulation(supple.condense(servo_arm(20.0), "l2"), 1e-3)
+    sim = supple.ReducedSimulation(supple.condense(servo_arm(100.0, wheel=True), "wheel"), 1e-3)
     sim.set_control("servo", -0.6)
     sim.step(3000)
     sim.set_control("servo", 0.6)
@@ -298,6 +303,19 @@ def test_a_condensed_model_that_is_stuck_at_a_singular_pose_says_so():
     sim.reset()
     sim.step(10)
     sim.restore(saved)
+
+
+def test_a_condensed_model_without_an_interior_passes_singular_poses():
+    mech = servo_arm(20.0)
+    sim, full = supple.ReducedSimulation(supple.condense(mech, "l2"), 1e-3), supple.Simulation(mech, 1e-3)
+    for each in (sim, full):
+        each.set_control("servo", -0.6)
+        each.step(1000)
+        assert each.q["h1"] < -0.01
+        each.set_control("servo", 0.6)
+        each.step(1000)
+    assert sim.q["h1"] > 0.01
+    assert sim.q == pytest.approx(full.q, abs=1e-12)
 
 
 def test_a_blended_motion_that_diverges_raises():

@@ -17,7 +17,7 @@ from supple.engine import Equilibrium, equilibrium
 from supple.engine.actuation import ACTIVATION, CONTROL, SHARE
 from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
-from supple.errors import ConvergenceError, MechanismError
+from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import by_joint
 from supple.mechanism.flexible import refuse_flexible
@@ -26,6 +26,7 @@ from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
+from supple.reduced.determined import determine_coordinates
 from supple.reduced.driving import DrivenForce, Drives, can_be_driven
 from supple.reduced.model import Model, ReducedModel, held_base
 
@@ -110,6 +111,12 @@ class CondensedModel(Model):
         """The model's integrator. `reconstruction` has no effect: links always follow their joints."""
         return CondensedMotion(self, dt)
 
+    @cached_property
+    def has_interior(self) -> bool:
+        """Whether some links can move while all end effectors stay where they are. Without an interior the equations of
+        motion are those of the engine, and so are the time steps."""
+        return not determine_coordinates(self.mechanism, self.end_effectors)
+
     def linear(self) -> ReducedModel:
         """The linear model at the initial state."""
         return reduce(self.mechanism, self.end_effectors, at=self.rest)
@@ -178,7 +185,7 @@ class CondensedModel(Model):
         if start is not None and (not isinstance(start, CondensedPose) or start.model is not self):
             raise MechanismError("`start` must be a pose of this model, from its `under` or `at`")
         if not hasattr(self._of_thread, "solver"):
-            self._of_thread.solver = _Solver(self, 1.0, stops=False)
+            self._of_thread.solver = _Solver(self, 1.0, moving=False)
         solver: _Solver = self._of_thread.solver
         acting = self.rest.acting if start is None else start.acting
         solver.eqs.set_targets(acting.rest, acting.targets)
@@ -269,11 +276,11 @@ class CondensedPose:
 class _Solver:
     """The compiled core of a model, with the engine's equations that it uses."""
 
-    def __init__(self, model: CondensedModel, dt: float, stops: bool) -> None:
+    def __init__(self, model: CondensedModel, dt: float, moving: bool) -> None:
         mech = model.mechanism
         self.model = model
         held = idle_spins(mech, model.end_effectors)
-        drives = tuple(each for each in mech.actuators if stops and can_be_driven(mech, each))
+        drives = tuple(each for each in mech.actuators if moving and can_be_driven(mech, each))
         driven = replace(mech, actuators=drives) if drives and drives != mech.actuators else mech
         self.eqs: Equations = equations(driven, bool(drives), held)
         self.frames = [mech.frame(name) for name in model.end_effectors]
@@ -281,7 +288,12 @@ class _Solver:
         self.eqs.core.set_state(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]
-        self.core: Any = _core.CondensedCore(self.eqs.core, bodies, on_body, dt, METHODS[model.method], stops, False)
+        options = bodies, on_body, dt, METHODS[model.method]
+        self.core: Any = (
+            _core.DeterminedCore(self.eqs.core, *options)
+            if moving and not model.has_interior
+            else _core.CondensedCore(self.eqs.core, *options, moving, False)
+        )
 
     def place(self, state: tuple[Array, Array, Array], wrenches: Array) -> None:
         """Sets a state of equilibrium at rest, with its wrenches (6e,) on the end effectors."""
@@ -290,7 +302,8 @@ class _Solver:
     @property
     def engine(self) -> Any:
         """The engine's core, updated to the present state."""
-        self.core.write_to_engine()
+        if isinstance(self.core, _core.CondensedCore):
+            self.core.write_to_engine()
         return self.eqs.core
 
     def pose(self) -> CondensedPose:
@@ -323,18 +336,18 @@ class CondensedMotion:
 
     def __init__(self, model: CondensedModel, dt: float) -> None:
         self.model = model
-        self._solver = _Solver(model, dt, stops=True)
+        self._solver = _Solver(model, dt, moving=True)
+        self.set_laws(Drives(model.mechanism, dt).laws())
         self.core = self._solver.core
+        if model.has_interior and self._solver.eqs.limit_names:
+            self.core.start_from_equilibrium(*model.rest.state)
         self.link_poses = self.core.poses
         self.core.set_home(np.ascontiguousarray(model.end_effector_poses))
-        self.set_laws(Drives(model.mechanism, dt).laws())
-        if self._solver.eqs.limit_names:
-            self.core.start_from_equilibrium(*model.rest.state)
         self._loops = list(model.mechanism.topology.loops)
 
     @property
     def failure(self) -> str:
-        return STUCK if self.core.stuck else NOT_CONVERGED
+        return STUCK if self.model.has_interior and self.core.stuck else NOT_CONVERGED
 
     def set_targets(self, targets: dict[str, float]) -> None:
         eqs, acting = self._solver.eqs, self.model.rest.acting
@@ -352,16 +365,31 @@ class CondensedMotion:
         values = engine.actuation
         for i, law in enumerate(laws):
             values[i, [CONTROL, ACTIVATION, SHARE]] = law.activation, law.activation, law.share
-            self.core.limit_force(i, law.lower, law.upper)
+            engine.limit_force(i, law.lower, law.upper)
         engine.set_actuation(values)
 
     @property
     def pose(self) -> CondensedPose:
         """The present pose in static equilibrium, with the wrenches that balance it and exact limits (in motion limits
         are soft stops)."""
-        here = self._solver.pose()
-        wrenches = dict(zip(self.model.end_effectors, here.wrenches.reshape(-1, 6), strict=True))
+        here, names = self._solver.pose(), self.model.end_effectors
+        if not self.model.has_interior:
+            return self._held(here)
+        wrenches = dict(zip(names, here.wrenches.reshape(-1, 6), strict=True))
         return self.model.under(wrenches, frame="body", start=here)
+
+    def _held(self, here: CondensedPose) -> CondensedPose:
+        """The present pose of a model without an interior, with the wrenches that hold its end effectors there."""
+        model = self.model
+        try:
+            return model.at(dict(zip(model.end_effectors, self.tips[0], strict=True)), start=here)
+        except ConvergenceError as error:
+            raise ConvergenceError(
+                f"the present pose of '{model.mechanism.name}' is singular: no wrenches on "
+                f"{listed(model.end_effectors)} hold it there, and its linear model needs them. Take another pose, or "
+                "name one more end effector",
+                load_fraction=error.load_fraction,
+            ) from error
 
     @property
     def tips(self) -> tuple[Array, Array]:

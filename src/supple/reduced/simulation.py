@@ -530,12 +530,13 @@ class ReducedSimulation(Recordable):
         raise MechanismError("a reduced model cannot be placed at joint coordinates; use supple.Simulation")
 
     def contact_frames(self) -> list[tuple[int, int, Array]]:
-        """Frames that a `World` fixes shapes to: index of the end effector, index of its body, pose (4, 4) of the body
-        in the frame. The first end effector of each body is one."""
+        """Frames that a `World` fixes shapes to: index of the participant's frame, index of its body, pose (4, 4) of
+        the body in the frame. The first end effector of each body is one."""
         frames: dict[int, tuple[int, int, Array]] = {}
+        bodies = isinstance(self.model, CondensedModel) and not self.model.has_interior  # the engine's frames
         for i, name in enumerate(self.model.end_effectors):
             body, pose_body_frame = self.mechanism.frame(name)
-            frames.setdefault(body, (i, body, spatial.inverse(pose_body_frame)))
+            frames.setdefault(body, (body, body, np.eye(4)) if bodies else (i, body, spatial.inverse(pose_body_frame)))
         return list(frames.values())
 
     def plan(self, n: int) -> None:
