@@ -161,7 +161,9 @@ def test_a_tendon_with_the_name_of_a_joint(tmp_path: Path) -> None:
     mech = load_quietly(write(tmp_path, world(joint.format("p") + joint.format("q"), outside)))
     assert "tendon 'p': shares its name with a joint; it is now called 'p_2'" in reported(mech)
     assert mech.actuators[0].drives == mech.couplings[0].name == "p_2"
-    assert supple.inverse_dynamics(mech, [0.4, 0.1]) == pytest.approx([0.0, 0.0], abs=1e-12)  # the drive is not a spring
+    assert supple.inverse_dynamics(mech, [0.4, 0.1]) == pytest.approx(
+        [0.0, 0.0], abs=1e-12
+    )  # the drive is not a spring
     sim = supple.Simulation(mech, 1e-3)
     sim.set_control("m", 0.2)
     sim.step(20)
