@@ -151,6 +151,26 @@ def test_a_coupling_beyond_the_limits_of_its_joints_yields(tmp_path: Path, const
     assert tie == pytest.approx(0.3 if rigid else 2.0, abs=1e-3)  # both joints at their limits
 
 
+def test_a_tendon_with_the_name_of_a_joint(tmp_path: Path) -> None:
+    """MuJoCo's names are unique for each kind only. The actuator of the tendon must not drive the joint."""
+    joint = '<body><joint name="{0}" axis="0 1 0"/><geom size=".1" pos="0 0 -1" mass="1"/></body>'
+    outside = (
+        '<option><flag gravity="disable"/></option><tendon><fixed name="p"><joint joint="p" coef="1"/>'
+        '<joint joint="q" coef="-1"/></fixed></tendon><actuator><position name="m" tendon="p" kp="3"/></actuator>'
+    )
+    mech = load_quietly(write(tmp_path, world(joint.format("p") + joint.format("q"), outside)))
+    assert "tendon 'p': shares its name with a joint; it is now called 'p_2'" in reported(mech)
+    assert mech.actuators[0].drives == mech.couplings[0].name == "p_2"
+    assert supple.inverse_dynamics(mech, [0.4, 0.1]) == pytest.approx(
+        [0.0, 0.0], abs=1e-12
+    )  # the drive is not a spring
+    sim = supple.Simulation(mech, 1e-3)
+    sim.set_control("m", 0.2)
+    sim.step(20)
+    assert sim.q[0] > 1e-5
+    assert sim.q[1] == pytest.approx(-sim.q[0])
+
+
 # what is reported
 
 REPORTS = {

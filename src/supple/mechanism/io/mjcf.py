@@ -218,7 +218,8 @@ class _Reader:
 
     def _couplings_and_actuators(self) -> tuple[tuple[Coupling, ...], tuple[Actuator, ...]]:
         model = self.model
-        names = _named(model, "tendon", "tendon")
+        taken = Names([*(name for a in self.axes for name in a.names), *(a.name for a in self.axes)])
+        names = [self._tendon_name(taken, name) for name in _named(model, "tendon", "tendon")]
         coordinates = [a.names[0] for a in self.axes]
         tendons = read_tendons(model, names, coordinates, self.report)
         actuators = read_actuators(
@@ -230,7 +231,14 @@ class _Reader:
             self.report,
         )
         couplings = [tendon_coupling(tendon, names[t], self.report) for t, tendon in tendons.items()]
-        return (*couplings, *self._equalities(coordinates, tendons, Names(names))), actuators
+        return (*couplings, *self._equalities(coordinates, tendons, taken)), actuators
+
+    def _tendon_name(self, taken: Names, name: str) -> str:
+        """Set-points and actuators find joints and couplings by one name; MuJoCo allows it once for each kind."""
+        chosen = taken.make_unique(name)
+        if chosen != name:
+            self.report.add("tendon", name, f"shares its name with a joint; it is now called '{chosen}'")
+        return chosen
 
     def _equalities(self, coordinates: list[str], tendons: dict[int, Tendon], taken: Names) -> list[Coupling]:
         model, couplings = self.model, []
