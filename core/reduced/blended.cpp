@@ -98,7 +98,8 @@ void Blended::prepare() {
 void Blended::models_changed() {
     mark_changed();
     groups_.clear();
-    pairs_.clear();
+    for (RestPath& path : paths_)
+        for (std::vector<double>& errors : path.error) errors.clear();
     for (int i = 0; i < 4 * static_cast<int>(presence_.size()); ++i) {
         const Sample& sample = samples[std::min<std::size_t>(i, samples.size() - 1)];
         for (std::size_t e = 0; e < tips.size(); ++e) put(homes_[i / 4 * tips.size() + e], i % 4, sample.tips[e]);
@@ -603,7 +604,7 @@ void Blended::rates(Vector& result) const {
 
 Vector Blended::holding_wrench() const {
     const Vector z = basis.transpose() * xi;
-    Vector result = basis * (solve_positive(blended(compliance_kind), z + load_displacement) - ground * z);
+    Vector result = basis * (solve_positive(blended(compliance_kind), z + load_displacement) - ground_used() * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
@@ -616,10 +617,10 @@ Vector Blended::holding_wrench() const {
 // along the force.
 Vector Blended::rest_with_ground() const {
     const Matrix identity = Matrix::Identity(basis.cols(), basis.cols()), K = solve_positive(blended(compliance_kind), identity);
-    const SymmetricEigen modes(K - ground * identity);
-    const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground * z_;
+    const SymmetricEigen modes(K - ground_used() * identity);
+    const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground_used() * z_;
     const Vector along = modes.vectors.transpose() * force;
-    return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground));
+    return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground_used()));
 }
 
 // Damped fixed-point iteration: moves the tips by a fraction of the way to the equilibrium of the present blend.

@@ -36,7 +36,6 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <vector>
 
 #include "contact/contact.hpp"
@@ -92,6 +91,20 @@ class Blended : public Participant {
         std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
         Vector y;                 // the model's own coordinates at which its links are evaluated
     };
+    // Poses at rest as the load changes from that of one model (share 0) to that of another (share 1)
+    struct RestPath {
+        int first, second;
+        std::vector<double> shares;             // (k,) increasing, k > 1
+        Matrix displacements, slopes;           // (n, k) from the pose of the first model, scaled, and their derivatives by the share
+        std::array<std::vector<double>, 2> error = {};  // (k,) of each of the two models alone; empty: not yet computed
+
+        struct Interval {
+            int k;             // the share is between shares[k] and shares[k + 1]
+            double u, length;  // fraction of this interval, and its length
+        };
+        Interval interval(double share) const;
+        double error_alone(int model, double share) const;
+    };
     struct Tip : ExternalLoad {
         Pose pose;
         Vec6 velocity = Vec6::Zero();  // body twist
@@ -113,6 +126,14 @@ class Blended : public Participant {
     // for each direction that the model does not have. `presence` grows from 0 to 1 after a model is added.
     void add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence);
     void move_sample(int i, const Vector& twists);  // by set-points
+    void add_path(RestPath path) {
+        paths_.push_back(std::move(path));
+        mark_changed();
+    }
+    void clear() {  // removes all models
+        samples.clear();
+        paths_.clear();
+    }
     bool step();                     // false: the result is not finite; the state is that of the last successful step
     // in a World: the end effectors are the frames
     int frames() const override { return static_cast<int>(tips.size()); }
@@ -188,15 +209,6 @@ class Blended : public Participant {
         void put(int lane, int model, const Blended& of);
     };
 
-    // Two models: the way from the pose of the first to that of the second as the load changes from one to the other. (n,), scaled
-    struct Pair {
-        Vector load;                  // change of the load, forces in world axes
-        Vector way;                   // displacement
-        Vector start, end;            // first-order responses at both ends, as displacements from the first pose; as long as `way`
-        std::array<double, 2> speed;  // length of these responses, over that of `way`
-        std::array<double, 2> error;  // distance of the pose that each model alone predicts under the other's load from the other's pose
-    };
-
     // The size that is known when compiling, if it is: one end effector without rigid directions.
     template <int n>
     static constexpr int size(int given) {
@@ -214,15 +226,16 @@ class Blended : public Participant {
     Vector predicted_displacement(const Sample& sample, const Vector& change) const;
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     Vector load_change(const Sample& sample) const;
-    Vector with_world_forces(const Sample& sample, const Vector& load) const;
+    Vector with_applied_axes(const Sample& sample, const Vector& load) const;
+    Vector with_own_axes(const Sample& sample, const Vector& load) const;
     std::vector<Pose> moved_tips(const Sample& sample, const Vector& displacement) const;
     Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
-    const Pair& pair(int first, int second);
-    Vector path_between(const Pair& pair, double t) const;
+    void compute_path_errors(RestPath& path) const;
+    Vector path_displacement(const RestPath& path, double share) const;
     bool nearly_rigid(const Sample& sample) const;
     void predict_rest();
-    std::vector<Pose> predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first, double t,
-                                      double off, const std::array<double, 2>& away) const;
+    std::vector<Pose> predict_between(const RestPath& path, const std::vector<Vector>& gaps, const std::vector<Vector>& changes,
+                                      double& off) const;
     void compute_rest_share(double nearness, double scale);
     template <int n>
     void pull_to_rest();
@@ -240,6 +253,7 @@ class Blended : public Participant {
     Vec3 applied_force(int e) const;
     double published_distance(int model) const;
     Pose published_mean(int e) const;
+    double ground_used() const { return (1 - rest_share_) * ground; }  // the predicted rest pose needs no common spring
     Vector rest_with_ground() const;
     template <int n>
     void differentiate_weights();
@@ -282,7 +296,7 @@ class Blended : public Participant {
     bool stale_ = true, budget_unset_ = true, loads_changed_ = true, fading_ = false, reduced_ = false;
     double extent_ = 0;               // largest distance of a model from the first one
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
-    std::map<std::pair<int, int>, Pair> pairs_;  // of the models that were used in predictions
+    std::vector<RestPath> paths_;
     std::vector<Pose> rest_;          // predicted pose at rest under the applied loads
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose

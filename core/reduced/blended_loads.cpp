@@ -14,7 +14,7 @@ constexpr double range = 0.5;         // displacement up to which a model is val
 constexpr int prediction_steps = 3;   // Newton steps for the displacement that a model predicts under the applied loads
 constexpr double own_load_range = 0.02;  // nearer than this to the load of a model, over the range of loads, no rest pose is predicted
 constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
-constexpr double path_error = 0.15;   // of the path between two samples in its middle, over the change of its direction
+constexpr double path_error = 1e-3;   // of the path between two samples, over the radius: that of interpolation between equilibria
 constexpr double least_predicted = 1e-8;  // a model with a smaller compliance, over its largest, is too stiff for a predicted rest pose
 constexpr double rest_pull = 0.25;    // factor of the distance from the predicted rest pose in its share
 
@@ -89,12 +89,11 @@ double Blended::trust_under_load(const Sample& sample) const {
 
 // --- predicted rest pose --------------------------------------------------------------------------------------------
 //
-// Between the loads of two models, the pose at rest is known better than by weights: both poses, both compliances and the nonlinear
-// response of both models are known. Three predictions are averaged, each with the inverse square of its estimated error:
-//   1, 2. the displacement that each of the two models alone predicts. Its error is known at the pose of the other model.
-//   3. a path from one pose to the other: a cubic with the directions of the first-order responses at both ends, along which
-//      the end effectors move as a rational function of the load, with the speeds of these responses. A mechanism that is pulled taut moves
-//      fast at first and slowly then; the rational function follows this, and a cubic of the load would not.
+// Between the loads of two models, the engine has computed a path of poses at rest (src/supple/reduced/rest_paths.py). On the line between
+// both loads the pose at rest is known from it. Next to this line there are three predictions, and their mean with the inverse squares of
+// their errors as weights is used:
+//   1, 2. the displacement that each of the two models alone predicts. Its error is known on the path.
+//   3. the path, at the nearest load on the line. Its error is the response of the models to the rest of the load.
 
 // Load w - b_i (scaled) in the axes of the end effectors at the pose of a model
 Vector Blended::load_change(const Sample& sample) const {
@@ -106,10 +105,25 @@ Vector Blended::load_change(const Sample& sample) const {
     return change;
 }
 
-// Forces of a scaled load in the axes of a model, turned to world axes; torques stay in those of the end effectors
-Vector Blended::with_world_forces(const Sample& sample, const Vector& load) const {
+// A scaled load in the axes of a model, turned to those in which the applied wrenches are given: world axes, or those of the end effector
+Vector Blended::with_applied_axes(const Sample& sample, const Vector& load) const {
     Vector result = load;
-    for (std::size_t e = 0; e < tips.size(); ++e) result.segment<3>(6 * e) = sample.tips[e].R * load.segment<3>(6 * e);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        if (tips[e].world) {
+            result.segment<3>(6 * e) = sample.tips[e].R * load.segment<3>(6 * e);
+            result.segment<3>(6 * e + 3) = sample.tips[e].R * load.segment<3>(6 * e + 3);
+        }
+    return result;
+}
+
+// The inverse
+Vector Blended::with_own_axes(const Sample& sample, const Vector& load) const {
+    Vector result = load;
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        if (tips[e].world) {
+            result.segment<3>(6 * e) = sample.tips[e].R.transpose() * load.segment<3>(6 * e);
+            result.segment<3>(6 * e + 3) = sample.tips[e].R.transpose() * load.segment<3>(6 * e + 3);
+        }
     return result;
 }
 
@@ -125,39 +139,42 @@ Vector Blended::displacement_between(const std::vector<Pose>& from, const std::v
     return displacement;
 }
 
-const Blended::Pair& Blended::pair(int first, int second) {
-    const auto [found, added] = pairs_.try_emplace({first, second});
-    Pair& pair = found->second;
-    if (!added) return pair;
-    const Sample &a = samples[first], &b = samples[second];
-    pair.load = with_world_forces(b, b.wrench) - with_world_forces(a, a.wrench);
-    pair.way = displacement_between(a.tips, b.tips);
-    const double length = pair.way.norm();
-    Vector at_first = pair.load, at_second = pair.load;  // in the axes of the end effectors there
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        at_first.segment<3>(6 * e) = a.tips[e].R.transpose() * pair.load.segment<3>(6 * e);
-        at_second.segment<3>(6 * e) = b.tips[e].R.transpose() * pair.load.segment<3>(6 * e);
+// Errors that each of the two models alone makes on a path
+void Blended::compute_path_errors(RestPath& path) const {
+    const Sample &a = samples[path.first], &b = samples[path.second];
+    const Vector load = with_applied_axes(b, b.wrench) - with_applied_axes(a, a.wrench);
+    const Vector at_first = with_own_axes(a, load), at_second = with_own_axes(b, load);
+    for (std::size_t k = 0; k < path.shares.size(); ++k) {
+        const double t = path.shares[k];
+        const std::vector<Pose> truth = moved_tips(a, path_displacement(path, t));
+        path.error[0].push_back(displacement_between(truth, moved_tips(a, predicted_displacement(a, t * at_first))).norm());
+        path.error[1].push_back(displacement_between(truth, moved_tips(b, predicted_displacement(b, (t - 1) * at_second))).norm());
     }
-    pair.start = a.compliance * at_first;
-    pair.end = b.compliance * at_second;
-    for (std::size_t e = 0; e < tips.size(); ++e) {  // as a rate of the displacement from the first pose
-        auto rate = pair.end.segment<6>(6 * e);
-        rate = scaled(right_jacobian_inverse(unscaled(pair.way.segment<6>(6 * e))) * unscaled(rate));
-    }
-    pair.speed = {pair.start.norm() / length, pair.end.norm() / length};
-    if (pair.speed[0] > 0) pair.start /= pair.speed[0];
-    if (pair.speed[1] > 0) pair.end /= pair.speed[1];
-    pair.error = {(predicted_displacement(a, at_first) - pair.way).norm(),
-                  (predicted_displacement(b, -at_second) - displacement_between(b.tips, a.tips)).norm()};
-    return pair;
+    for (std::vector<double>& errors : path.error)
+        for (double& error : errors)
+            if (!std::isfinite(error)) error = INFINITY;
 }
 
-// Displacement from the first pose of a pair, on the path to the second, at the fraction t of the change of the load: a cubic of u, with
-// u = (t^2 + m_0 t (1 - t)) / (1 + (m_0 + m_1 - 2) t (1 - t)), which increases from 0 to 1 with the slopes m_0 and m_1 at the ends
-// (Gregory and Delbourgo).
-Vector Blended::path_between(const Pair& pair, double t) const {
-    const double both = t * (1 - t), u = (t * t + pair.speed[0] * both) / (1 + (pair.speed[0] + pair.speed[1] - 2) * both);
-    return u * (1 - u) * (1 - u) * pair.start + u * u * (3 - 2 * u) * pair.way - u * u * (1 - u) * pair.end;
+// Displacement from the pose of the first model on a path, at a share of the load: cubics. Set-points that move the models move the path.
+Vector Blended::path_displacement(const RestPath& path, double share) const {
+    const auto [k, u, length] = path.interval(share);
+    const Sample &a = samples[path.first], &b = samples[path.second];
+    const Vector moved = displacement_between(a.tips, b.tips) - displacement_between(a.home, b.home);
+    return (1 + 2 * u) * (1 - u) * (1 - u) * path.displacements.col(k) + u * u * (3 - 2 * u) * path.displacements.col(k + 1) +
+           length * u * (1 - u) * ((1 - u) * path.slopes.col(k) - u * path.slopes.col(k + 1)) + share * moved;
+}
+
+Blended::RestPath::Interval Blended::RestPath::interval(double share) const {
+    const auto after = std::upper_bound(shares.begin() + 1, shares.end() - 1, share);
+    const int k = static_cast<int>(after - shares.begin()) - 1;
+    const double length = shares[k + 1] - shares[k];
+    return {k, (share - shares[k]) / length, length};
+}
+
+// Error of one of the models alone at a share of the load, linear between the equilibria of the path
+double Blended::RestPath::error_alone(int model, double share) const {
+    const auto [k, u, length] = interval(std::clamp(share, shares.front(), shares.back()));
+    return (1 - u) * error[model][k] + u * error[model][k + 1];
 }
 
 // Whether a direction of a model is stiffer than that of any joint spring, as the axis of a slender rod. A small error of the predicted
@@ -178,13 +195,13 @@ bool Blended::nearly_rigid(const Sample& sample) const {
 void Blended::predict_rest() {
     rest_presence_ = 0;
     const int count = static_cast<int>(samples.size());
-    if (!loads_known || published || count < 2 || ground > 0 || !(load_extent_ > 0)) return;
+    if (!loads_known || paths_.empty() || !(load_extent_ > 0)) return;
     if (std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) { return nearly_rigid(sample); })) return;
     std::vector<Vector> changes(count), gaps(count);
     std::vector<double> away(count), near(count);
     for (int i = 0; i < count; ++i) {
         changes[i] = load_change(samples[i]);
-        gaps[i] = with_world_forces(samples[i], changes[i]);
+        gaps[i] = with_applied_axes(samples[i], changes[i]);
         away[i] = gaps[i].norm();
     }
     std::vector<double> sorted = away;
@@ -193,28 +210,21 @@ void Blended::predict_rest() {
     if (!(eighth > 1e-9)) return;
     const double reach = neighbours > 0 && count > neighbours ? 1 / (reach_factor * sorted[neighbours - 1]) : 0;
     for (int i = 0; i < count; ++i) near[i] = presence(i) * std::max(0.0, 1 / away[i] - reach) * sorted[0];
-    std::vector<std::vector<Pose>> alone(count);
     double total = 0, present = 0, heaviest = 0;
     std::vector<std::pair<double, std::vector<Pose>>> predictions;
     std::size_t base = 0;
-    for (int i = 0; i < count; ++i)
-        for (int j = i + 1; j < count; ++j) {
-            if (!(near[i] * near[j] > 0)) continue;
-            const Pair& between = pair(i, j);
-            const double length = between.load.norm();
-            if (!(length > 1e-9 * load_extent_ && between.way.norm() > 0)) continue;
-            const double sideways = 1 + gaps[i].dot(gaps[j]) / (away[i] * away[j]);  // 0 on the line between both loads
-            const double weight = std::pow(near[i] * near[j] / (1 + 4 * sideways), 4);
-            const double t = std::clamp(0.5 + 0.5 * (gaps[i] + gaps[j]).dot(between.load) / (length * length), 0.0, 1.0);
-            const double off = 0.5 * ((gaps[i] - t * between.load).norm() + (gaps[j] + (1 - t) * between.load).norm()) / length;
-            for (int k : {i, j})
-                if (alone[k].empty()) alone[k] = moved_tips(samples[k], predicted_displacement(samples[k], changes[k]));
-            predictions.emplace_back(weight, predict_between(between, {alone[i], alone[j]}, samples[i], t, off,
-                                                             {away[i] / length, away[j] / length}));
-            total += weight;
-            present += weight / (1 + std::pow(off / widest_offset, 8));
-            if (weight > heaviest) heaviest = weight, base = predictions.size() - 1;
-        }
+    for (RestPath& path : paths_) {
+        const int i = path.first, j = path.second;
+        if (!(near[i] * near[j] > 0)) continue;
+        if (path.error[0].empty()) compute_path_errors(path);
+        const double sideways = 1 + gaps[i].dot(gaps[j]) / (away[i] * away[j]);  // 0 on the line between both loads
+        const double weight = std::pow(near[i] * near[j] / (1 + 4 * sideways), 4);
+        double off = 0;
+        predictions.emplace_back(weight, predict_between(path, gaps, changes, off));
+        total += weight;
+        present += weight / (1 + std::pow(off / widest_offset, 8));
+        if (weight > heaviest) heaviest = weight, base = predictions.size() - 1;
+    }
     if (!(total > 0)) return;
     rest_ = predictions[base].second;
     Vector mean = Vector::Zero(n_);
@@ -224,29 +234,37 @@ void Blended::predict_rest() {
     rest_presence_ = present / total * eighth / (1 + eighth);
 }
 
-// Poses at rest under a load between those of two models. `alone`: those that each of the models predicts; `t`: fraction of the change of
-// the load; `off`: distance of the load from the line between both, `away`: from the loads of the models, over the distance of the two loads.
-std::vector<Pose> Blended::predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first,
-                                           double t, double off, const std::array<double, 2>& away) const {
-    const double speeds = pair.speed[0] + pair.speed[1], bent = 4 * t * (1 - t);
-    double error[3];
-    for (int k : {0, 1})  // a taut model is valid far beyond its load, a soft one is not
-        error[k] = pair.error[k] * std::pow(away[k], 2 + 2 * pair.speed[1 - k] / speeds);
-    error[2] = path_error * (pair.start - pair.end).norm() * bent * bent + off * speeds * pair.way.norm();
-    const std::vector<Pose> path = moved_tips(first, path_between(pair, t));
-    const std::vector<Pose>* poses[3] = {&alone[0], &alone[1], &path};
-    double weights[3], total = 0;
-    int best = 2;
-    for (int k : {2, 0, 1}) {
-        weights[k] = displacement_between(path, *poses[k]).allFinite() ? 1 / (error[k] * error[k] + 1e-24) : 0;
-        total += weights[k];
-        if (weights[k] > weights[best]) best = k;
+// Poses at rest under a load near the line between those of two models. `gaps`, `changes`: applied loads less those of all models, in the
+// axes of the applied wrenches and in those of the models. `off`: distance from the path's loads, over the distance of the two loads.
+std::vector<Pose> Blended::predict_between(const RestPath& path, const std::vector<Vector>& gaps, const std::vector<Vector>& changes,
+                                           double& off) const {
+    const int models[2] = {path.first, path.second};
+    const Sample& first = samples[models[0]];
+    const Vector load = with_applied_axes(samples[models[1]], samples[models[1]].wrench) - with_applied_axes(first, first.wrench);
+    const double squared = load.squaredNorm(), length = std::sqrt(squared);
+    const double along = 0.5 + 0.5 * (gaps[models[0]] + gaps[models[1]]).dot(load) / squared;
+    const double t = std::clamp(along, path.shares.front(), path.shares.back());
+    const Vector rest = 0.5 * (gaps[models[0]] - t * load + gaps[models[1]] + (1 - t) * load);  // load beside the path
+    off = rest.norm() / length;
+    const std::vector<Pose> known = moved_tips(first, path_displacement(path, t));
+    std::vector<Pose> poses[3] = {{}, {}, known};
+    double errors[3] = {0, 0, path_error}, weights[3], total = 0;
+    for (int k : {0, 1}) {
+        const Sample& sample = samples[models[k]];
+        poses[k] = moved_tips(sample, predicted_displacement(sample, changes[models[k]]));
+        const double away = gaps[models[k]].norm() / length;
+        errors[k] = path.error_alone(k, k == 0 ? std::copysign(away, along) : 1 + std::copysign(away, along - 1)) + path_error;
+        errors[2] += (sample.compliance * with_own_axes(sample, rest)).norm();
     }
-    std::vector<Pose> result = *poses[best];
     Vector mean = Vector::Zero(n_);
-    for (int k : {0, 1, 2})
-        if (weights[k] > 0) mean += weights[k] / total * displacement_between(*poses[best], *poses[k]);
-    for (std::size_t e = 0; e < tips.size(); ++e) result[e] = result[e] * exp(unscaled(mean.segment<6>(6 * e)));
+    for (int k : {0, 1, 2}) {
+        const Vector to = displacement_between(known, poses[k]);
+        weights[k] = to.allFinite() ? 1 / (errors[k] * errors[k]) : 0;
+        total += weights[k];
+        if (weights[k] > 0) mean += weights[k] * to;
+    }
+    std::vector<Pose> result = known;
+    for (std::size_t e = 0; e < tips.size(); ++e) result[e] = result[e] * exp(unscaled(Vec6(mean.segment<6>(6 * e) / total)));
     return result;
 }
 

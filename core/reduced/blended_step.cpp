@@ -482,7 +482,7 @@ bool Blended::solve() {
     Column right(r);
     for (int i = 0; i < r; ++i) {
         external_impulse_[i] = h * push_[i];
-        right[i] = momentum[i] + h * (push_[i] - spring_force_[i] + ground * z_[i]);
+        right[i] = momentum[i] + h * (push_[i] - spring_force_[i] + ground_used() * z_[i]);
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
@@ -506,7 +506,7 @@ double Blended::stored_energy(const double* spring_force) {
     double stored = 0;
     for (const Group& group : groups_) {
         Four work = four(0);
-        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground * xi[i]));
+        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground_used() * xi[i]));
         stored += sum(group.weight * (group.energy + 0.5 * work));
     }
     return stored;
@@ -666,7 +666,7 @@ double Blended::energy() const {
     Vector all(n_);
     rates(all);
     const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + load_displacement;
-    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground * z.squaredNorm());
+    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground_used() * z.squaredNorm());
 }
 
 }  // namespace supple

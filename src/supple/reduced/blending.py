@@ -23,6 +23,7 @@ from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import NOT_FINITE, bounds, limited
+from supple.reduced.rest_paths import RestPath, rest_path, world_wrenches
 
 if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
@@ -134,6 +135,8 @@ class BlendedModel(Model):
         """The linear models, in the order they were added."""
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
+        self._paths: list[tuple[int, int, RestPath]] = []
+        """Poses at rest between the loads of two models, by their indices."""
         self._ground = 0.0
         """J (twists over the radius): a spring added to all models for blending; core/reduced/blended.hpp."""
         self.exploration: Exploration | None = None
@@ -169,7 +172,9 @@ class BlendedModel(Model):
                 f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
             )
         ground = self._common_spring_for(model)
+        new_paths = self._paths_to(model)
         self.models = (*self.models, model)
+        self._paths += new_paths
         if ground > self._ground:
             self._ground, self._samples = ground, []
             for other in self.models:
@@ -181,6 +186,18 @@ class BlendedModel(Model):
         self._samples.append(sample)
         for motion in self._motions:
             motion.add_sample(sample, fade)
+            motion.add_paths(new_paths)
+
+    def _paths_to(self, model: ReducedModel) -> list[tuple[int, int, RestPath]]:
+        """Poses at rest between the loads of a new model and those of the first model and of the model with the nearest
+        load."""
+        if self.scheme == "published" or not self.models:
+            return []
+        lengths = self._lengths.reshape(-1, 6)
+        loads = np.array([world_wrenches(other) for other in self.models])
+        away = np.linalg.norm(((world_wrenches(model) - loads) * lengths).reshape(len(loads), -1), axis=1)
+        paths = ((i, rest_path(self.models[i], model)) for i in sorted({0, int(np.argmin(away))}))
+        return [(i, len(self.models), path) for i, path in paths if path is not None]
 
     def _make_sample(self, model: ReducedModel) -> Sample:
         """The data that a blend needs of a model; eigenframes matched with those of earlier samples, nearest first."""
@@ -393,6 +410,7 @@ class BlendedMotion:
         self._sample_poses.clear()
         for sample in self.model._samples:
             self.add_sample(sample, fade if sample is self.model._samples[-1] else 0.0)
+        self.add_paths(self.model._paths)
         if len(there):
             self.core.set_presence(np.append(there, self.core.presence[len(there) :]))
 
@@ -417,6 +435,12 @@ class BlendedMotion:
         self._set_bounded_coordinates(len(self._increments) - 1)
         if self._targets:
             self._push_targets([len(self._increments) - 1])
+
+    def add_paths(self, paths: Iterable[tuple[int, int, RestPath]]) -> None:
+        """Passes poses at rest between the loads of two models to the core."""
+        for first, second, path in paths:
+            arrays = path.shares, path.displacements, path.slopes
+            self.core.add_path(first, second, *(np.ascontiguousarray(each) for each in arrays))
 
     def _set_bounded_coordinates(self, i: int) -> None:
         """Passes the coordinates that have limits to the core: values in a model, with its set-points, and maps."""
