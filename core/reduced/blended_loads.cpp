@@ -16,7 +16,7 @@ constexpr double own_load_range = 0.02;  // nearer than this to the load of a mo
 constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
 constexpr double path_error = 1e-3;   // of the path between two samples, over the radius: that of interpolation between equilibria
 constexpr double least_predicted = 1e-8;  // a model with a smaller compliance, over its largest, is too stiff for a predicted rest pose
-constexpr double rest_pull = 0.25;    // factor of the distance from the predicted rest pose in its share
+constexpr double rest_pull = 1. / 16;    // factor of the distance from the predicted rest pose in its share
 
 }  // namespace
 
@@ -206,8 +206,7 @@ void Blended::predict_rest() {
     }
     std::vector<double> sorted = away;
     std::sort(sorted.begin(), sorted.end());
-    const double over = sorted[0] / (own_load_range * load_extent_), eighth = std::pow(over, 8);
-    if (!(eighth > 1e-9)) return;
+    if (!(sorted[0] > 1e-9 * load_extent_)) return;
     const double reach = neighbours > 0 && count > neighbours ? 1 / (reach_factor * sorted[neighbours - 1]) : 0;
     for (int i = 0; i < count; ++i) near[i] = presence(i) * std::max(0.0, 1 / away[i] - reach) * sorted[0];
     double total = 0, present = 0, heaviest = 0;
@@ -231,7 +230,11 @@ void Blended::predict_rest() {
     for (const auto& [weight, poses] : predictions) mean += weight / total * displacement_between(rest_, poses);
     if (!mean.allFinite()) return;
     for (std::size_t e = 0; e < tips.size(); ++e) rest_[e] = rest_[e] * exp(unscaled(mean.segment<6>(6 * e)));
-    rest_presence_ = present / total * eighth / (1 + eighth);
+    double nearest = INFINITY;
+    for (int i = 0; i < count; ++i)
+        nearest = std::min(nearest, std::pow(away[i] / (own_load_range * load_extent_), 8) +
+                                        std::pow(distance(rest_, samples[i].tips) / (own_load_range * extent_), 8));
+    rest_presence_ = present / total * nearest / (1 + nearest);
 }
 
 // Poses at rest under a load near the line between those of two models. `gaps`, `changes`: applied loads less those of all models, in the

@@ -627,14 +627,23 @@ void Blended::fade_in() {
     }
 }
 
-// A step with a large displacement, in which weights change much, is divided.
+// A step with a large displacement, in which weights change much, is divided. No part moves the end effectors farther than that: a load that
+// is enormous for the model at the start would else move them far beyond all models in the first step.
 bool Blended::step() {
     if (!begin()) return false;
     const double whole = h, parts = std::clamp(std::ceil(h * new_rates_.norm() / largest_displacement), 1.0, most_parts);
     if (parts == 1 || published) return finish({}, {}, nullptr);
     h = whole / parts;
     bool good = true;
-    for (int k = 0; good && k < parts; ++k) good = begin() && finish({}, {}, nullptr);
+    for (int k = 0; good && k < parts; ++k) {
+        good = begin();
+        const double moved = h * new_rates_.norm();
+        const bool cut = good && moved > largest_displacement;
+        if (cut) new_rates_ *= largest_displacement / moved;
+        good = good && finish({}, {}, nullptr);
+        if (cut)
+            for (Tip& tip : tips) tip.velocity.setZero();
+    }
     h = whole;
     return good;
 }
