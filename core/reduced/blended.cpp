@@ -75,10 +75,15 @@ void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std:
 void Blended::prepare() {
     n_ = 6 * static_cast<int>(tips.size());
     const int count = static_cast<int>(samples.size()), fours = (count + 3) / 4;
-    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_}) each->assign(fours, four(0));
+    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_, &regions_}) each->assign(fours, four(0));
     presence_.resize(fours);
     for (int i = count; i < 4 * fours; ++i) set_presence(i, 0);
     homes_.resize(fours * tips.size());
+    std::vector<int> ranks;
+    for (const Sample& sample : samples)
+        ranks.push_back(std::count_if(sample.has_column.begin(), sample.has_column.end(), [](const Four& has) { return has[compliance_kind] > 0; }));
+    const int most = *std::max_element(ranks.begin(), ranks.end());
+    for (int i = 0; i < count; ++i) regions_[i / 4][i % 4] = ranks[i] < most ? larger_rest_region : rest_region;
     order_.resize(count);
     used.reserve(count);
     means.resize(tips.size());
@@ -87,7 +92,7 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &beside_path_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -98,8 +103,6 @@ void Blended::prepare() {
 void Blended::models_changed() {
     mark_changed();
     groups_.clear();
-    for (RestPath& path : paths_)
-        for (std::vector<double>& errors : path.error) errors.clear();
     for (int i = 0; i < 4 * static_cast<int>(presence_.size()); ++i) {
         const Sample& sample = samples[std::min<std::size_t>(i, samples.size() - 1)];
         for (std::size_t e = 0; e < tips.size(); ++e) put(homes_[i / 4 * tips.size() + e], i % 4, sample.tips[e]);
@@ -184,7 +187,7 @@ void Blended::weigh() {
             if (largest(choose(trust_[i] < four(0), near, four(0))) > 0)
                 for (int l = 0; l < 4; ++l)
                     if (near[l] > 0 && trust_[i][l] < 0) trust_[i][l] = trust_under_load(samples[4 * i + l]);
-            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(near, power);
+            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(regions_[i] * near, power);
             near *= trust_[i];
             sum += weights_[i] = to_power(near, power);
         }
@@ -509,12 +512,12 @@ void Blended::compute_load_displacements() {
     });
 }
 
-// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest under the applied loads w at H*. Its
-// strain is xi - xi* - C (lambda - w) with xi* = log(Hbar^-1 H*), so its load_displacement is C w - xi*. It has the share phi.
+// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest at H* under the load w* of the path. Its
+// strain is xi - xi* - C (lambda - w*) with xi* = log(Hbar^-1 H*), so its load_displacement is C w* - xi*. It has the share phi.
 template <int N>
 void Blended::pull_to_rest() {
     const int n = size<N>(n_);
-    generalised_force(push_all_);
+    generalised_force(push_all_, &beside_path_);
     for (int e = 0; e < n / 6; ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
     multiply_lane<compliance_kind>(full_.data(), n, push_all_.data(), rest_difference_.data());
     for (int i = 0; i < n; ++i) rest_difference_[i] -= each_[i] + rest_offset_[i];
@@ -572,9 +575,12 @@ void Blended::compute_link_coordinates() {
     }
 }
 
-void Blended::generalised_force(Vector& result) const {
+// `less`: (n,) scaled loads to be subtracted, in the axes in which the applied wrenches are given
+void Blended::generalised_force(Vector& result, const Vector* less) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R));
+        ExternalLoad load = tips[e];
+        if (less) load.wrench -= stack(less->segment<3>(6 * e) / radius, less->segment<3>(6 * e + 3));
+        const Vec6 on = jacobians_[e].transpose_times(load.own(tips[e].pose.R));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }

@@ -36,6 +36,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "contact/contact.hpp"
@@ -96,14 +97,6 @@ class Blended : public Participant {
         int first, second;
         std::vector<double> shares;             // (k,) increasing, k > 1
         Matrix displacements, slopes;           // (n, k) from the pose of the first model, scaled, and their derivatives by the share
-        std::array<std::vector<double>, 2> error = {};  // (k,) of each of the two models alone; empty: not yet computed
-
-        struct Interval {
-            int k;             // the share is between shares[k] and shares[k + 1]
-            double u, length;  // fraction of this interval, and its length
-        };
-        Interval interval(double share) const;
-        double error_alone(int model, double share) const;
     };
     struct Tip : ExternalLoad {
         Pose pose;
@@ -181,6 +174,9 @@ class Blended : public Participant {
    private:
     static constexpr double reach_factor = 1.2;    // reach of the weights, over the distance of the last neighbour
     static constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
+    // Size of the region around a model in which it acts although a rest pose is predicted, over the distance from this pose. It is larger
+    // around a model that lacks directions of others: the blend is nearly rigid in them there and could not follow a sudden change.
+    static constexpr double rest_region = 1. / 16, larger_rest_region = 1. / 4;
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
 
     // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
@@ -227,15 +223,11 @@ class Blended : public Participant {
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     Vector load_change(const Sample& sample) const;
     Vector with_applied_axes(const Sample& sample, const Vector& load) const;
-    Vector with_own_axes(const Sample& sample, const Vector& load) const;
     std::vector<Pose> moved_tips(const Sample& sample, const Vector& displacement) const;
     Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
-    void compute_path_errors(RestPath& path) const;
     Vector path_displacement(const RestPath& path, double share) const;
     bool nearly_rigid(const Sample& sample) const;
     void predict_rest();
-    std::vector<Pose> predict_between(const RestPath& path, const std::vector<Vector>& gaps, const std::vector<Vector>& changes,
-                                      double& off) const;
     void compute_rest_share(double nearness, double scale);
     template <int n>
     void pull_to_rest();
@@ -282,7 +274,7 @@ class Blended : public Participant {
     const std::vector<Four>& matrices() const { return reduced_ ? projected_ : full_; }  // (r, r)
     void models_changed();
     double distance(int model) const { return distances_[model / 4][model % 4]; }
-    void generalised_force(Vector& result) const;  // (n,) of the applied wrenches on xi, scaled
+    void generalised_force(Vector& result, const Vector* less = nullptr) const;  // (n,) of the applied wrenches on xi, scaled
     void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_basis(const Vector& twists, Vector& z) const;
     void to_basis(const Four* twists, Four* z) const;
@@ -297,15 +289,17 @@ class Blended : public Participant {
     double extent_ = 0;               // largest distance of a model from the first one
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
     std::vector<RestPath> paths_;
-    std::vector<Pose> rest_;          // predicted pose at rest under the applied loads
+    std::vector<Pose> rest_;          // pose at rest under the load of a path nearest to the applied loads
+    Vector beside_path_;              // (n,) the applied loads, in the axes in which they are given, less this load
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
     Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models
     Vector rest_offset_;              // (n,) share of the way to the predicted pose that is not admissible
     Vector rest_gradient_;            // (n,) d rest_share / d xi
     Vector rest_part_;                // (r,) one of these in the basis
-    Vector push_all_;                 // (n,) generalised force of the applied loads on xi
-    std::vector<Four> nearness_;      // of all models: (1/d - 1/R)^p, scaled
+    Vector push_all_;                 // (n,) generalised force of the path's load on xi
+    std::vector<Four> nearness_;      // of all models: (k_i (1/d_i - 1/R))^p, scaled
+    std::vector<Four> regions_;       // of all models: k_i, `rest_region` or `larger_rest_region`
     Vector external_impulse_;         // (r,) impulses of loads and handles
     Matrix dissipation_;              // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights

@@ -14,9 +14,8 @@ constexpr double range = 0.5;         // displacement up to which a model is val
 constexpr int prediction_steps = 3;   // Newton steps for the displacement that a model predicts under the applied loads
 constexpr double own_load_range = 0.02;  // nearer than this to the load of a model, over the range of loads, no rest pose is predicted
 constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
-constexpr double path_error = 1e-3;   // of the path between two samples, over the radius: that of interpolation between equilibria
+constexpr double on_path = 1e-3;         // distance of a load from that of a path, over the range of loads, that counts as none
 constexpr double least_predicted = 1e-8;  // a model with a smaller compliance, over its largest, is too stiff for a predicted rest pose
-constexpr double rest_pull = 1. / 16;    // factor of the distance from the predicted rest pose in its share
 
 }  // namespace
 
@@ -89,11 +88,8 @@ double Blended::trust_under_load(const Sample& sample) const {
 
 // --- predicted rest pose --------------------------------------------------------------------------------------------
 //
-// Between the loads of two models, the engine has computed a path of poses at rest (src/supple/reduced/rest_paths.py). On the line between
-// both loads the pose at rest is known from it. Next to this line there are three predictions, and their mean with the inverse squares of
-// their errors as weights is used:
-//   1, 2. the displacement that each of the two models alone predicts. Its error is known on the path.
-//   3. the path, at the nearest load on the line. Its error is the response of the models to the rest of the load.
+// Between the loads of two models, the engine has computed a path of poses at rest (src/supple/reduced/rest_paths.py). Every point of it is
+// like one more model: its load and its pose are known, and its compliance is taken from the blend.
 
 // Load w - b_i (scaled) in the axes of the end effectors at the pose of a model
 Vector Blended::load_change(const Sample& sample) const {
@@ -116,17 +112,6 @@ Vector Blended::with_applied_axes(const Sample& sample, const Vector& load) cons
     return result;
 }
 
-// The inverse
-Vector Blended::with_own_axes(const Sample& sample, const Vector& load) const {
-    Vector result = load;
-    for (std::size_t e = 0; e < tips.size(); ++e)
-        if (tips[e].world) {
-            result.segment<3>(6 * e) = sample.tips[e].R.transpose() * load.segment<3>(6 * e);
-            result.segment<3>(6 * e + 3) = sample.tips[e].R.transpose() * load.segment<3>(6 * e + 3);
-        }
-    return result;
-}
-
 std::vector<Pose> Blended::moved_tips(const Sample& sample, const Vector& displacement) const {
     std::vector<Pose> poses;
     for (std::size_t e = 0; e < tips.size(); ++e) poses.push_back(sample.tips[e] * exp(unscaled(displacement.segment<6>(6 * e))));
@@ -139,42 +124,14 @@ Vector Blended::displacement_between(const std::vector<Pose>& from, const std::v
     return displacement;
 }
 
-// Errors that each of the two models alone makes on a path
-void Blended::compute_path_errors(RestPath& path) const {
-    const Sample &a = samples[path.first], &b = samples[path.second];
-    const Vector load = with_applied_axes(b, b.wrench) - with_applied_axes(a, a.wrench);
-    const Vector at_first = with_own_axes(a, load), at_second = with_own_axes(b, load);
-    for (std::size_t k = 0; k < path.shares.size(); ++k) {
-        const double t = path.shares[k];
-        const std::vector<Pose> truth = moved_tips(a, path_displacement(path, t));
-        path.error[0].push_back(displacement_between(truth, moved_tips(a, predicted_displacement(a, t * at_first))).norm());
-        path.error[1].push_back(displacement_between(truth, moved_tips(b, predicted_displacement(b, (t - 1) * at_second))).norm());
-    }
-    for (std::vector<double>& errors : path.error)
-        for (double& error : errors)
-            if (!std::isfinite(error)) error = INFINITY;
-}
-
 // Displacement from the pose of the first model on a path, at a share of the load: cubics. Set-points that move the models move the path.
 Vector Blended::path_displacement(const RestPath& path, double share) const {
-    const auto [k, u, length] = path.interval(share);
+    const int k = static_cast<int>(std::upper_bound(path.shares.begin() + 1, path.shares.end() - 1, share) - path.shares.begin()) - 1;
+    const double length = path.shares[k + 1] - path.shares[k], u = (share - path.shares[k]) / length;
     const Sample &a = samples[path.first], &b = samples[path.second];
     const Vector moved = displacement_between(a.tips, b.tips) - displacement_between(a.home, b.home);
     return (1 + 2 * u) * (1 - u) * (1 - u) * path.displacements.col(k) + u * u * (3 - 2 * u) * path.displacements.col(k + 1) +
            length * u * (1 - u) * ((1 - u) * path.slopes.col(k) - u * path.slopes.col(k + 1)) + share * moved;
-}
-
-Blended::RestPath::Interval Blended::RestPath::interval(double share) const {
-    const auto after = std::upper_bound(shares.begin() + 1, shares.end() - 1, share);
-    const int k = static_cast<int>(after - shares.begin()) - 1;
-    const double length = shares[k + 1] - shares[k];
-    return {k, (share - shares[k]) / length, length};
-}
-
-// Error of one of the models alone at a share of the load, linear between the equilibria of the path
-double Blended::RestPath::error_alone(int model, double share) const {
-    const auto [k, u, length] = interval(std::clamp(share, shares.front(), shares.back()));
-    return (1 - u) * error[model][k] + u * error[model][k + 1];
 }
 
 // Whether a direction of a model is stiffer than that of any joint spring, as the axis of a slender rod. A small error of the predicted
@@ -190,96 +147,54 @@ bool Blended::nearly_rigid(const Sample& sample) const {
     return least < least_predicted * most;
 }
 
-// Computes `rest_`, the pose at which the end effectors are predicted to be at rest under the applied loads, and `rest_presence_`: near 1
-// where the load is between those of two models, 0 at the loads of models and far from the line between them, where nothing is predicted.
+// Computes `rest_`, the pose at which the end effectors are at rest under the load of a path that is nearest to the applied loads,
+// `beside_path_`, the applied loads less this load, and `rest_presence_`: near 1 where the applied loads are between those of two models, 0 at
+// the loads of models and far from all paths.
 void Blended::predict_rest() {
     rest_presence_ = 0;
     const int count = static_cast<int>(samples.size());
     if (!loads_known || paths_.empty() || !(load_extent_ > 0)) return;
     if (std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) { return nearly_rigid(sample); })) return;
-    std::vector<Vector> changes(count), gaps(count);
-    std::vector<double> away(count), near(count);
-    for (int i = 0; i < count; ++i) {
-        changes[i] = load_change(samples[i]);
-        gaps[i] = with_applied_axes(samples[i], changes[i]);
-        away[i] = gaps[i].norm();
-    }
-    std::vector<double> sorted = away;
-    std::sort(sorted.begin(), sorted.end());
-    if (!(sorted[0] > 1e-9 * load_extent_)) return;
-    const double reach = neighbours > 0 && count > neighbours ? 1 / (reach_factor * sorted[neighbours - 1]) : 0;
-    for (int i = 0; i < count; ++i) near[i] = presence(i) * std::max(0.0, 1 / away[i] - reach) * sorted[0];
-    double total = 0, present = 0, heaviest = 0;
-    std::vector<std::pair<double, std::vector<Pose>>> predictions;
-    std::size_t base = 0;
-    for (RestPath& path : paths_) {
-        const int i = path.first, j = path.second;
-        if (!(near[i] * near[j] > 0)) continue;
-        if (path.error[0].empty()) compute_path_errors(path);
-        const double sideways = 1 + gaps[i].dot(gaps[j]) / (away[i] * away[j]);  // 0 on the line between both loads
-        const double weight = std::pow(near[i] * near[j] / (1 + 4 * sideways), 4);
-        double off = 0;
-        predictions.emplace_back(weight, predict_between(path, gaps, changes, off));
-        total += weight;
-        present += weight / (1 + std::pow(off / widest_offset, 8));
-        if (weight > heaviest) heaviest = weight, base = predictions.size() - 1;
-    }
-    if (!(total > 0)) return;
-    rest_ = predictions[base].second;
+    std::vector<Vector> gaps(count);  // applied loads less those of the models
+    for (int i = 0; i < count; ++i) gaps[i] = with_applied_axes(samples[i], load_change(samples[i]));
+    double total = 0, present = 0;
     Vector mean = Vector::Zero(n_);
-    for (const auto& [weight, poses] : predictions) mean += weight / total * displacement_between(rest_, poses);
-    if (!mean.allFinite()) return;
-    for (std::size_t e = 0; e < tips.size(); ++e) rest_[e] = rest_[e] * exp(unscaled(mean.segment<6>(6 * e)));
+    beside_path_.setZero(n_);
+    for (const RestPath& path : paths_) {
+        const int i = path.first, j = path.second;
+        const Vector load = with_applied_axes(samples[j], samples[j].wrench) - with_applied_axes(samples[i], samples[i].wrench);
+        const double squared = load.squaredNorm();
+        if (!(squared > 0)) continue;
+        const double t = std::clamp(0.5 + 0.5 * (gaps[i] + gaps[j]).dot(load) / squared, path.shares.front(), path.shares.back());
+        const Vector beside = 0.5 * (gaps[i] + gaps[j] + (1 - 2 * t) * load);
+        const double off = beside.norm();
+        const double weight = presence(i) * presence(j) / std::pow(off / load_extent_ + on_path, 4);
+        const std::vector<Pose> poses = moved_tips(samples[i], path_displacement(path, t));
+        if (total == 0) rest_ = poses;
+        mean += weight * displacement_between(rest_, poses);
+        beside_path_ += weight * beside;
+        present += weight / (1 + std::pow(off / (widest_offset * std::sqrt(squared)), 8));
+        total += weight;
+    }
+    if (!(total > 0) || !mean.allFinite()) return;
+    beside_path_ /= total;
+    for (std::size_t e = 0; e < tips.size(); ++e) rest_[e] = rest_[e] * exp(unscaled(Vec6(mean.segment<6>(6 * e) / total)));
     double nearest = INFINITY;
     for (int i = 0; i < count; ++i)
-        nearest = std::min(nearest, std::pow(away[i] / (own_load_range * load_extent_), 8) +
+        nearest = std::min(nearest, std::pow(gaps[i].norm() / (own_load_range * load_extent_), 8) +
                                         std::pow(distance(rest_, samples[i].tips) / (own_load_range * extent_), 8));
-    rest_presence_ = present / total * nearest / (1 + nearest);
-}
-
-// Poses at rest under a load near the line between those of two models. `gaps`, `changes`: applied loads less those of all models, in the
-// axes of the applied wrenches and in those of the models. `off`: distance from the path's loads, over the distance of the two loads.
-std::vector<Pose> Blended::predict_between(const RestPath& path, const std::vector<Vector>& gaps, const std::vector<Vector>& changes,
-                                           double& off) const {
-    const int models[2] = {path.first, path.second};
-    const Sample& first = samples[models[0]];
-    const Vector load = with_applied_axes(samples[models[1]], samples[models[1]].wrench) - with_applied_axes(first, first.wrench);
-    const double squared = load.squaredNorm(), length = std::sqrt(squared);
-    const double along = 0.5 + 0.5 * (gaps[models[0]] + gaps[models[1]]).dot(load) / squared;
-    const double t = std::clamp(along, path.shares.front(), path.shares.back());
-    const Vector rest = 0.5 * (gaps[models[0]] - t * load + gaps[models[1]] + (1 - t) * load);  // load beside the path
-    off = rest.norm() / length;
-    const std::vector<Pose> known = moved_tips(first, path_displacement(path, t));
-    std::vector<Pose> poses[3] = {{}, {}, known};
-    double errors[3] = {0, 0, path_error}, weights[3], total = 0;
-    for (int k : {0, 1}) {
-        const Sample& sample = samples[models[k]];
-        poses[k] = moved_tips(sample, predicted_displacement(sample, changes[models[k]]));
-        const double away = gaps[models[k]].norm() / length;
-        errors[k] = path.error_alone(k, k == 0 ? std::copysign(away, along) : 1 + std::copysign(away, along - 1)) + path_error;
-        errors[2] += (sample.compliance * with_own_axes(sample, rest)).norm();
-    }
-    Vector mean = Vector::Zero(n_);
-    for (int k : {0, 1, 2}) {
-        const Vector to = displacement_between(known, poses[k]);
-        weights[k] = to.allFinite() ? 1 / (errors[k] * errors[k]) : 0;
-        total += weights[k];
-        if (weights[k] > 0) mean += weights[k] * to;
-    }
-    std::vector<Pose> result = known;
-    for (std::size_t e = 0; e < tips.size(); ++e) result[e] = result[e] * exp(unscaled(Vec6(mean.segment<6>(6 * e) / total)));
-    return result;
+    rest_presence_ = present / total * (std::isfinite(nearest) ? nearest / (1 + nearest) : 1);
 }
 
 // The share phi of the predicted rest pose in the strain: 1 at this pose, 0 at the poses of the models. Shepard's weights with the predicted
-// pose as one more sample: phi = presence / (1 + (k D)^p sum_i (1/d_i - 1/R)^p), with D the distance from the predicted pose.
+// pose as one more sample: phi = presence / (1 + D^p sum_i (k_i (1/d_i - 1/R))^p), with D the distance from the predicted pose.
 // `nearness`: the sum; its terms are scaled by `scale`^p.
 void Blended::compute_rest_share(double nearness, double scale) {
     rest_distance_ = 0;
     for (std::size_t e = 0; e < tips.size(); ++e)
         rest_distance_ += std::sqrt((tips[e].pose.p - rest_[e].p).squaredNorm() / (radius * radius) +
                                     0.5 * (tips[e].pose.R - rest_[e].R).squaredNorm() / (M_PI * M_PI));
-    const double D = rest_pull * rest_distance_ / scale;
+    const double D = rest_distance_ / scale;
     rest_share_ = rest_presence_ / (1 + (power == 4 ? (D * D) * (D * D) : std::pow(D, power)) * nearness);
 }
 

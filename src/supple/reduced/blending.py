@@ -39,6 +39,8 @@ FURTHEST = 1e6
 """Largest distance of an end effector from the world's origin, over the radius, that `at` accepts."""
 SAME = 1e-9
 """Models closer than this (lengths over the radius, angles over pi) count as made at the same pose."""
+MOST_WITH_PATHS = 8
+"""Poses at rest between the loads of two models are computed for the first models, up to this number."""
 UNDAMPED = 1e-9
 """s: damping over stiffness that replaces zero damping, so that inverse damping exists."""
 
@@ -191,7 +193,7 @@ class BlendedModel(Model):
     def _paths_to(self, model: ReducedModel) -> list[tuple[int, int, RestPath]]:
         """Poses at rest between the loads of a new model and those of the first model and of the model with the nearest
         load."""
-        if self.scheme == "published" or not self.models:
+        if self.scheme == "published" or not 0 < len(self.models) < MOST_WITH_PATHS:
             return []
         lengths = self._lengths.reshape(-1, 6)
         loads = np.array([world_wrenches(other) for other in self.models])
