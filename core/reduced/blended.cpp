@@ -646,7 +646,7 @@ double Blended::relax(int iterations, double tolerance) {
         }
         size = move.norm();
         if (!std::isfinite(size)) return INFINITY;
-        if (size > 0.95 * last) share = std::max(0.7 * share, 0.02);
+        share = size > (1 - 0.1 * share) * last ? std::max(0.7 * share, 0.02) : std::min(1.1 * share, 0.5);
         last = size;
         if (size > 0.5) move *= 0.5 / size;
         for (std::size_t e = 0; e < tips.size(); ++e)
