@@ -17,6 +17,7 @@ constexpr double least_damping_time = 2e-3;       // s, least ratio of damping t
 constexpr double least_compliance = 0.01;      // over the largest compliance, in the estimate of the stored energy
 constexpr double energy_margin = 0.25;     // relative error allowed for the stored energy above that of the models in use
 constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
+constexpr double largest_turn = 0.9 * M_PI;       // from the mean pose; an end effector that turns farther is stopped
 constexpr double most_parts = 16;
 
 // Matrices (n, n) and vectors (n,) in lanes, for local use
@@ -611,6 +612,8 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
         tips[e].pose = means[e] * detail::exp(twist, g);
         tips[e].velocity = TwistJacobian(-twist, jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
+        // beyond half a turn xi jumps: an end effector that turned on and on would gain energy there at every turn
+        if (!published && twist.tail<3>().norm() > largest_turn) tips[e].velocity.setZero();
     }
     if (fading_) fade_in();
     time += h;

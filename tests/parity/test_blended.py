@@ -32,6 +32,7 @@ LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
 ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
 ENERGY_MARGIN = 0.25  # of the energy above that of the models in use
 FREE_TURN, MOST_TURN = 1.2, 1.55  # rad, by which a model turns a link
+LARGEST_TURN = 0.9 * np.pi  # of an end effector from the mean pose; farther, it is stopped
 STRIDE, MOST_PARTS = 0.2, 16  # a step that moves further is divided
 
 COLLECTIONS = {
@@ -519,6 +520,7 @@ class Twin:
         twist, speed = ((self.lengths * x).reshape(-1, 6) for x in (basis @ (z + h * v) + rigid, basis @ v))
         self.pose = middle @ spatial.exp(twist)
         self.velocity = (spatial.right_jacobian(twist) @ speed[..., None])[..., 0] * (moved <= most)
+        self.velocity[np.linalg.norm(twist[:, 3:], axis=1) > LARGEST_TURN] = 0
         return moved
 
     def links(self) -> np.ndarray:
