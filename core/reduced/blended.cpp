@@ -92,7 +92,7 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &beside_path_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &rest_slope_, &beside_path_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -329,6 +329,24 @@ void Blended::mix() {
             full[i + n * j] = full[j + n * i] = sum;
         }
     });
+    if (rest_share_ > 0) add_rest_compliance();
+}
+
+// Far from the predicted rest pose, the displacement from it has a part in stiff directions that the mechanism, on its curved way, does not
+// have; its spring force would be huge. A spring that is at rest there may be softer, so its share of the compliance has a least value. Damping is
+// reduced with it.
+void Blended::add_rest_compliance() {
+    Four trace = four(0);
+    double most = 0;
+    for (int i = 0; i < n_; ++i) {
+        trace += full_[i + n_ * i];
+        most = std::max(most, full_[i + n_ * i][compliance_kind]);
+    }
+    const double far = 4 * rest_distance_ / extent_;
+    rest_compliance_ = least_rest_compliance * most * far * far / (1 + far * far);
+    const double damping = rest_compliance_ * trace[inverse_damping_kind] / trace[compliance_kind];
+    const Four more = rest_share_ * Four{rest_compliance_, 0, damping, rest_compliance_};
+    for (int i = 0; i < n_; ++i) full_[i + n_ * i] += more;
 }
 
 // P: the directions in which the blended compliance is not zero.

@@ -177,6 +177,7 @@ class Blended : public Participant {
     // Size of the region around a model in which it acts although a rest pose is predicted, over the distance from this pose. It is larger
     // around a model that lacks directions of others: the blend is nearly rigid in them there and could not follow a sudden change.
     static constexpr double rest_region = 1. / 16, larger_rest_region = 1. / 4;
+    static constexpr double least_rest_compliance = 0.01;  // of the spring at a predicted rest pose, over the largest compliance
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
 
     // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
@@ -232,6 +233,7 @@ class Blended : public Participant {
     template <int n>
     void pull_to_rest();
     void differentiate_rest_share();
+    void add_rest_compliance();
     template <int n>
     void blend_models();
     template <int n>
@@ -294,6 +296,8 @@ class Blended : public Participant {
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
     Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models
+    double rest_compliance_ = 0;      // added to the compliance, times the share
+    Vector rest_slope_;               // (n,) d strain / d rest_share
     Vector rest_offset_;              // (n,) share of the way to the predicted pose that is not admissible
     Vector rest_gradient_;            // (n,) d rest_share / d xi
     Vector rest_part_;                // (r,) one of these in the basis

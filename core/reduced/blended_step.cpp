@@ -290,7 +290,10 @@ void Blended::differentiate_strain(const double* spring_force) {
     const double kept = 1 - rest_share_;  // the predicted rest pose does not depend on weights
     for (int i = 0; i < n; ++i) vector[i] = wrench_[i] - spring_force[i];
     if (rest_share_ > 0)
-        for (int i = 0; i < n; ++i) vector[i] += rest_share_ * (push_all_[i] - wrench_[i]);
+        for (int i = 0; i < n; ++i) {
+            vector[i] += rest_share_ * (push_all_[i] - wrench_[i]);
+            rest_slope_[i] = rest_difference_[i] + rest_compliance_ * vector[i];
+        }
     const double* slope = slope_.data();
     for (Group& group : groups_) {
         const Four *displacement = group.load_displacement.data(), *load = group.load.data();
@@ -461,7 +464,7 @@ bool Blended::solve() {
             if (rest_share_ > 0) {  // one more lane
                 if (last % 4 == 0)
                     for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) std::fill(each->end() - r, each->end(), four(0));
-                to_basis(rest_difference_, rest_part_);
+                to_basis(rest_slope_, rest_part_);
                 for (int i = 0; i < r; ++i) strain_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
                 to_basis(rest_gradient_, rest_part_);
                 for (int i = 0; i < r; ++i) gradient_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];

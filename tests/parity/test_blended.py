@@ -27,6 +27,7 @@ LEAST_PREDICTED = 1e-8  # compliance over the largest of a model, below which no
 REST_REGION, LARGER_REST_REGION = 1 / 16, 1 / 4  # around a model, over the distance from the predicted rest pose
 STEEPEST = 3.0  # displacement that a model predicts up to the mean load, over the distance of its sample
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
+LEAST_REST_COMPLIANCE = 0.01  # far from a predicted rest pose, over the largest compliance
 UNDAMPED = 1e-9  # s, damping over stiffness of a model without dampers
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
 ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
@@ -221,9 +222,7 @@ class Twin:
         rest = self.rest()
         if rest is None or self.distances(self.pose).min() < 1e-12:
             return 0.0
-        away = np.linalg.norm(rest[1][:, :3, 3] - self.pose[:, :3, 3], axis=-1) / self.radius
-        cosine = np.abs((_quaternions(rest[1][:, :3, :3]) * _quaternions(self.pose[:, :3, :3])).sum(axis=-1))
-        distance = np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum()
+        distance = self.distance_from(rest[1])
         ranks = np.array([np.count_nonzero(np.diag(frames[0].core)) for frames in self.frames])
         regions = np.where(ranks < ranks.max(), LARGER_REST_REGION, REST_REGION)
         return float(rest[0] / (1 + ((regions * distance * self.nearness()) ** self.power).sum()))
@@ -283,11 +282,33 @@ class Twin:
         frame, core = self.frame_and_core(0, weights)
         admissible = np.diag(core) > 1e-12 * np.diag(core).max()
         basis = np.eye(self.n) if admissible.all() else np.linalg.qr(frame[:, admissible])[0]
-        compliance = frame @ core @ frame.T
+        compliance = self.mixed_compliance(weights)
         frames_and_cores = (self.frame_and_core(kind, weights) for kind in (1, 2))
         inverse_mass, inverse_damping = (f @ c @ f.T for f, c in frames_and_cores)
+        ratio = np.trace(inverse_damping) / np.trace(frame @ core @ frame.T)
+        inverse_damping = inverse_damping + self.rest_share() * ratio * self.rest_compliance(weights) * np.eye(self.n)
         small = [basis.T @ matrix @ basis for matrix in (compliance, inverse_mass, inverse_damping)]
         return mean(self.homes, weights), basis, *small, basis.T @ self.load_displacement(weights)
+
+    def mixed_compliance(self, weights: np.ndarray) -> np.ndarray:
+        """(n, n) of algorithm 3, with a least value in the share of the predicted rest pose."""
+        frame, core = self.frame_and_core(0, weights)
+        return frame @ core @ frame.T + self.rest_share() * self.rest_compliance(weights) * np.eye(self.n)
+
+    def rest_compliance(self, weights: np.ndarray) -> float:
+        """The least compliance of the spring at the predicted rest pose; it vanishes there."""
+        rest = self.rest()
+        if rest is None:
+            return 0.0
+        frame, core = self.frame_and_core(0, weights)
+        far = 4 * self.distance_from(rest[1]) / self.widest
+        return float(LEAST_REST_COMPLIANCE * np.diag(frame @ core @ frame.T).max() * far**2 / (1 + far**2))
+
+    def distance_from(self, poses: np.ndarray) -> float:
+        """Eq. 25 between the present poses and others (e, 4, 4)."""
+        away = np.linalg.norm(poses[:, :3, 3] - self.pose[:, :3, 3], axis=-1) / self.radius
+        cosine = np.abs((_quaternions(poses[:, :3, :3]) * _quaternions(self.pose[:, :3, :3])).sum(axis=-1))
+        return float(np.hypot(away, 2 * np.sqrt(np.clip(1 - cosine**2, 0, None)) / np.pi).sum())
 
     def loads_of_models(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(k, n) generalised forces of the models' loads on xi; (k, n) displacements of each model by its load less the
@@ -300,8 +321,7 @@ class Twin:
         xi = spatial.log(spatial.inverse(middle) @ self.pose)
         common = np.zeros((self.n // 6, 6))
         loads, moved = np.zeros((2, len(self.models), self.n))
-        mixed_frame, mixed_core = self.frame_and_core(0, weights)
-        slope = mixed_frame @ mixed_core @ mixed_frame.T
+        slope = self.mixed_compliance(weights)
         on = np.swapaxes(spatial.right_jacobian(xi)[:, :3], -1, -2) @ np.swapaxes(self.pose[:, :3, :3], -1, -2)
         first = np.zeros_like(on)  # at xi = 0
         first[:, :3] = np.swapaxes(middle[:, :3, :3], -1, -2)
@@ -347,16 +367,14 @@ class Twin:
             return 1.0
         local = np.swapaxes(middle[:, :3, :3], -1, -2) @ away[..., None]
         A = block_diag(*(0.5 * np.kron([[0, 1], [-1, 0]], spatial.skew(f)) for f in local[..., 0]))
-        frame, core = self.frame_and_core(0, weights)
-        product = frame @ core @ frame.T @ (A * np.outer(self.lengths, self.lengths))
+        product = self.mixed_compliance(weights) @ (A * np.outer(self.lengths, self.lengths))
         norm = np.sqrt(max(np.trace(product @ product), 0.0))
         return float(MOST_CANCELLED / norm) if norm > MOST_CANCELLED else 1.0
 
     def load_displacement(self, weights: np.ndarray) -> np.ndarray:
         """(n,) displacement by the equilibrium wrenches (half-way rule). The predicted rest pose has a share in it: a
         spring that is at rest at this pose under the applied loads."""
-        frame, core = self.frame_and_core(0, weights)
-        compliance, share = frame @ core @ frame.T, self.rest_share()
+        compliance, share = self.mixed_compliance(weights), self.rest_share()
         loads, moved, _ = self.loads_of_models(weights)
         middle = mean(self.homes, weights)
         push = self.push_on_path(spatial.log(spatial.inverse(middle) @ self.pose))
@@ -414,17 +432,18 @@ class Twin:
         before = self.weights()
         loads, moved, slope = self.loads_of_models(before)  # the core differentiates the weights and the share only
         middle = mean(self.homes, before)
-        push, way = self.push_on_path(common), self.way_to_rest(middle)
+        push, way, least = self.push_on_path(common), self.way_to_rest(middle), self.rest_compliance(before)
 
         def strain(twist: np.ndarray) -> np.ndarray:
             self.pose = at @ spatial.exp((self.lengths * twist).reshape(-1, 6))
             weights = self.weights()
             frame, core = self.frame_and_core(0, weights)
-            compliance = frame @ core @ frame.T
+            share = self.rest_share()
+            compliance = frame @ core @ frame.T + share * least * np.eye(self.n)
             load_displacement = compliance @ (before @ loads) + slope @ ((weights - before) @ loads)
             load_displacement += 0.5 * (weights @ moved)
             xi = self.between(mean(self.homes, weights), self.pose)
-            share, changed = self.rest_share(), xi - self.between(middle, self.pose)  # by the weights
+            changed = xi - self.between(middle, self.pose)  # by the weights
             load_displacement = (1 - share) * load_displacement + share * (compliance @ push - way - changed)
             return xi + load_displacement - compliance @ spring_force
 
