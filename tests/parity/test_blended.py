@@ -187,9 +187,14 @@ class Twin:
         if not sum(weights) > 0:
             return None
         shares = np.array(weights) / sum(weights)
-        twists = [share * spatial.log(spatial.inverse(poses[0]) @ pose) for share, pose in zip(shares, poses, strict=True)]
+        twists = [
+            share * spatial.log(spatial.inverse(poses[0]) @ pose) for share, pose in zip(shares, poses, strict=True)
+        ]
         rest = poses[0] @ spatial.exp(sum(twists))
-        near = np.linalg.norm(gaps, axis=1) / (OWN_LOAD_RANGE * widest), self.distances(rest) / (OWN_LOAD_RANGE * self.widest)
+        near = (
+            np.linalg.norm(gaps, axis=1) / (OWN_LOAD_RANGE * widest),
+            self.distances(rest) / (OWN_LOAD_RANGE * self.widest),
+        )
         nearest = (near[0] ** 8 + near[1] ** 8).min()
         return float(shares @ present * nearest / (1 + nearest)), rest, shares @ beside
 
@@ -419,7 +424,9 @@ class Twin:
             middle, basis, compliance, _, _, load_displacement = self.blend()
             xi = spatial.log(spatial.inverse(middle) @ self.pose)
             z = basis.T @ (xi.ravel() / self.lengths)
-            goal = basis @ (compliance @ (basis.T @ self.generalised_force(xi) + self.ground_used() * z) - load_displacement)
+            goal = basis @ (
+                compliance @ (basis.T @ self.generalised_force(xi) + self.ground_used() * z) - load_displacement
+            )
             goal += self.inadmissible(middle, basis)
             goal_pose = middle @ spatial.exp((self.lengths * goal).reshape(-1, 6))
             move = spatial.log(spatial.inverse(self.pose) @ goal_pose)

@@ -66,7 +66,9 @@ def test_loads_that_turn_with_the_end_effector():
     path = rest_path(first, second)
     true = supple.equilibrium(mech, {"tip": 0.5 * torque}, frame="body").poses["tip"]
     np.testing.assert_allclose(pose_on(path, first, 0.5)[0], true, rtol=0, atol=0.004)
-    other = supple.equilibrium(mech, {"tip": 0.5 * np.concatenate([torque[:3], second.end_effector_poses[0, :3, :3] @ torque[3:]])})
+    other = supple.equilibrium(
+        mech, {"tip": 0.5 * np.concatenate([torque[:3], second.end_effector_poses[0, :3, :3] @ torque[3:]])}
+    )
     assert np.abs(other.poses["tip"] - true).max() > 0.01
 
 

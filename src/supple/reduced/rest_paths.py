@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from supple.reduced.model import ReducedModel
 BEYOND = 0.25
 """The path goes on beyond the larger one of the two loads by this share of their difference."""
 ACCURACY = 0.004
-"""Relative displacement: where the interpolated path was farther than this from a new equilibrium, more are computed."""
+"""Relative displacement: where the curve is farther than this from a new equilibrium, more equilibria are computed."""
 SHORTEST = 1 / 64
 """Least difference of shares between neighbouring equilibria."""
 SAME_BRANCH = 0.01
@@ -36,7 +38,8 @@ class RestPath:
     @property
     def slopes(self) -> Array:
         """(k, 6e) derivatives of the displacements by the share: of parabolas through three neighbours."""
-        slopes: Array = np.gradient(self.displacements, self.shares, axis=0, edge_order=min(2, len(self.shares) - 1))
+        order: Literal[1, 2] = 1 if len(self.shares) == 2 else 2
+        slopes: Array = np.gradient(self.displacements, self.shares, axis=0, edge_order=order)
         return slopes
 
     def at(self, share: float) -> Array:
@@ -138,7 +141,7 @@ class _Path:
     def refine(self) -> None:
         """Adds equilibria half-way between others until the curve through the others predicts them."""
         shares = sorted(self.found)
-        intervals = list(zip(shares[:-1], shares[1:], strict=True))
+        intervals = list(pairwise(shares))
         while intervals:
             curve, missed = self.curve(), []
             for low, high in intervals:
