@@ -17,7 +17,6 @@ constexpr double least_damping_time = 2e-3;       // s, least ratio of damping t
 constexpr double least_compliance = 0.01;      // over the largest compliance, in the estimate of the stored energy
 constexpr double energy_margin = 0.25;     // relative error allowed for the stored energy above that of the models in use
 constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
-constexpr double largest_turn = 0.9 * M_PI;       // from the mean pose; an end effector that turns farther is stopped
 constexpr double most_parts = 16;
 
 // Matrices (n, n) and vectors (n,) in lanes, for local use
@@ -615,8 +614,6 @@ bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         const Stumpff g = stumpff(twist.tail<3>().squaredNorm());
         tips[e].pose = means[e] * detail::exp(twist, g);
         tips[e].velocity = TwistJacobian(-twist, jacobian_coefficients(g)) * unscaled(by_.segment<6>(6 * e));
-        // beyond half a turn xi jumps: an end effector that turned on and on would gain energy there at every turn
-        if (!published && twist.tail<3>().norm() > largest_turn) tips[e].velocity.setZero();
     }
     if (fading_) fade_in();
     time += h;
@@ -633,23 +630,14 @@ void Blended::fade_in() {
     }
 }
 
-// A step with a large displacement, in which weights change much, is divided. No part moves the end effectors farther than that: a load that
-// is enormous for the model at the start would else move them far beyond all models in the first step.
+// A step with a large displacement, in which weights change much, is divided.
 bool Blended::step() {
     if (!begin()) return false;
     const double whole = h, parts = std::clamp(std::ceil(h * new_rates_.norm() / largest_displacement), 1.0, most_parts);
     if (parts == 1 || published) return finish({}, {}, nullptr);
     h = whole / parts;
     bool good = true;
-    for (int k = 0; good && k < parts; ++k) {
-        good = begin();
-        const double moved = h * new_rates_.norm();
-        const bool cut = good && moved > largest_displacement;
-        if (cut) new_rates_ *= largest_displacement / moved;
-        good = good && finish({}, {}, nullptr);
-        if (cut)
-            for (Tip& tip : tips) tip.velocity.setZero();
-    }
+    for (int k = 0; good && k < parts; ++k) good = begin() && finish({}, {}, nullptr);
     h = whole;
     return good;
 }
