@@ -18,8 +18,9 @@
 // Loads. A model that predicts a large displacement under the applied loads has a smaller weight: trust_under_load() in
 // blended_loads.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
-// Between the loads of two models, the pose at which the end effectors are at rest is predicted from both. It enters the strain as one
-// more model, with a share that is 1 there and 0 at the poses of the models: predict_rest() in blended_loads.cpp, pull_to_rest().
+// Between the loads of two models, the engine has computed the poses at which the end effectors are at rest (RestPath). The pose at the present
+// loads enters the strain as one more model, with a share that is 1 there and 0 at the poses of the models: predict_rest() in
+// blended_loads.cpp, pull_to_rest().
 //
 // Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
 // cannot make the blend unstable: geometric_share() in blended.cpp.

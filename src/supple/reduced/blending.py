@@ -19,6 +19,7 @@ from supple.mechanism.idle import idle_spins
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
+from supple.progress import progress_callback
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
@@ -59,8 +60,9 @@ def blend(
         scheme: `"corrected"` is supple's own blend. `"published"` is section 7 of the FORK-1S paper as printed, for
             comparisons: M phi' + D phi + K xi = w - b (eq. 24) with the weights of eq. 25 (displacements from the first
             model's pose, power 2, global support), matrices by algorithm 3, links by algorithm 4, steps by algorithm 5,
-            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no common spring, no damping
-            of changing weights (J'KJ), no energy budget and no division of large steps.
+            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no equilibria between
+            loads, no common spring, no damping of changing weights (J'KJ), no energy budget and no division of large
+            steps.
         power: exponent p of the weights d^-p (eq. 25); 4, or 2 if published.
         support: `"local"`: the weight of a model vanishes just beyond the fourth nearest model, so that the cost of a
             step does not grow with the number of models. `"global"`: all models count everywhere, as published.
@@ -198,8 +200,13 @@ class BlendedModel(Model):
         lengths = self._lengths.reshape(-1, 6)
         loads = np.array([world_wrenches(other) for other in self.models])
         away = np.linalg.norm(((world_wrenches(model) - loads) * lengths).reshape(len(loads), -1), axis=1)
-        paths = ((i, rest_path(self.models[i], model)) for i in sorted({0, int(np.argmin(away))}))
-        return [(i, len(self.models), path) for i, path in paths if path is not None]
+        others, paths = sorted({0, int(np.argmin(away))}), []
+        with progress_callback(f"equilibria of '{self.mechanism.name}' between loads", None) as tell:
+            for k, i in enumerate(others):
+                path = rest_path(self.models[i], model)
+                paths += [] if path is None else [(i, len(self.models), path)]
+                tell((k + 1) / len(others))
+        return paths
 
     def _make_sample(self, model: ReducedModel) -> Sample:
         """The data that a blend needs of a model; eigenframes matched with those of earlier samples, nearest first."""
