@@ -75,10 +75,15 @@ void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std:
 void Blended::prepare() {
     n_ = 6 * static_cast<int>(tips.size());
     const int count = static_cast<int>(samples.size()), fours = (count + 3) / 4;
-    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_}) each->assign(fours, four(0));
+    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_, &regions_}) each->assign(fours, four(0));
     presence_.resize(fours);
     for (int i = count; i < 4 * fours; ++i) set_presence(i, 0);
     homes_.resize(fours * tips.size());
+    std::vector<int> ranks;
+    for (const Sample& sample : samples)
+        ranks.push_back(std::count_if(sample.has_column.begin(), sample.has_column.end(), [](const Four& has) { return has[compliance_kind] > 0; }));
+    const int most = *std::max_element(ranks.begin(), ranks.end());
+    for (int i = 0; i < count; ++i) regions_[i / 4][i % 4] = ranks[i] < most ? larger_rest_region : rest_region;
     order_.resize(count);
     used.reserve(count);
     means.resize(tips.size());
@@ -87,7 +92,7 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &rest_slope_, &beside_path_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -98,7 +103,6 @@ void Blended::prepare() {
 void Blended::models_changed() {
     mark_changed();
     groups_.clear();
-    pairs_.clear();
     for (int i = 0; i < 4 * static_cast<int>(presence_.size()); ++i) {
         const Sample& sample = samples[std::min<std::size_t>(i, samples.size() - 1)];
         for (std::size_t e = 0; e < tips.size(); ++e) put(homes_[i / 4 * tips.size() + e], i % 4, sample.tips[e]);
@@ -183,7 +187,7 @@ void Blended::weigh() {
             if (largest(choose(trust_[i] < four(0), near, four(0))) > 0)
                 for (int l = 0; l < 4; ++l)
                     if (near[l] > 0 && trust_[i][l] < 0) trust_[i][l] = trust_under_load(samples[4 * i + l]);
-            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(near, power);
+            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(regions_[i] * near, power);
             near *= trust_[i];
             sum += weights_[i] = to_power(near, power);
         }
@@ -325,6 +329,24 @@ void Blended::mix() {
             full[i + n * j] = full[j + n * i] = sum;
         }
     });
+    if (rest_share_ > 0) add_rest_compliance();
+}
+
+// Far from the predicted rest pose, the displacement from it has a part in stiff directions that the mechanism, on its curved way, does not
+// have; its spring force would be huge. A spring that is at rest there may be softer, so its share of the compliance has a least value. Damping is
+// reduced with it.
+void Blended::add_rest_compliance() {
+    Four trace = four(0);
+    double most = 0;
+    for (int i = 0; i < n_; ++i) {
+        trace += full_[i + n_ * i];
+        most = std::max(most, full_[i + n_ * i][compliance_kind]);
+    }
+    const double far = 4 * rest_distance_ / extent_;
+    rest_compliance_ = least_rest_compliance * most * far * far / (1 + far * far);
+    const double damping = rest_compliance_ * trace[inverse_damping_kind] / trace[compliance_kind];
+    const Four more = rest_share_ * Four{rest_compliance_, 0, damping, rest_compliance_};
+    for (int i = 0; i < n_; ++i) full_[i + n_ * i] += more;
 }
 
 // P: the directions in which the blended compliance is not zero.
@@ -508,12 +530,12 @@ void Blended::compute_load_displacements() {
     });
 }
 
-// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest under the applied loads w at H*. Its
-// strain is xi - xi* - C (lambda - w) with xi* = log(Hbar^-1 H*), so its load_displacement is C w - xi*. It has the share phi.
+// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest at H* under the load w* of the path. Its
+// strain is xi - xi* - C (lambda - w*) with xi* = log(Hbar^-1 H*), so its load_displacement is C w* - xi*. It has the share phi.
 template <int N>
 void Blended::pull_to_rest() {
     const int n = size<N>(n_);
-    generalised_force(push_all_);
+    generalised_force(push_all_, &beside_path_);
     for (int e = 0; e < n / 6; ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
     multiply_lane<compliance_kind>(full_.data(), n, push_all_.data(), rest_difference_.data());
     for (int i = 0; i < n; ++i) rest_difference_[i] -= each_[i] + rest_offset_[i];
@@ -571,9 +593,12 @@ void Blended::compute_link_coordinates() {
     }
 }
 
-void Blended::generalised_force(Vector& result) const {
+// `less`: (n,) scaled loads to be subtracted, in the axes in which the applied wrenches are given
+void Blended::generalised_force(Vector& result, const Vector* less) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R));
+        ExternalLoad load = tips[e];
+        if (less) load.wrench -= stack(less->segment<3>(6 * e) / radius, less->segment<3>(6 * e + 3));
+        const Vec6 on = jacobians_[e].transpose_times(load.own(tips[e].pose.R));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }
@@ -603,7 +628,7 @@ void Blended::rates(Vector& result) const {
 
 Vector Blended::holding_wrench() const {
     const Vector z = basis.transpose() * xi;
-    Vector result = basis * (solve_positive(blended(compliance_kind), z + load_displacement) - ground * z);
+    Vector result = basis * (solve_positive(blended(compliance_kind), z + load_displacement) - ground_used() * z);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Vec6 on = result.segment<6>(6 * e);
         on.head<3>() /= radius;
@@ -616,10 +641,10 @@ Vector Blended::holding_wrench() const {
 // along the force.
 Vector Blended::rest_with_ground() const {
     const Matrix identity = Matrix::Identity(basis.cols(), basis.cols()), K = solve_positive(blended(compliance_kind), identity);
-    const SymmetricEigen modes(K - ground * identity);
-    const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground * z_;
+    const SymmetricEigen modes(K - ground_used() * identity);
+    const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground_used() * z_;
     const Vector along = modes.vectors.transpose() * force;
-    return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground));
+    return z_ + modes.vectors * along.cwiseQuotient(modes.values.cwiseAbs().cwiseMax(0.01 * ground_used()));
 }
 
 // Damped fixed-point iteration: moves the tips by a fraction of the way to the equilibrium of the present blend.
@@ -639,7 +664,7 @@ double Blended::relax(int iterations, double tolerance) {
         }
         size = move.norm();
         if (!std::isfinite(size)) return INFINITY;
-        if (size > 0.95 * last) share = std::max(0.7 * share, 0.02);
+        share = size > (1 - 0.1 * share) * last ? std::max(0.7 * share, 0.02) : std::min(1.1 * share, 0.5);
         last = size;
         if (size > 0.5) move *= 0.5 / size;
         for (std::size_t e = 0; e < tips.size(); ++e)

@@ -18,8 +18,9 @@
 // Loads. A model that predicts a large displacement under the applied loads has a smaller weight: trust_under_load() in
 // blended_loads.cpp. Without this, a blend of a soft model and one that is pulled taut follows the soft one far beyond both samples.
 //
-// Between the loads of two models, the pose at which the end effectors are at rest is predicted from both. It enters the strain as one
-// more model, with a share that is 1 there and 0 at the poses of the models: predict_rest() in blended_loads.cpp, pull_to_rest().
+// Between the loads of two models, the engine has computed the poses at which the end effectors are at rest (RestPath). The pose at the present
+// loads enters the strain as one more model, with a share that is 1 there and 0 at the poses of the models: predict_rest() in
+// blended_loads.cpp, pull_to_rest().
 //
 // Where the applied load is smaller than the mean load of the models, the geometric stiffness of the difference is limited, so that it
 // cannot make the blend unstable: geometric_share() in blended.cpp.
@@ -36,7 +37,7 @@
 #pragma once
 
 #include <array>
-#include <map>
+#include <cmath>
 #include <vector>
 
 #include "contact/contact.hpp"
@@ -92,6 +93,12 @@ class Blended : public Participant {
         std::vector<Vec3> force;  // N in world axes, the forces of b on the end effectors
         Vector y;                 // the model's own coordinates at which its links are evaluated
     };
+    // Poses at rest as the load changes from that of one model (share 0) to that of another (share 1)
+    struct RestPath {
+        int first, second;
+        std::vector<double> shares;             // (k,) increasing, k > 1
+        Matrix displacements, slopes;           // (n, k) from the pose of the first model, scaled, and their derivatives by the share
+    };
     struct Tip : ExternalLoad {
         Pose pose;
         Vec6 velocity = Vec6::Zero();  // body twist
@@ -113,6 +120,14 @@ class Blended : public Participant {
     // for each direction that the model does not have. `presence` grows from 0 to 1 after a model is added.
     void add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence);
     void move_sample(int i, const Vector& twists);  // by set-points
+    void add_path(RestPath path) {
+        paths_.push_back(std::move(path));
+        mark_changed();
+    }
+    void clear() {  // removes all models
+        samples.clear();
+        paths_.clear();
+    }
     bool step();                     // false: the result is not finite; the state is that of the last successful step
     // in a World: the end effectors are the frames
     int frames() const override { return static_cast<int>(tips.size()); }
@@ -160,6 +175,10 @@ class Blended : public Participant {
    private:
     static constexpr double reach_factor = 1.2;    // reach of the weights, over the distance of the last neighbour
     static constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
+    // Size of the region around a model in which it acts although a rest pose is predicted, over the distance from this pose. It is larger
+    // around a model that lacks directions of others: the blend is nearly rigid in them there and could not follow a sudden change.
+    static constexpr double rest_region = 1. / 16, larger_rest_region = 1. / 4;
+    static constexpr double least_rest_compliance = 0.01;  // of the spring at a predicted rest pose, over the largest compliance
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
 
     // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
@@ -188,15 +207,6 @@ class Blended : public Participant {
         void put(int lane, int model, const Blended& of);
     };
 
-    // Two models: the way from the pose of the first to that of the second as the load changes from one to the other. (n,), scaled
-    struct Pair {
-        Vector load;                  // change of the load, forces in world axes
-        Vector way;                   // displacement
-        Vector start, end;            // first-order responses at both ends, as displacements from the first pose; as long as `way`
-        std::array<double, 2> speed;  // length of these responses, over that of `way`
-        std::array<double, 2> error;  // distance of the pose that each model alone predicts under the other's load from the other's pose
-    };
-
     // The size that is known when compiling, if it is: one end effector without rigid directions.
     template <int n>
     static constexpr int size(int given) {
@@ -214,19 +224,17 @@ class Blended : public Participant {
     Vector predicted_displacement(const Sample& sample, const Vector& change) const;
     double distance(const std::vector<Pose>& a, const std::vector<Pose>& b) const;
     Vector load_change(const Sample& sample) const;
-    Vector with_world_forces(const Sample& sample, const Vector& load) const;
+    Vector with_applied_axes(const Sample& sample, const Vector& load) const;
     std::vector<Pose> moved_tips(const Sample& sample, const Vector& displacement) const;
     Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
-    const Pair& pair(int first, int second);
-    Vector path_between(const Pair& pair, double t) const;
+    Vector path_displacement(const RestPath& path, double share) const;
     bool nearly_rigid(const Sample& sample) const;
     void predict_rest();
-    std::vector<Pose> predict_between(const Pair& pair, const std::array<std::vector<Pose>, 2>& alone, const Sample& first, double t,
-                                      double off, const std::array<double, 2>& away) const;
     void compute_rest_share(double nearness, double scale);
     template <int n>
     void pull_to_rest();
     void differentiate_rest_share();
+    void add_rest_compliance();
     template <int n>
     void blend_models();
     template <int n>
@@ -240,6 +248,7 @@ class Blended : public Participant {
     Vec3 applied_force(int e) const;
     double published_distance(int model) const;
     Pose published_mean(int e) const;
+    double ground_used() const { return (1 - rest_share_) * ground; }  // the predicted rest pose needs no common spring
     Vector rest_with_ground() const;
     template <int n>
     void differentiate_weights();
@@ -268,7 +277,7 @@ class Blended : public Participant {
     const std::vector<Four>& matrices() const { return reduced_ ? projected_ : full_; }  // (r, r)
     void models_changed();
     double distance(int model) const { return distances_[model / 4][model % 4]; }
-    void generalised_force(Vector& result) const;  // (n,) of the applied wrenches on xi, scaled
+    void generalised_force(Vector& result, const Vector* less = nullptr) const;  // (n,) of the applied wrenches on xi, scaled
     void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_basis(const Vector& twists, Vector& z) const;
     void to_basis(const Four* twists, Four* z) const;
@@ -282,16 +291,20 @@ class Blended : public Participant {
     bool stale_ = true, budget_unset_ = true, loads_changed_ = true, fading_ = false, reduced_ = false;
     double extent_ = 0;               // largest distance of a model from the first one
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
-    std::map<std::pair<int, int>, Pair> pairs_;  // of the models that were used in predictions
-    std::vector<Pose> rest_;          // predicted pose at rest under the applied loads
+    std::vector<RestPath> paths_;
+    std::vector<Pose> rest_;          // pose at rest under the load of a path nearest to the applied loads
+    Vector beside_path_;              // (n,) the applied loads, in the axes in which they are given, less this load
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
     Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models
+    double rest_compliance_ = 0;      // added to the compliance, times the share
+    Vector rest_slope_;               // (n,) d strain / d rest_share
     Vector rest_offset_;              // (n,) share of the way to the predicted pose that is not admissible
     Vector rest_gradient_;            // (n,) d rest_share / d xi
     Vector rest_part_;                // (r,) one of these in the basis
-    Vector push_all_;                 // (n,) generalised force of the applied loads on xi
-    std::vector<Four> nearness_;      // of all models: (1/d - 1/R)^p, scaled
+    Vector push_all_;                 // (n,) generalised force of the path's load on xi
+    std::vector<Four> nearness_;      // of all models: (k_i (1/d_i - 1/R))^p, scaled
+    std::vector<Four> regions_;       // of all models: k_i, `rest_region` or `larger_rest_region`
     Vector external_impulse_;         // (r,) impulses of loads and handles
     Matrix dissipation_;              // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights

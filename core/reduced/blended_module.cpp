@@ -132,8 +132,16 @@ void bind_blended(nb::module_& module) {
         .def("set_ground",  // sets the common spring and removes all models, which must be added again
              [](BlendedCore& c, double ground) {
                  c.model.ground = ground;
-                 c.model.samples.clear();
+                 c.model.clear();
                  c.links.clear();
+             })
+        .def("add_path",  // poses at rest between two models: shares (k,), displacements and slopes (k, n), scaled
+             [](BlendedCore& c, int first, int second, const Doubles& shares, const Doubles& displacements, const Doubles& slopes) {
+                 const std::size_t n = 6 * c.model.tips.size(), k = shares.size();
+                 expect(displacements, n * k);
+                 expect(slopes, n * k);
+                 c.model.add_path({first, second, {shares.data(), shares.data() + k}, Eigen::Map<const Matrix>(displacements.data(), n, k),
+                                   Eigen::Map<const Matrix>(slopes.data(), n, k)});
              })
         .def("set_limits",
              [](BlendedCore& c, const Doubles& lower, const Doubles& upper) {

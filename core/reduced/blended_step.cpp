@@ -263,7 +263,7 @@ void Blended::differentiate_weights() {
         }
 }
 
-// d phi / d xi, from d ln((k D)^p sum_i (1/d_i - 1/R)^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
+// d phi / d xi, from d ln(D^p sum_i (k_i (1/d_i - 1/R))^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
 // the end effectors.
 void Blended::differentiate_rest_share() {
     const double factor = -rest_share_ * (1 - rest_share_ / rest_presence_);
@@ -289,7 +289,10 @@ void Blended::differentiate_strain(const double* spring_force) {
     const double kept = 1 - rest_share_;  // the predicted rest pose does not depend on weights
     for (int i = 0; i < n; ++i) vector[i] = wrench_[i] - spring_force[i];
     if (rest_share_ > 0)
-        for (int i = 0; i < n; ++i) vector[i] += rest_share_ * (push_all_[i] - wrench_[i]);
+        for (int i = 0; i < n; ++i) {
+            vector[i] += rest_share_ * (push_all_[i] - wrench_[i]);
+            rest_slope_[i] = rest_difference_[i] + rest_compliance_ * vector[i];
+        }
     const double* slope = slope_.data();
     for (Group& group : groups_) {
         const Four *displacement = group.load_displacement.data(), *load = group.load.data();
@@ -460,7 +463,7 @@ bool Blended::solve() {
             if (rest_share_ > 0) {  // one more lane
                 if (last % 4 == 0)
                     for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) std::fill(each->end() - r, each->end(), four(0));
-                to_basis(rest_difference_, rest_part_);
+                to_basis(rest_slope_, rest_part_);
                 for (int i = 0; i < r; ++i) strain_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
                 to_basis(rest_gradient_, rest_part_);
                 for (int i = 0; i < r; ++i) gradient_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
@@ -482,7 +485,7 @@ bool Blended::solve() {
     Column right(r);
     for (int i = 0; i < r; ++i) {
         external_impulse_[i] = h * push_[i];
-        right[i] = momentum[i] + h * (push_[i] - spring_force_[i] + ground * z_[i]);
+        right[i] = momentum[i] + h * (push_[i] - spring_force_[i] + ground_used() * z_[i]);
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Tip& tip = tips[e];
@@ -506,7 +509,7 @@ double Blended::stored_energy(const double* spring_force) {
     double stored = 0;
     for (const Group& group : groups_) {
         Four work = four(0);
-        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground * xi[i]));
+        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground_used() * xi[i]));
         stored += sum(group.weight * (group.energy + 0.5 * work));
     }
     return stored;
@@ -666,7 +669,7 @@ double Blended::energy() const {
     Vector all(n_);
     rates(all);
     const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + load_displacement;
-    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground * z.squaredNorm());
+    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground_used() * z.squaredNorm());
 }
 
 }  // namespace supple

@@ -74,8 +74,10 @@ template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
     core.def("set_wrench", [](Core& c, int tip, const Doubles& wrench, bool world) {
+        const ExternalLoad before = c.tip(tip);
         set_load(c.tip(tip), wrench, world);
-        if constexpr (requires { c.model.loads_changed(); }) c.model.loads_changed();
+        if constexpr (requires { c.model.loads_changed(); })
+            if (before.wrench != c.tip(tip).wrench || before.world != world) c.model.loads_changed();
     });
     core.def("set_handle", [](Core& c, int tip, bool has_handle, const Doubles& point, const Doubles& target, double stiffness,
                               double damping) {

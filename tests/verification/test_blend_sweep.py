@@ -9,14 +9,10 @@ import blend_sweep
 import supple
 from blend_sweep import LIBRARY_PULLS, NEARLY_SINGULAR_PULLS, library_pull, outcomes, random_pull
 
-MOST_BAD, MOST_MOVING = 1, 0
-"""Of the 408 loads of the long test. Measured: 1 too far from the equilibrium (random 34 under 0.24). It was 38 and 21
-with weights that depend on the pose alone, 6 and 1 with weights under load. The target is none;
-docs/measured/blended.md has forty loads for each pull."""
 TAUT = [11, 31, 43, 47]
 """Seeds of random mechanisms whose second model is pulled taut, with a stiffness many times that of the first."""
-BETWEEN = [38, 39, 43, 47]
-"""Seeds of random mechanisms at which weights alone missed the target."""
+BETWEEN = [34, 38, 39, 41, 43, 47, 65, 95, 113, 125, 126]
+"""Seeds of random mechanisms at which predictions from the two models missed the target."""
 
 
 @pytest.mark.parametrize(("name", "direction", "force"), NEARLY_SINGULAR_PULLS)
@@ -51,9 +47,27 @@ def test_next_to_a_model_that_is_pulled_taut(seed):
 
 @pytest.mark.parametrize("seed", BETWEEN)
 def test_between_the_loads_of_two_models(seed):
-    """Weights of the models alone erred like the worse of them here; the predicted rest pose does not."""
-    for each in outcomes(random_pull(seed, count=20)):
+    """Predictions from the two models alone erred here; the engine's equilibria between them do not. A blend is not
+    only as good as the better of its models, it is close to the engine."""
+    for each in outcomes(random_pull(seed)):
         assert each.good
+        assert each.blend < 0.01
+
+
+def test_next_to_the_line_between_two_loads():
+    """There a blend moves from the path by its compliance: closer to the engine than by the path alone."""
+    pull = random_pull(38, count=2)
+    mech, many = pull.models[0].mechanism, supple.blend(pull.models)
+    sideways = np.cross(pull.force, [0, 0, 1.0])
+    sideways *= 0.03 * np.linalg.norm(pull.force) / np.linalg.norm(sideways)
+    for share in (0.4, 0.7):
+        on_line = supple.equilibrium(mech, {"tip": [*(share * pull.force), 0, 0, 0]}).poses["tip"]
+        wrench = np.array([*(share * pull.force + sideways), 0, 0, 0])
+        goal = supple.equilibrium(mech, {"tip": wrench}).poses["tip"]
+        moved = blend_sweep.relative_displacement(mech, on_line[None], goal[None])
+        error, speed = blend_sweep.final_error(many, wrench, goal[None])
+        assert speed < blend_sweep.STILL
+        assert error < 0.5 * moved
 
 
 def test_at_a_sample_a_blend_is_its_model_under_any_load():
@@ -85,19 +99,12 @@ def test_under_a_quarter_of_the_load_of_a_taut_model(case):
 
 @pytest.mark.long
 def test_library_and_random_mechanisms(capsys):
-    """Five loads per pull; `benchmarks/blended.py --only sweep` takes forty."""
-    pulls = [library_pull(*case, count=5) for case in LIBRARY_PULLS]
-    pulls += [random_pull(seed, count=5) for seed in range(50)]
+    pulls = [library_pull(*case) for case in LIBRARY_PULLS] + [random_pull(seed) for seed in range(50)]
     found = [outcome for pull in pulls if pull is not None for outcome in outcomes(pull)]
-    bad = [each for each in found if not each.good]
-    moving = [each for each in found if not each.speed < blend_sweep.STILL]
     with capsys.disabled():
-        print(f"\n{len(bad)} of {len(found)} loads bad, {len(moving)} still moving")
-    assert len(found) > 400
-    assert len(bad) <= MOST_BAD
-    assert len(moving) <= MOST_MOVING
-    singular = {f"{name} {axis} {force:g} N" for name, axis, force in NEARLY_SINGULAR_PULLS}
-    assert {each.pull for each in bad}.isdisjoint(singular)
+        print(f"\n{sum(not each.good for each in found)} of {len(found)} loads bad")
+    assert len(found) > 3200
+    assert [each for each in found if not each.good] == []
 
 
 def test_response_to_forces_of_fixed_direction_is_exact_to_first_order():

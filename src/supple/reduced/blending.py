@@ -19,10 +19,12 @@ from supple.mechanism.idle import idle_spins
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
+from supple.progress import progress_callback
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import NOT_FINITE, bounds, limited
+from supple.reduced.rest_paths import RestPath, rest_path, world_wrenches
 
 if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
@@ -38,6 +40,8 @@ FURTHEST = 1e6
 """Largest distance of an end effector from the world's origin, over the radius, that `at` accepts."""
 SAME = 1e-9
 """Models closer than this (lengths over the radius, angles over pi) count as made at the same pose."""
+MOST_WITH_PATHS = 8
+"""Poses at rest between the loads of two models are computed for the first models, up to this number."""
 UNDAMPED = 1e-9
 """s: damping over stiffness that replaces zero damping, so that inverse damping exists."""
 
@@ -56,8 +60,9 @@ def blend(
         scheme: `"corrected"` is supple's own blend. `"published"` is section 7 of the FORK-1S paper as printed, for
             comparisons: M phi' + D phi + K xi = w - b (eq. 24) with the weights of eq. 25 (displacements from the first
             model's pose, power 2, global support), matrices by algorithm 3, links by algorithm 4, steps by algorithm 5,
-            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no common spring, no damping
-            of changing weights (J'KJ), no energy budget and no division of large steps.
+            means with the nearest model as base (eqs. 26 to 28). It has no half-way rule, no equilibria between
+            loads, no common spring, no damping of changing weights (J'KJ), no energy budget and no division of large
+            steps.
         power: exponent p of the weights d^-p (eq. 25); 4, or 2 if published.
         support: `"local"`: the weight of a model vanishes just beyond the fourth nearest model, so that the cost of a
             step does not grow with the number of models. `"global"`: all models count everywhere, as published.
@@ -134,6 +139,8 @@ class BlendedModel(Model):
         """The linear models, in the order they were added."""
         self._lengths = np.tile([self.mechanism.radius or 1.0] * 3 + [1.0] * 3, len(self.end_effectors))
         self._samples: list[Sample] = []
+        self._paths: list[tuple[int, int, RestPath]] = []
+        """Poses at rest between the loads of two models, by their indices."""
         self._ground = 0.0
         """J (twists over the radius): a spring added to all models for blending; core/reduced/blended.hpp."""
         self.exploration: Exploration | None = None
@@ -169,7 +176,9 @@ class BlendedModel(Model):
                 f"the new model of '{self.mechanism.name}' was made where model {nearest} already is; leave one out"
             )
         ground = self._common_spring_for(model)
+        new_paths = self._paths_to(model)
         self.models = (*self.models, model)
+        self._paths += new_paths
         if ground > self._ground:
             self._ground, self._samples = ground, []
             for other in self.models:
@@ -181,6 +190,23 @@ class BlendedModel(Model):
         self._samples.append(sample)
         for motion in self._motions:
             motion.add_sample(sample, fade)
+            motion.add_paths(new_paths)
+
+    def _paths_to(self, model: ReducedModel) -> list[tuple[int, int, RestPath]]:
+        """Poses at rest between the loads of a new model and those of the first model and of the model with the nearest
+        load."""
+        if self.scheme == "published" or not 0 < len(self.models) < MOST_WITH_PATHS:
+            return []
+        lengths = self._lengths.reshape(-1, 6)
+        loads = np.array([world_wrenches(other) for other in self.models])
+        away = np.linalg.norm(((world_wrenches(model) - loads) * lengths).reshape(len(loads), -1), axis=1)
+        others, paths = sorted({0, int(np.argmin(away))}), []
+        with progress_callback(f"equilibria of '{self.mechanism.name}' between loads", None) as tell:
+            for k, i in enumerate(others):
+                path = rest_path(self.models[i], model)
+                paths += [] if path is None else [(i, len(self.models), path)]
+                tell((k + 1) / len(others))
+        return paths
 
     def _make_sample(self, model: ReducedModel) -> Sample:
         """The data that a blend needs of a model; eigenframes matched with those of earlier samples, nearest first."""
@@ -393,6 +419,7 @@ class BlendedMotion:
         self._sample_poses.clear()
         for sample in self.model._samples:
             self.add_sample(sample, fade if sample is self.model._samples[-1] else 0.0)
+        self.add_paths(self.model._paths)
         if len(there):
             self.core.set_presence(np.append(there, self.core.presence[len(there) :]))
 
@@ -417,6 +444,12 @@ class BlendedMotion:
         self._set_bounded_coordinates(len(self._increments) - 1)
         if self._targets:
             self._push_targets([len(self._increments) - 1])
+
+    def add_paths(self, paths: Iterable[tuple[int, int, RestPath]]) -> None:
+        """Passes poses at rest between the loads of two models to the core."""
+        for first, second, path in paths:
+            arrays = path.shares, path.displacements, path.slopes
+            self.core.add_path(first, second, *(np.ascontiguousarray(each) for each in arrays))
 
     def _set_bounded_coordinates(self, i: int) -> None:
         """Passes the coordinates that have limits to the core: values in a model, with its set-points, and maps."""
