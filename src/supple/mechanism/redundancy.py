@@ -110,6 +110,7 @@ def with_released_constraints(mech: Mechanism) -> Mechanism:
 
 
 def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
+    """The groups of a mechanism. Loops with a flexible body are left out: the body yields to rounding."""
     loops = 6 * len(mech.topology.loops)
     used = jacobian != 0
     label = np.arange(len(jacobian))
@@ -119,13 +120,14 @@ def _groups(mech: Mechanism, jacobian: Array) -> list[_Group]:
         if len(together) > 1:
             label[np.isin(label, together)] = together[0]
     joints = [mech.joints[j] for j in (*mech.topology.tree, *mech.topology.loops)]
-    turning = np.concatenate([joint.twists[:, 3:].any(axis=1) & (joint.interface is None) for joint in joints])
+    turning = np.concatenate([joint.twists[:, 3:].any(axis=1) for joint in joints])
+    flexible = np.concatenate([np.full(len(joint.twists), joint.interface is not None) for joint in joints])
     far = float(np.abs(mech.poses.array[:, :3, 3]).max(initial=0.0))
     groups = []
     for first in np.unique(label):
         rows = np.flatnonzero(label == first)
         columns = np.flatnonzero(used[rows].any(axis=0))
-        if not len(columns):
+        if not len(columns) or flexible[columns].any():
             continue
         lengths = (rows < loops) & (rows % 6 < 3)
         levers = np.abs(jacobian[np.ix_(rows[lengths], columns[turning[columns]])])
