@@ -12,8 +12,9 @@ struct ExternalLoad {
     Vec3 point = Vec3::Zero(), target = Vec3::Zero();
     double stiffness = 0, damping = 0;
 
-    Vec6 own(const Mat3& R) const {  // the wrench in body axes, for a body with orientation R
-        return world ? stack(R.transpose() * wrench.head<3>(), R.transpose() * wrench.tail<3>()) : wrench;
+    Vec6 own(const Mat3& R) const { return own(R, wrench); }  // the wrench in body axes, for a body with orientation R
+    Vec6 own(const Mat3& R, const Vec6& given) const {         // another wrench that is given in the same axes
+        return world ? stack(R.transpose() * given.head<3>(), R.transpose() * given.tail<3>()) : given;
     }
 };
 

@@ -92,7 +92,7 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &rest_slope_, &beside_path_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &rest_slope_}) each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -336,15 +336,15 @@ void Blended::mix() {
 // have; its spring force would be huge. A spring that is at rest there may be softer, so its share of the compliance has a least value. Damping is
 // reduced with it.
 void Blended::add_rest_compliance() {
-    Four trace = four(0);
-    double most = 0;
+    Four trace = four(0), most = four(0);
     for (int i = 0; i < n_; ++i) {
-        trace += full_[i + n_ * i];
-        most = std::max(most, full_[i + n_ * i][compliance_kind]);
+        const Four entry = full_[i + n_ * i];
+        trace += entry;
+        most = choose(most < entry, entry, most);
     }
-    const double far = 4 * rest_distance_ / extent_;
-    rest_compliance_ = least_rest_compliance * most * far * far / (1 + far * far);
-    const double damping = rest_compliance_ * trace[inverse_damping_kind] / trace[compliance_kind];
+    const double far = 16 * rest_distance_ * rest_distance_;
+    rest_compliance_ = least_rest_compliance * most[compliance_kind] * far / (extent_ * extent_ + far);
+    const double damping = rest_compliance_ * (trace[inverse_damping_kind] / trace[compliance_kind]);
     const Four more = rest_share_ * Four{rest_compliance_, 0, damping, rest_compliance_};
     for (int i = 0; i < n_; ++i) full_[i + n_ * i] += more;
 }
@@ -535,7 +535,7 @@ void Blended::compute_load_displacements() {
 template <int N>
 void Blended::pull_to_rest() {
     const int n = size<N>(n_);
-    generalised_force(push_all_, &beside_path_);
+    generalised_force(push_all_, true);
     for (int e = 0; e < n / 6; ++e) rest_offset_.segment<6>(6 * e) = scaled(log(rest_[e].seen_from(means[e])));
     multiply_lane<compliance_kind>(full_.data(), n, push_all_.data(), rest_difference_.data());
     for (int i = 0; i < n; ++i) rest_difference_[i] -= each_[i] + rest_offset_[i];
@@ -593,12 +593,9 @@ void Blended::compute_link_coordinates() {
     }
 }
 
-// `less`: (n,) scaled loads to be subtracted, in the axes in which the applied wrenches are given
-void Blended::generalised_force(Vector& result, const Vector* less) const {
+void Blended::generalised_force(Vector& result, bool of_path) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        ExternalLoad load = tips[e];
-        if (less) load.wrench -= stack(less->segment<3>(6 * e) / radius, less->segment<3>(6 * e + 3));
-        const Vec6 on = jacobians_[e].transpose_times(load.own(tips[e].pose.R));
+        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R, of_path ? path_wrenches_[e] : tips[e].wrench));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }

@@ -277,7 +277,7 @@ class Blended : public Participant {
     const std::vector<Four>& matrices() const { return reduced_ ? projected_ : full_; }  // (r, r)
     void models_changed();
     double distance(int model) const { return distances_[model / 4][model % 4]; }
-    void generalised_force(Vector& result, const Vector* less = nullptr) const;  // (n,) of the applied wrenches on xi, scaled
+    void generalised_force(Vector& result, bool of_path = false) const;  // (n,) of the applied wrenches, or `path_wrenches_`, on xi, scaled
     void rates(Vector& result) const;   // (n,) of xi, scaled
     void to_basis(const Vector& twists, Vector& z) const;
     void to_basis(const Four* twists, Four* z) const;
@@ -293,7 +293,7 @@ class Blended : public Participant {
     double load_extent_ = 0;          // J, largest difference of a model's load (scaled) from that of the first one
     std::vector<RestPath> paths_;
     std::vector<Pose> rest_;          // pose at rest under the load of a path nearest to the applied loads
-    Vector beside_path_;              // (n,) the applied loads, in the axes in which they are given, less this load
+    std::vector<Vec6> path_wrenches_;  // this load, in the axes in which the applied wrenches are given
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
     Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models

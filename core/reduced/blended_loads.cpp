@@ -148,7 +148,7 @@ bool Blended::nearly_rigid(const Sample& sample) const {
 }
 
 // Computes `rest_`, the pose at which the end effectors are at rest under the load of a path that is nearest to the applied loads,
-// `beside_path_`, the applied loads less this load, and `rest_presence_`: near 1 where the applied loads are between those of two models, 0 at
+// `path_wrenches_`, this load, and `rest_presence_`: near 1 where the applied loads are between those of two models, 0 at
 // the loads of models and far from all paths.
 void Blended::predict_rest() {
     rest_presence_ = 0;
@@ -159,7 +159,7 @@ void Blended::predict_rest() {
     for (int i = 0; i < count; ++i) gaps[i] = with_applied_axes(samples[i], load_change(samples[i]));
     double total = 0, present = 0;
     Vector mean = Vector::Zero(n_);
-    beside_path_.setZero(n_);
+    Vector beside_paths = Vector::Zero(n_);  // applied loads less those of the paths
     for (const RestPath& path : paths_) {
         const int i = path.first, j = path.second;
         const Vector load = with_applied_axes(samples[j], samples[j].wrench) - with_applied_axes(samples[i], samples[i].wrench);
@@ -172,13 +172,17 @@ void Blended::predict_rest() {
         const std::vector<Pose> poses = moved_tips(samples[i], path_displacement(path, t));
         if (total == 0) rest_ = poses;
         mean += weight * displacement_between(rest_, poses);
-        beside_path_ += weight * beside;
+        beside_paths += weight * beside;
         present += weight / (1 + std::pow(off / (widest_offset * std::sqrt(squared)), 8));
         total += weight;
     }
     if (!(total > 0) || !mean.allFinite()) return;
-    beside_path_ /= total;
-    for (std::size_t e = 0; e < tips.size(); ++e) rest_[e] = rest_[e] * exp(unscaled(Vec6(mean.segment<6>(6 * e) / total)));
+    path_wrenches_.resize(tips.size());
+    for (std::size_t e = 0; e < tips.size(); ++e) {
+        rest_[e] = rest_[e] * exp(unscaled(Vec6(mean.segment<6>(6 * e) / total)));
+        const Vec6 beside = beside_paths.segment<6>(6 * e) / total;
+        path_wrenches_[e] = tips[e].wrench - stack(beside.head<3>() / radius, beside.tail<3>());
+    }
     double nearest = INFINITY;
     for (int i = 0; i < count; ++i)
         nearest = std::min(nearest, std::pow(gaps[i].norm() / (own_load_range * load_extent_), 8) +
