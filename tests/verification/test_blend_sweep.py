@@ -99,8 +99,8 @@ def test_under_a_quarter_of_the_load_of_a_taut_model(case):
 
 @pytest.mark.long
 def test_library_and_random_mechanisms(capsys):
-    """The target is that no load is bad. One load of the ladder, whose sway is hardly damped, keeps swinging at about the
-    bound of the speed, 4e-5 radii from the equilibrium."""
+    """The target is that no load is bad. One load of the ladder, whose sway is hardly damped, keeps swinging at about
+    the bound of the speed, 4e-5 radii from the equilibrium."""
     pulls = [library_pull(*case) for case in LIBRARY_PULLS] + [random_pull(seed) for seed in range(50)]
     found = [outcome for pull in pulls if pull is not None for outcome in outcomes(pull)]
     with capsys.disabled():
