@@ -110,9 +110,10 @@ class Articulated {
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
     static constexpr unsigned char general = fronted | ball | flexes | attached;
     static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
+    static constexpr int most_idle = 100;   // steps after which a coupling that does not resist loses its columns in the fronts
     struct Node : JointNode {  // its frame is in the parent node
-        int parent = -1, body = -1;
-        Pose body_in_node{};
+        int parent = -1, body = -1;  // body: the carrier of the group of bodies that the node moves
+        Pose body_in_node{};         // of that body; of the last axis of a joint that closes a loop: the joint's frame
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
@@ -205,7 +206,7 @@ class Articulated {
         }
     };
     struct End {  // of a loop, at a node
-        int node = 0;
+        int node = 0, body = -1;   // body: on which the loop's wrench acts, through the joint's own axes if they are nodes
         Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
     };
     struct Loop {
@@ -241,12 +242,12 @@ class Articulated {
         int active = 0, active_past = 0;
     };
     struct NodeLoad {
-        int node = 0;
+        int node = 0, body = 0;
         Vec3 point, force, torque;
         bool world = true;
     };
     struct NodeHandle {
-        int node = 0;
+        int node = 0, body = 0;
         Vec3 point, target;
         double stiffness = 0, damping = 0;
     };
@@ -260,6 +261,11 @@ class Articulated {
     // building
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
+    // Whether the tree passes a joint from its parent to its child.
+    bool held_along(int joint) const {
+        const int child = system_->joints[joint].child;
+        return child >= 0 && held_by_[child] == joint;
+    }
     void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
     void add_flexible_bodies(const System& system);
@@ -364,7 +370,7 @@ class Articulated {
     Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
     static Pose pose_in(const std::vector<Present>& all, int node);
     Pose pose(int node) const { return pose_in(present_, node); }
-    Pose body_pose(int body) const;
+    Pose body_pose(int body) const { return pose(body_node_[body]) * in_node_[body]; }
     // Velocity of the origin of a body at `at`, and angular velocity, after the last step, world axes.
     Vec6 velocity_of(int body, const Pose& at) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
@@ -374,6 +380,10 @@ class Articulated {
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<Pose> in_node_;           // pose of each body in its node
+    std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
+    std::vector<int> inner_, held_by_;    // that body and that joint, per body
+    std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it

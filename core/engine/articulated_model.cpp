@@ -123,6 +123,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
             const std::vector<int> cycle = cycles[j];
             double least = best - 1e-9;
             for (int e : cycle) {
+                if (s.connects_group(e)) continue;
                 in[j] = 1;
                 in[e] = 0;
                 const double c = cost(false);
@@ -177,8 +178,12 @@ void Articulated::add_nodes(const System& s) {
     };
     body_node_.assign(nb, -1);
     joint_node_.assign(nj, -1);
+    in_node_.resize(nb);
+    inner_.resize(nb);
+    held_by_ = holder;
+    for (int b = 0; b < nb; ++b)
+        if (s.is_carried(b)) carried_bodies_.push_back(b);
     nodes_.push_back({});  // the world
-    std::vector<Pose> body_in(nb);
     std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
     std::vector<char> still(nb + 1, 0);
     still[0] = flexible_.empty();
@@ -203,15 +208,25 @@ void Articulated::add_nodes(const System& s) {
         if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
+        if (branch.outer >= 0) {
+            inner_[branch.outer] = inner;
+            outward_bodies_.push_back(branch.outer);
+        }
+        if (s.connects_group(branch.joint)) {  // the bodies of a group share a node
+            const int b = branch.outer, node = joint_node_[branch.joint] = body_node_[b] = body_node_[inner];
+            in_node_[b] = nodes_[node].body_in_node * s.in_carrier[b];
+            follow(b);
+            continue;
+        }
         FlexibleNode* flexible = joint.interface >= 0 ? &flexible_[flexible_index(joint)] : nullptr;
         if (flexible && flexible->node == 0) {
             Node node;
             node.parent = body_node_[inner];
-            node.frame = body_in[inner];
+            node.frame = in_node_[inner];
             flexible->node = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
         }
-        Pose lead = inner < 0 || flexible ? Pose{} : body_in[inner];
+        Pose lead = inner < 0 || flexible ? Pose{} : in_node_[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
         const JointNodes parts = joint_nodes(s, joint, along);
         for (const JointNode& part : parts.nodes) {
@@ -228,10 +243,10 @@ void Articulated::add_nodes(const System& s) {
             continue;
         }
         const int b = branch.outer;
-        body_in[b] = parts.outer_body;
+        in_node_[b] = parts.outer_body;
         body_node_[b] = last;
-        nodes_[last].body = b;
-        nodes_[last].body_in_node = body_in[b];
+        nodes_[last].body = s.carrier[b];
+        nodes_[last].body_in_node = in_node_[b] * s.in_carrier[b].inverse();
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
         if (still[b + 1]) grounded_ = static_cast<int>(nodes_.size());
         follow(b);
@@ -265,8 +280,9 @@ void Articulated::add_ties(const System& s) {
             } else {
                 const int body = side ? joint.parent : joint.child;
                 end.node = body < 0 ? 0 : body_node_[body];
-                in_node = (body < 0 ? Pose{} : nodes_[end.node].body_in_node) * (side ? joint.pose_parent : joint.pose_child);
+                in_node = (body < 0 ? Pose{} : in_node_[body]) * (side ? joint.pose_parent : joint.pose_child);
             }
+            end.body = side ? joint.parent : joint.child;
             in_node = in_node * in_joint;
             end.point = in_node.p;
             end.direction[0] = in_node.R.col(2);
@@ -411,10 +427,10 @@ void Articulated::lay_out_nodes() {
         fixed.turns[l] = node.turns;
         fixed.slides[l] = node.slides;
         if (node.body >= 0) {
-            const Vec3 centre = node.body_in_node.act(s.centre[node.body]);
-            const Mat3 inertia = node.body_in_node.R * s.inertia[node.body] * node.body_in_node.R.transpose();
+            const Vec3 centre = node.body_in_node.act(s.group_centre[node.body]);
+            const Mat3 inertia = node.body_in_node.R * s.group_inertia[node.body] * node.body_in_node.R.transpose();
             const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
-            fixed.mass[l] = s.mass[node.body];
+            fixed.mass[l] = s.group_mass[node.body];
             for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
             for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
         }
@@ -577,13 +593,12 @@ void Articulated::refresh(const System& s) {
             fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
             fixed_[i / width].applied[i % width] = s.applied[nodes_[i].axis];
         }
-    auto in_node = [&](int body) { return nodes_[body_node_[body]].body_in_node; };
     loads_.clear();
     handles_.clear();
     for (const Load& load : s.loads) {
-        const Pose body = in_node(load.body);
+        const Pose& body = in_node_[load.body];
         const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
-        loads_.push_back({body_node_[load.body], body.act(load.point), load.world ? force : Vec3(body.R * force),
+        loads_.push_back({body_node_[load.body], load.body, body.act(load.point), load.world ? force : Vec3(body.R * force),
                           load.world ? torque : Vec3(body.R * torque), load.world});
     }
     for (const Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
@@ -591,12 +606,12 @@ void Articulated::refresh(const System& s) {
         for (int side = 0; side < 2; ++side) {
             const End& end = loop.end[side];
             const Vec3 torque = (side == 0 ? 1.0 : -1.0) * s.applied[loop.axes[0]] * end.direction[0];
-            loads_.push_back({end.node, end.point, Vec3::Zero(), torque, false});
+            loads_.push_back({end.node, end.body, end.point, Vec3::Zero(), torque, false});
         }
     }
     std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
     for (const Handle& handle : s.handles) {
-        handles_.push_back({body_node_[handle.body], in_node(handle.body).act(handle.point), handle.target, handle.stiffness,
+        handles_.push_back({body_node_[handle.body], handle.body, in_node_[handle.body].act(handle.point), handle.target, handle.stiffness,
                             handle.damping});
     }
     for (Lock& lock : locks_) {

@@ -91,7 +91,7 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
     history.centre.resize(nb);
     history.momentum.resize(nb);
     for (int b = 0; b < nb; ++b) {
-        history.centre[b] = system_.state.H[b].act(system_.centre[b]);
+        history.centre[b] = system_.state.H[b].act(system_.group_centre[b]);
         history.momentum[b] = system_.momentum[b] = system_.momentum_of(b, system_.state.H[b], velocities[b]);
     }
     history.centre_before = history.centre;
@@ -321,8 +321,9 @@ void Stepper::accept(double h) {
         history.turn[b] = so3_log(history.H[b].R.transpose() * state.H[b].R);
         history.H[b] = state.H[b];
         history.centre_before[b] = history.centre[b];
-        history.centre[b] = state.H[b].act(system_.centre[b]);
+        history.centre[b] = state.H[b].act(system_.group_centre[b]);
     }
+    system_.share_momentum_rates(system_.momentum_wrenches());
     history.momentum_before.swap(history.momentum);
     history.momentum = system_.momentum;
     history.q_before.swap(history.q);

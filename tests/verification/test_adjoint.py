@@ -253,7 +253,7 @@ def central_difference(value: Callable[[float], float], size: float) -> float:
 
 
 def check(
-    case: Case, inputs: Inputs, seed: int = 0, sizes: Sequence[float] = (2e-4, 1e-3, 2e-5), skip: tuple[str, ...] = ()
+    case: Case, inputs: Inputs, seed: int = 0, sizes: Sequence[float] = (2e-4, 1e-3, 2e-5, 2e-6), skip: tuple[str, ...] = ()
 ) -> Tape:
     """The gradient and the tangent agree with central differences, and with each other to rounding.
 
