@@ -30,7 +30,9 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
         const double size = system.motion_size(x.data());
         result.history.push_back(size);
         const bool moves = size >= limits.accurate || k > 0;  // a perfect column stays straight, stable or not
-        if (!std::isfinite(size) || (system.fronts().negative() && moves)) return end(false, 4.0);
+        const Fronts& factors = system.fronts();
+        const bool regular = limits.definite ? factors.negative() == 0 : !factors.negative_determinant();
+        if (!std::isfinite(size) || (!regular && moves)) return end(false, 4.0);
         if (size > limits.most_turn) return end(false, size / limits.most_turn);
         if (k > 0 && size > limits.tolerance) {
             double allowed = k == 1 ? limits.first_rate : limits.later_rate;

@@ -21,6 +21,7 @@ struct BranchLimits {
     double most_turn, kink_turn;   // largest Newton step, and the same where a limit is met or left
     double first_rate, later_rate; // largest contraction rates
     int iterations;
+    bool definite;                 // no pivot may be negative (loads with a potential); otherwise the determinant may not be
 };
 
 // Newton's method from system.state, an equilibrium under other loads. The state after it is meaningful only if it converged.

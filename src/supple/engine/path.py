@@ -10,6 +10,7 @@ import numpy as np
 from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
+from supple.engine.stability import has_potential
 from supple.errors import ConvergenceError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_slices
@@ -148,7 +149,7 @@ class PathFollower:
             share = min(1.0, reached + step)
             before = self.newton.state
             if self.newton.solve(self.acting(share)):
-                if self.newton.is_stable():
+                if self.newton.is_stable(self.acting(share)):
                     self.snaps.append(reached)
                     self._accept(share)
                     return True
@@ -225,6 +226,7 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     eqs = follower.newton.eqs
     mech = eqs.mechanism
     first, last = (_linearised_at(follower, i) for i in (0, -1))
+    potential = has_potential(mech, follower.acting().loads)
     rows, before, after = _weakest_constraint(first, last)
     if after < FALLEN * before:
         return "singular", f"{rows} cannot move any further there (the constraints are singular)"
@@ -236,8 +238,8 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
             f"'{ball}' has made half a turn there, beyond which the spring of a rotation vector pulls to the other "
             "side (a sequence of single axes has no such end)"
         )
-    softest, stiffness = _softest_motion(last)
-    if stiffness < FALLEN * _softest_motion(first)[1]:
+    softest, stiffness = _softest_motion(last, potential)
+    if stiffness < FALLEN * _softest_motion(first, potential)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
     pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
@@ -263,10 +265,14 @@ def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
     return Linearisation.at(eqs, follower.states[index])
 
 
-def _softest_motion(linear: Linearisation) -> tuple[str, float]:
+def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]:
     """The coordinate that moves most in the softest admissible motion, and the stiffness of that motion, N m/rad
-    (lengths over the radius)."""
-    from scipy.linalg import eigh
+    (lengths over the radius).
+
+    With a potential these are the smallest eigenvalue of the symmetric stiffness K and its vector. Otherwise K is not
+    symmetric: they are its smallest singular value and the right singular vector, the null vector where det K = 0.
+    """
+    from scipy.linalg import cholesky, eigh, solve_triangular
 
     names = list(linear.names.axis)
     if not len(linear.stiffness):
@@ -275,8 +281,12 @@ def _softest_motion(linear: Linearisation) -> tuple[str, float]:
     turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
     lengths = np.where(turning, 1.0, mech.radius or 1.0)
     motions = linear.free / lengths[:, None]
-    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
-    return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
+    if potential:
+        values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
+        return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
+    unit = solve_triangular(cholesky(motions.T @ motions), np.eye(motions.shape[1]))  # motions @ unit is orthonormal
+    _, sizes, right = np.linalg.svd(unit.T @ linear.stiffness @ unit)
+    return names[int(np.abs(motions @ unit @ right[-1]).argmax())], float(sizes[-1])
 
 
 def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str, float, float]:

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.engine.curvature import ByParameter, Direction, Tangent
 from supple.engine.linearisation import Linearisation, check_held, check_loops_closed, linearised
 from supple.engine.modes import modes
+from supple.engine.stability import has_potential
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
@@ -159,6 +160,11 @@ class Terms:
     def add_frequencies(self, weights: Array) -> None:
         """Adds weights (k,) times the changes of the lowest frequencies f: d(w^2) = u^T (dK - w^2 dM) u, w = 2 pi f."""
         mech = self.linear.mechanism
+        if self.equilibrium is not None and not has_potential(mech, self.equilibrium.loads):
+            raise MechanismError(
+                f"the loads on '{mech.name}' have no potential, so its stiffness is not symmetric; derivatives of "
+                "frequencies need loads with a potential (forces fixed in the world)"
+            )
         found = modes(mech, self.equilibrium)
         if len(weights) > len(found.frequencies):
             raise MechanismError(f"'{mech.name}' has {len(found.frequencies)} frequencies, not {len(weights)}")
