@@ -8,7 +8,7 @@ namespace supple {
 BranchStep continue_branch(System& system, const BranchLimits& limits) {
     BranchStep result;
     std::vector<double> x(system.unknowns());
-    std::vector<int> first;
+    std::vector<int> first, before;
     std::vector<bool> differs(system.rows.size(), false);
     auto note = [&](const std::vector<int>& active) {
         if (first.empty()) first = active;
@@ -39,9 +39,13 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
             // a limit bends the path, however short the step is
             const bool bends = std::find(differs.begin(), differs.end(), true) != differs.end();
             if (bends && result.history[0] < limits.kink_turn) allowed = 1.0;
+            // The first Newton step after a limit was met or left is the predictor along another tangent, of any length. With a
+            // potential a step may fail here, because the minimisation of the energy finds the state beyond.
+            if (!limits.definite && touched != before && size < limits.kink_turn) allowed = INFINITY;
             result.rate = std::max(result.rate, size / result.history[k - 1] / allowed);
             if (result.rate > 1) return end(false, result.rate);
         }
+        before = touched;
         const State base = system.state;
         system.retract(base, x.data(), 1.0);
         // the gap is that of the state before this step
