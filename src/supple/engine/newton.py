@@ -26,8 +26,8 @@ LARGEST_RATES = (0.5, 0.25)
 """Largest contraction rates |dx_1| / |dx_0| and |dx_k+1| / |dx_k| of Newton's steps along a branch."""
 LARGEST_BRANCH_TURN = 2.0
 """Largest motion of a coordinate in one Newton iteration along a branch, rad or radii."""
-KINK_TURN = 0.1
-"""The same in a step in which a limit is met or left."""
+SHORT_TURN = 0.1
+"""The same in a step in which a limit is met or left, or in which pivots are negative without a potential."""
 
 
 @dataclass(frozen=True)
@@ -146,4 +146,4 @@ class Newton:
 
 def branch_sizes(last_motion: float = LAST_MOTION) -> Array:
     """(7,) tolerances and largest steps of the core's steps along a branch."""
-    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES])
+    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, SHORT_TURN, *LARGEST_RATES])

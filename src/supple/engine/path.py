@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
-from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
+from supple.engine.newton import LAST_MOTION, PASSING_MOTION, SHORT_TURN, Correction, Newton
 from supple.engine.stability import has_potential
 from supple.errors import ConvergenceError
 from supple.mechanism import Mechanism
@@ -98,7 +98,8 @@ class PathFollower:
             if not self._snap_through():
                 break
             step = 1.0
-        self._follow_unstable()
+        if has_potential(self.newton.eqs.mechanism, self.acting().loads) or self._goes_on():
+            self._follow_unstable()
         return self.shares[-1]
 
     def acting(self, share: float | None = None) -> Acting:
@@ -157,6 +158,16 @@ class PathFollower:
             if share == 1:
                 return False
             step *= 4
+
+    def _goes_on(self) -> bool:
+        """Whether there is a state just beyond the end of a stable branch near its last one, as for a perfect column. At
+        a fold there is none, and Newton's method would find a state of some other branch. (With a potential a
+        stable state was looked for by descent of the energy, and there is one in general.)"""
+        newton, before = self.newton, self.newton.state
+        found = newton.solve(self.acting(min(1.0, self.shares[-1] + SMALLEST_UNSTABLE_SHARE)), minimise=False)
+        moved = (newton.state[0] - before[0]) / _lengths(newton.eqs.mechanism)
+        newton.state = before
+        return found and bool(np.abs(moved).max() < SHORT_TURN)
 
     def _follow_unstable(self) -> None:
         """Follows the path on through unstable states, like that of a perfect column that buckles, if it leads to the
@@ -277,16 +288,19 @@ def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]
     names = list(linear.names.axis)
     if not len(linear.stiffness):
         return names[0], 0.0
-    mech = linear.mechanism
-    turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
-    lengths = np.where(turning, 1.0, mech.radius or 1.0)
-    motions = linear.free / lengths[:, None]
+    motions = linear.free / _lengths(linear.mechanism)[:, None]
     if potential:
         values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
         return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
     unit = solve_triangular(cholesky(motions.T @ motions), np.eye(motions.shape[1]))  # motions @ unit is orthonormal
     _, sizes, right = np.linalg.svd(unit.T @ linear.stiffness @ unit)
     return names[int(np.abs(motions @ unit @ right[-1]).argmax())], float(sizes[-1])
+
+
+def _lengths(mech: Mechanism) -> Array:
+    """(axes,) what increments of coordinates are divided by to compare them: 1 for rotations, the radius for lengths."""
+    turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
+    return np.where(turning, 1.0, mech.radius or 1.0)
 
 
 def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str, float, float]:
