@@ -87,8 +87,8 @@ def modes(mech: Mechanism, at: Equilibrium | None = None, count: int | None = No
 
 
 def _unsymmetric_modes(mech: Mechanism, stiffness: Array, mass: Array) -> tuple[Array, Array]:
-    """Eigenvalues w^2 (m,), ascending, and vectors (m, m) of unit modal mass of  K x = w^2 M x  for an unsymmetric K; an
-    error if they are complex."""
+    """Eigenvalues w^2 (m,), ascending, and vectors (m, m), of unit modal mass, of  K x = w^2 M x  for an unsymmetric K.
+    Raises if they are complex."""
     from scipy.linalg import eig
 
     values, vectors = eig(stiffness, mass)
@@ -98,9 +98,9 @@ def _unsymmetric_modes(mech: Mechanism, stiffness: Array, mass: Array) -> tuple[
     if complex_pairs.any():
         frequency = np.sqrt(values[complex_pairs][0]) / (2 * np.pi)
         raise MechanismError(
-            f"'{mech.name}' flutters in this state: the loads have no potential, and two vibrations have the complex "
-            f"frequencies {frequency.real:.3g} +- {abs(frequency.imag):.3g}i Hz; linearise at smaller torques or "
-            "follower forces"
+            f"'{mech.name}' flutters in this state unless dampers prevent it: the loads have no potential, and two "
+            f"vibrations have the complex frequencies {frequency.real:.3g} +- {abs(frequency.imag):.3g}i Hz. Take an "
+            "equilibrium under smaller torques or body-fixed forces"
         )
     real = np.where(values.imag < 0, vectors.imag, vectors.real)  # rounding errors of equal frequencies make pairs
     return values.real, real / np.sqrt(np.einsum("ik,ij,jk->k", real, mass, real))

@@ -160,9 +160,8 @@ class PathFollower:
             step *= 4
 
     def _goes_on(self) -> bool:
-        """Whether there is a state just beyond the end of a stable branch near its last one, as for a perfect column. At
-        a fold there is none, and Newton's method would find a state of some other branch. (With a potential a
-        stable state was looked for by descent of the energy, and there is one in general.)"""
+        """Whether there is a state just beyond the end of a branch near its last one, as for a perfect column. At a
+        fold there is none, and Newton's method would find a state of some other branch."""
         newton, before = self.newton, self.newton.state
         found = newton.solve(self.acting(min(1.0, self.shares[-1] + SMALLEST_UNSTABLE_SHARE)), minimise=False)
         moved = (newton.state[0] - before[0]) / _lengths(newton.eqs.mechanism)
@@ -298,7 +297,7 @@ def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]
 
 
 def _lengths(mech: Mechanism) -> Array:
-    """(axes,) what increments of coordinates are divided by to compare them: 1 for rotations, the radius for lengths."""
+    """(axes,) divisors by which increments of coordinates can be compared: 1 for rotations, the radius for lengths."""
     turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
     return np.where(turning, 1.0, mech.radius or 1.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.engine.assembly import Load
 from supple.engine.linearisation import Linearisation, evenly_scaled
@@ -17,9 +18,9 @@ PARALLEL = 1e-9
 NEUTRAL = 1e-10
 """Stiffness, over that of single coordinates, that counts as zero."""
 MASSLESS = 1e-13
-"""Mass or damping of a motion, over that of single coordinates, that counts as zero."""
-GROWING = 1e-6
-"""Real part of an eigenvalue over its modulus above which its motion grows; less is rounding error of undamped motions."""
+"""Mass or damping of a motion over its stiffness, compared with the largest such ratio, that counts as zero."""
+GROWING = 1e-7
+"""Real part of an eigenvalue over its modulus above which its motion grows; less is rounding error."""
 
 
 def has_potential(mech: Mechanism, loads: Sequence[Load]) -> bool:
@@ -82,11 +83,11 @@ def is_stable(linear: Linearisation, potential: bool) -> bool:
         return False
     damping = projected_damping(linear.mechanism, linear.free, linear.q)
     rates = eigenvalues(linear.mass, damping, linear.stiffness)
-    return not (rates.real > GROWING * np.abs(rates)).any()
+    return not (np.isinf(rates) | (rates.real > GROWING * np.abs(rates))).any()
 
 
-def eigenvalues(mass: Array, damping: Array, stiffness: Array) -> Array:
-    """Eigenvalues s (1/s) of  (s^2 M + s D + K) x = 0  for M and D (m, m) symmetric and not negative, K (m, m) regular.
+def eigenvalues(mass: Array, damping: Array, stiffness: Array) -> NDArray[np.complex128]:
+    """Eigenvalues s (1/s) of  (s^2 M + s D + K) x = 0  for M and D (m, m) symmetric and semidefinite, K (m, m) regular.
 
     Two for each motion with mass, one for each motion with damping only. Motions with neither follow the others
     statically; where K would not hold them if they had equal dampers, an infinite eigenvalue says so.
@@ -97,7 +98,7 @@ def eigenvalues(mass: Array, damping: Array, stiffness: Array) -> Array:
     if static.shape[1]:
         held = static.T @ stiffness @ static
         if np.linalg.eigvals(held).real.min() <= NEUTRAL:
-            return np.array([np.inf])
+            return np.array([np.inf], dtype=complex)
         stiffness = stiffness - stiffness @ static @ np.linalg.solve(held, static.T @ stiffness)
     heavy, light = _range_and_null_space(moving.T @ mass @ moving)
     heavy, light = moving @ heavy, moving @ light
@@ -111,19 +112,16 @@ def eigenvalues(mass: Array, damping: Array, stiffness: Array) -> Array:
     forces += heavy.T @ damping @ light @ light_rate
     acceleration = -np.linalg.solve(heavy.T @ mass @ heavy, forces)
     speed = np.hstack([np.zeros((r, r)), np.eye(r), np.zeros((r, n))])
-    rates: Array = np.linalg.eigvals(np.vstack([speed, acceleration, light_rate]))
-    return rates
+    return np.linalg.eigvals(np.vstack([speed, acceleration, light_rate])).astype(complex)
 
 
 def _over_largest(matrix: Array) -> Array:
-    return matrix / max(np.abs(matrix).max(), 1e-300)
+    scaled: Array = matrix / max(np.abs(matrix).max(), 1e-300)
+    return scaled
 
 
 def _range_and_null_space(matrix: Array) -> tuple[Array, Array]:
-    """Bases (m, r) and (m, m - r) of range and null space of a symmetric matrix (m, m) that is not negative."""
-    if not matrix.any():
-        return np.zeros((len(matrix), 0)), np.eye(len(matrix))
-    scales, scaled = evenly_scaled(matrix)
-    values, vectors = np.linalg.eigh(scaled)
-    vectors = scales[:, None] * vectors
-    return vectors[:, values > MASSLESS], vectors[:, values <= MASSLESS]
+    """Orthonormal bases (m, r) and (m, m - r) of range and null space of a symmetric, semidefinite matrix (m, m)."""
+    values, vectors = np.linalg.eigh(matrix)
+    null = values <= MASSLESS * values.max(initial=0.0)
+    return vectors[:, ~null], vectors[:, null]
