@@ -79,6 +79,11 @@ class PathFollower:
         """Whether the path was given up after `MOST_STEPS`."""
         return self.tried >= MOST_STEPS
 
+    @property
+    def has_potential(self) -> bool:
+        """Whether the loads along the path have a potential."""
+        return has_potential(self.newton.eqs.mechanism, (*self.begin.loads, *self.goal.loads))
+
     def run(self) -> float:
         """Follows the path; returns the share reached. It is below 1 if the path ends and no other state was found."""
         self._accept(0.0)
@@ -98,7 +103,7 @@ class PathFollower:
             if not self._snap_through():
                 break
             step = 1.0
-        if has_potential(self.newton.eqs.mechanism, self.acting().loads) or self._goes_on():
+        if self.has_potential or self._goes_on():
             self._follow_unstable()
         return self.shares[-1]
 
@@ -236,7 +241,6 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
     eqs = follower.newton.eqs
     mech = eqs.mechanism
     first, last = (_linearised_at(follower, i) for i in (0, -1))
-    potential = has_potential(mech, follower.acting().loads)
     rows, before, after = _weakest_constraint(first, last)
     if after < FALLEN * before:
         return "singular", f"{rows} cannot move any further there (the constraints are singular)"
@@ -248,8 +252,8 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
             f"'{ball}' has made half a turn there, beyond which the spring of a rotation vector pulls to the other "
             "side (a sequence of single axes has no such end)"
         )
-    softest, stiffness = _softest_motion(last, potential)
-    if stiffness < FALLEN * _softest_motion(first, potential)[1]:
+    softest, stiffness = _softest_motion(last, follower.has_potential)
+    if stiffness < FALLEN * _softest_motion(first, follower.has_potential)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
     pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])

@@ -52,7 +52,7 @@ def gradient(
             (m) then angular (rad), at the origin of the body or site is the change of the scalar.
         compliance: {body or site: (6, 6)} gradient with respect to its compliance, `ReducedModel.compliance_at`.
         frequencies: (k,) gradient with respect to the k lowest natural frequencies, Hz, as in `supple.modes`. A
-            frequency that occurs twice has no gradient.
+            frequency that occurs twice has no gradient. The loads of `at` must have a potential.
         axes: "world" or "body", the axes of `poses` and `compliance`.
         parameters: names as in `mech.parameters` or "tip.payload"; by default all of `mech.parameters`.
 
@@ -60,8 +60,8 @@ def gradient(
         The derivative by the name of each parameter.
 
     Raises:
-        MechanismError: a name is not known, an array has the wrong shape or is not finite, or a loop is open at the
-            reference pose.
+        MechanismError: a name is not known, an array has the wrong shape or is not finite, a loop is open at the
+            reference pose, or frequencies are asked for under loads without a potential (torques, follower loads).
     """
     check_mechanism(mech)
     refuse_flexible(mech.flexible, "the gradient of statics", "take differences of supple.equilibrium")

@@ -58,8 +58,8 @@ class Equilibrium:
     state: tuple[Array, Array, Array] = field(repr=False)
     """Coordinates of every joint, multipliers of joints and of constraint rows; a later solve can start from them."""
     snaps: tuple[float, ...] = ()
-    """Shares of the load (0 to 1) at which a stable branch ended and the mechanism jumped to another one. The share is
-    0 if the start was not stable. Empty if the path from the start is continuous."""
+    """Shares of the load (0 to 1) at which a branch ended and the mechanism jumped to a stable state of another one.
+    The share is 0 if the start was not stable. Empty if the path from the start is continuous."""
     path: LoadPath | None = field(default=None, repr=False)
     """The equilibria on the way to the load; None without `path=True`."""
 
@@ -141,7 +141,8 @@ def equilibrium(
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
     solver minimises the energy to find another stable state and follows its branch; `snaps` lists the shares of the
-    load at which this happened.
+    load at which this happened. Torques, and wrenches that turn with the body, have no potential in general: a branch
+    then ends where the tangent becomes singular (divergence) and goes on through flutter; see `Equilibrium.stable`.
 
     Raises:
         ConvergenceError: the path ends before the full load, and no other stable state was found. The error has
