@@ -338,14 +338,14 @@ def test_loads_on_spatial_mechanisms(seed):
 
 
 def test_the_antisymmetric_part_of_a_torque():
-    """K(u, v) - K(v, u) = -m . (w_u x w_v) for a torque m on a body that motions u, v turn by w_u, w_v; world axes."""
+    """K(u, v) - K(v, u) = m . (w_u x w_v) for a torque m on a body that motions u, v turn by w_u, w_v; world axes."""
     mech, load = torqued_arm(12)
     ((body, wrench),) = load.items()
     eq = supple.equilibrium(mech, {body: wrench})
     linear = linearised(mech, eq)
     index = mech.body_index(body)
     turns = eq.poses[body][:3, :3] @ linear.motions[6 * index + 3 : 6 * index + 6]  # (3, m)
-    expected = turns.T @ spatial.skew(wrench[3:]) @ turns
+    expected = -turns.T @ spatial.skew(wrench[3:]) @ turns
     found = linear.stiffness - linear.stiffness.T
     assert np.abs(found).max() > 0.1 * np.abs(linear.stiffness).max()
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
