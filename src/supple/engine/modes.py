@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple.engine.linearisation import check_loops_closed, evenly_scaled, linearised
-from supple.engine.stability import GROWING, has_potential
+from supple.engine.stability import ROUNDING, has_potential
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.mechanism import check_mechanism
@@ -94,7 +94,7 @@ def _unsymmetric_modes(mech: Mechanism, stiffness: Array, mass: Array) -> tuple[
     values, vectors = eig(stiffness, mass)
     order = np.argsort(values.real)
     values, vectors = values[order], vectors[:, order]
-    complex_pairs = np.abs(values.imag) > 2 * GROWING * np.abs(values)
+    complex_pairs = np.abs(values.imag) > 2 * ROUNDING * np.abs(values)
     if complex_pairs.any():
         frequency = np.sqrt(values[complex_pairs][0]) / (2 * np.pi)
         raise MechanismError(

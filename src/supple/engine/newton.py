@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.engine.assembly import Acting, Equations
 from supple.engine.linearisation import Linearisation
-from supple.engine.stability import has_potential, is_stable
+from supple.engine.stability import diverges, has_potential
 from supple.mechanism.record import Array
 
 LAST_MOTION = 1e-9
@@ -134,10 +134,10 @@ class Newton:
 
     def is_stable(self, acting: Acting) -> bool:
         """Whether `state` is a stable equilibrium under the loads and set-points `acting`, which the equations have: no
-        pivot of the tangent's factors is negative. Without a potential no small motion may grow."""
+        pivot of the tangent's factors is negative. Without a potential it must not diverge, but may flutter."""
         core = self.eqs.core
         if not has_potential(self.eqs.mechanism, acting.loads):
-            return is_stable(Linearisation.at(self.eqs, self.state), potential=False)
+            return not diverges(Linearisation.at(self.eqs, self.state))
         core.set_state(*self.state)
         core.evaluate(True)
         core.factorise(0.0)

@@ -19,8 +19,8 @@ NEUTRAL = 1e-10
 """Stiffness, over that of single coordinates, that counts as zero."""
 MASSLESS = 1e-13
 """Mass or damping of a motion over its stiffness, compared with the largest such ratio, that counts as zero."""
-GROWING = 1e-7
-"""Real part of an eigenvalue over its modulus above which its motion grows; less is rounding error."""
+ROUNDING = 1e-7
+"""Real or imaginary part of an eigenvalue, over its modulus, that counts as zero."""
 
 
 def has_potential(mech: Mechanism, loads: Sequence[Load]) -> bool:
@@ -78,12 +78,25 @@ def is_stable(linear: Linearisation, potential: bool) -> bool:
     if potential:
         symmetric = evenly_scaled((linear.stiffness + linear.stiffness.T) / 2)[1]
         return bool(np.linalg.eigvalsh(symmetric)[0] > NEUTRAL)
-    _, stiffness = evenly_scaled(linear.stiffness)
-    if np.linalg.svd(stiffness, compute_uv=False)[-1] <= NEUTRAL:
-        return False
+    return not len(_growing(linear))
+
+
+def diverges(linear: Linearisation) -> bool:
+    """Whether a small motion grows monotonically, under loads without a potential: an eigenvalue of
+    M x'' + D x' + K x = 0  is real and positive, or K is singular."""
+    rates = _growing(linear)
+    return bool((np.isinf(rates) | (np.abs(rates.imag) <= ROUNDING * np.abs(rates))).any())
+
+
+def _growing(linear: Linearisation) -> NDArray[np.complex128]:
+    """Eigenvalues of the motions around an equilibrium that grow, 1/s; an infinite one if K is singular."""
+    if not len(linear.stiffness):
+        return np.zeros(0, dtype=complex)
+    if np.linalg.svd(evenly_scaled(linear.stiffness)[1], compute_uv=False)[-1] <= NEUTRAL:
+        return np.array([np.inf], dtype=complex)
     damping = projected_damping(linear.mechanism, linear.free, linear.q)
     rates = eigenvalues(linear.mass, damping, linear.stiffness)
-    return not (np.isinf(rates) | (rates.real > GROWING * np.abs(rates))).any()
+    return rates[np.isinf(rates) | (rates.real > ROUNDING * np.abs(rates))]
 
 
 def eigenvalues(mass: Array, damping: Array, stiffness: Array) -> NDArray[np.complex128]:

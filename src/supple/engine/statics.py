@@ -58,8 +58,8 @@ class Equilibrium:
     state: tuple[Array, Array, Array] = field(repr=False)
     """Coordinates of every joint, multipliers of joints and of constraint rows; a later solve can start from them."""
     snaps: tuple[float, ...] = ()
-    """Shares of the load (0 to 1) at which a branch ended and the mechanism jumped to a stable state of another one.
-    The share is 0 if the start was not stable. Empty if the path from the start is continuous."""
+    """Shares of the load (0 to 1) at which a stable branch ended and the mechanism jumped to another one. The share is
+    0 if the start was not stable. Empty if the path from the start is continuous."""
     path: LoadPath | None = field(default=None, repr=False)
     """The equilibria on the way to the load; None without `path=True`."""
 
