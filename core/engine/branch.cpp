@@ -8,7 +8,7 @@ namespace supple {
 BranchStep continue_branch(System& system, const BranchLimits& limits) {
     BranchStep result;
     std::vector<double> x(system.unknowns());
-    std::vector<int> first;
+    std::vector<int> first, before;
     std::vector<bool> differs(system.rows.size(), false);
     auto note = [&](const std::vector<int>& active) {
         if (first.empty()) first = active;
@@ -30,16 +30,26 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
         const double size = system.motion_size(x.data());
         result.history.push_back(size);
         const bool moves = size >= limits.accurate || k > 0;  // a perfect column stays straight, stable or not
-        if (!std::isfinite(size) || (system.fronts().negative() && moves)) return end(false, 4.0);
+        const Fronts& factors = system.fronts();
+        const bool regular = limits.definite ? factors.negative() == 0 : !factors.negative_determinant();
+        if (!std::isfinite(size) || (!regular && moves)) return end(false, 4.0);
         if (size > limits.most_turn) return end(false, size / limits.most_turn);
+        // Pivots of an unsymmetric tangent may be negative on a regular path. An even number of changes of the determinant's sign
+        // within the step would look the same, so the step must be short.
+        if (!limits.definite && factors.negative()) result.rate = std::max(result.rate, result.history[0] / limits.short_turn);
+        if (result.rate > 1) return end(false, result.rate);
         if (k > 0 && size > limits.tolerance) {
             double allowed = k == 1 ? limits.first_rate : limits.later_rate;
             // a limit bends the path, however short the step is
             const bool bends = std::find(differs.begin(), differs.end(), true) != differs.end();
-            if (bends && result.history[0] < limits.kink_turn) allowed = 1.0;
+            if (bends && result.history[0] < limits.short_turn) allowed = 1.0;
+            // The first Newton step after a limit was met or left is the predictor along another tangent, of any length. With a
+            // potential a step may fail here, because the minimisation of the energy finds the state beyond.
+            if (!limits.definite && touched != before && size < limits.short_turn) allowed = INFINITY;
             result.rate = std::max(result.rate, size / result.history[k - 1] / allowed);
             if (result.rate > 1) return end(false, result.rate);
         }
+        before = touched;
         const State base = system.state;
         system.retract(base, x.data(), 1.0);
         // the gap is that of the state before this step

@@ -18,9 +18,10 @@ struct BranchLimits {
     double tolerance;              // a Newton step below this is the last one
     double accurate;               // the tolerance of a final state
     double closed;                 // largest gap of loops and error of rows
-    double most_turn, kink_turn;   // largest Newton step, and the same where a limit is met or left
+    double most_turn, short_turn;  // largest Newton step; the same where a limit is met or left or pivots are negative
     double first_rate, later_rate; // largest contraction rates
     int iterations;
+    bool definite;                 // no pivot may be negative (loads with a potential); otherwise the determinant may not be
 };
 
 // Newton's method from system.state, an equilibrium under other loads. The state after it is meaningful only if it converged.

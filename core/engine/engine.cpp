@@ -116,6 +116,7 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("gap_size", [](const Engine& e) { return e.synchronised().gap_size(); })
         .def_prop_ro("imbalance", [](const Engine& e) { return e.synchronised().imbalance(); })
         .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
+        .def_prop_ro("negative_determinant", [](Engine& e) { return e.system.fronts().negative_determinant(); })
         .def_prop_ro("axis_rows", &Engine::axis_rows)
         .def_prop_ro("lambda_rows", &Engine::lambda_rows)
         .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })

@@ -288,24 +288,27 @@ class Engine {
         system.retract(base, x.data(), alpha);
     }
 
-    // One step along a branch of equilibria, from a state. `limits`: the numbers of BranchLimits but the last one.
+    // One step along a branch of equilibria, from a state. `limits`: the numbers of BranchLimits but the last two.
     std::tuple<bool, double, std::vector<int>, std::vector<double>> continue_branch(const Doubles& q, const Doubles& lambda, const Doubles& mu,
-                                                                                    const Doubles& limits, int iterations) {
+                                                                                    const Doubles& limits, int iterations,
+                                                                                    bool definite) {
         expect(limits, 7);
         set_state(q, lambda, mu);
         const double* at = limits.data();
         BranchStep step;
         {
             nb::gil_scoped_release release;
-            step = supple::continue_branch(system, {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations});
+            step = supple::continue_branch(system, {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations, definite});
         }
         return {step.converged, step.rate, step.changed, step.history};
     }
 
     // `continue_branch` from one state under each of several sets of loads: for each whether it converged, and the position (3,) of a
-    // point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k].
+    // point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k]; definite[k] says whether
+    // they have a potential.
     std::tuple<std::vector<bool>, Array> positions_under(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& limits,
-                                                         int iterations, const std::vector<int>& ends, const std::vector<int>& bodies,
+                                                         int iterations, const std::vector<int>& ends, const std::vector<bool>& definite,
+                                                         const std::vector<int>& bodies,
                                                          const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world,
                                                          int body, const Doubles& point) {
         expect(limits, 7);
@@ -323,13 +326,14 @@ class Engine {
             nb::gil_scoped_release release;
             const State start = system.state;
             std::size_t first = 0;
-            for (const int end : ends) {
+            for (std::size_t k = 0; k < ends.size(); ++k) {
                 system.loads.clear();
-                for (; first < static_cast<std::size_t>(end); ++first)
+                for (; first < static_cast<std::size_t>(ends[k]); ++first)
                     system.loads.push_back({bodies.at(first), at[first], values[first], world[first]});
                 system.state = start;
                 const BranchStep step =
-                    supple::continue_branch(system, {size[0], size[1], size[2], size[3], size[4], size[5], size[6], iterations});
+                    supple::continue_branch(system, {size[0], size[1], size[2], size[3], size[4], size[5], size[6], iterations,
+                                                     definite.at(k)});
                 converged.push_back(step.converged);
                 const Vec3 found = body < 0 ? on_body : Vec3(system.state.H.at(body).R * on_body + system.state.H[body].p);
                 positions.insert(positions.end(), found.data(), found.data() + 3);

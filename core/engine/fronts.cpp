@@ -153,7 +153,7 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
 
 int Fronts::factorise(const double* diagonal) {
     int perturbed = 0;
-    negative_ = 0;
+    negative_ = exchanges_ = 0;
     for (Front& front : order_) {
         double* matrix = fronts_.data() + front.start;
         const int n = front.stride;
@@ -253,8 +253,10 @@ int Fronts::eliminate(Front& front, int first) {
         for (int i = k + 1; i < own; ++i)
             if (std::abs(pivot_column[i]) > (best == k ? keep : 1) * std::abs(pivot_column[best])) best = i;
         pivots[k] = best;
-        if (best != k)
+        if (best != k) {
             for (int j = first; j < total; ++j) std::swap(matrix[j * n + k], matrix[j * n + best]);
+            if (front.pair) ++exchanges_;
+        }
         if (!(std::abs(pivot_column[k]) > 1e-16 * largest)) {
             pivot_column[k] = std::copysign(1e-8 * (largest > 0 ? largest : 1.0), pivot_column[k]);
             ++perturbed;

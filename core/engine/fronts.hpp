@@ -34,6 +34,9 @@ class Fronts {
     // Negative pivots of the pairs' own coordinates in the last factorisation: for a symmetric matrix, its number of
     // unstable directions.
     int negative() const { return negative_; }
+    // Whether the determinant of the pairs' own coordinates, after all other unknowns are eliminated, is negative: the
+    // product of their pivots, times -1 for each exchange of rows. Its sign holds for unsymmetric matrices too.
+    bool negative_determinant() const { return (negative_ + exchanges_) % 2 != 0; }
 
     // Inverse of the block A of a pair, 6x6 column major; the caller fills it.
     double* pair_inverse(int node) { return pair_inverses_.data() + 36 * node; }
@@ -87,6 +90,7 @@ class Fronts {
     std::vector<double> multipliers_;
     std::vector<double> pair_inverses_;
     int negative_ = 0;
+    int exchanges_ = 0;  // of rows of the pairs' own coordinates
     mutable std::vector<double> local_;
     mutable std::vector<Eight> local_eight_, together_;
     std::vector<int> pivots_;  // row swaps inside each node, by the global position of the node's rows

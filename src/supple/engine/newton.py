@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.engine.assembly import Acting, Equations
+from supple.engine.linearisation import Linearisation
+from supple.engine.stability import diverges, has_potential
 from supple.mechanism.record import Array
 
 LAST_MOTION = 1e-9
@@ -24,8 +26,8 @@ LARGEST_RATES = (0.5, 0.25)
 """Largest contraction rates |dx_1| / |dx_0| and |dx_k+1| / |dx_k| of Newton's steps along a branch."""
 LARGEST_BRANCH_TURN = 2.0
 """Largest motion of a coordinate in one Newton iteration along a branch, rad or radii."""
-KINK_TURN = 0.1
-"""The same in a step in which a limit is met or left."""
+SHORT_TURN = 0.1
+"""The same in a step in which a limit is met or left, or in which pivots are negative without a potential."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,18 @@ class Newton:
         By the theorem of Newton and Kantorovich there is exactly one solution near the start if Newton's steps dx_k
         contract fast. The rates of a smaller share of the load change are smaller still, so there is one solution for
         every share, and these form a continuous branch (P. Deuflhard, Newton Methods for Nonlinear Problems, 2004,
-        chapter 5). The tangent must stay regular: no pivot may become negative. Rates are measured at this share only,
-        so this is an estimate; `LARGEST_RATES` leave a margin.
+        chapter 5). The tangent must stay regular: no pivot may become negative if the loads have a potential. Without
+        a potential the tangent is not symmetric, and its determinant must stay positive. Rates are measured at this
+        share only, so this is an estimate; `LARGEST_RATES` leave a margin.
         """
         acting.apply_to(self.eqs)
-        return self.correct(last_motion)
+        return self.correct(has_potential(self.eqs.mechanism, acting.loads), last_motion)
 
-    def correct(self, last_motion: float = LAST_MOTION) -> Correction:
-        """`continue_branch` with the loads and set-points that the equations have."""
+    def correct(self, potential: bool, last_motion: float = LAST_MOTION) -> Correction:
+        """`continue_branch` with the loads and set-points that the equations have. `potential`: whether the loads have
+        one."""
         core = self.eqs.core
-        found = core.continue_branch(*self.state, branch_sizes(last_motion), BRANCH_LIMIT)
+        found = core.continue_branch(*self.state, branch_sizes(last_motion), BRANCH_LIMIT, potential)
         converged, rate, changed, self.history = found
         self.iterations += len(self.history)
         if converged:
@@ -78,8 +82,10 @@ class Newton:
         The line search requires that the next step, computed with the old factors, is smaller than this one (the
         natural level function, which does not depend on units or stiffness). With `minimise`, stiffness is added to
         an indefinite tangent until it is positive definite, so that the search leaves saddle points of the energy.
+        Without a potential there is no energy; stiffness is added where the determinant is negative (divergence).
         """
         core = self.eqs.core
+        potential = has_potential(self.eqs.mechanism, acting.loads)
         acting.apply_to(self.eqs)
         state, self.history = self.state, []
         core.set_state(*state)
@@ -89,7 +95,8 @@ class Newton:
             core.factorise(0.0)
             step, _ = core.solve(rhs, False)
             size = core.motion_size(step)
-            shifted = minimise and core.negative > 0 and size > LAST_MOTION
+            unstable = core.negative > 0 if potential else core.negative_determinant
+            shifted = minimise and unstable and size > LAST_MOTION
             if shifted:
                 self._factorise_definite()
                 step, _ = core.solve(rhs, False)
@@ -125,9 +132,12 @@ class Newton:
             shift *= 10
         self.eqs.core.factorise(3 * shift)  # a factor 3 away from singular
 
-    def is_stable(self) -> bool:
-        """Whether `state` is a stable equilibrium: no pivot of the tangent's factors is negative."""
+    def is_stable(self, acting: Acting) -> bool:
+        """Whether `state` is a stable equilibrium under the loads and set-points `acting`, which the equations have: no
+        pivot of the tangent's factors is negative. Without a potential it must not diverge, but may flutter."""
         core = self.eqs.core
+        if not has_potential(self.eqs.mechanism, acting.loads):
+            return not diverges(Linearisation.at(self.eqs, self.state))
         core.set_state(*self.state)
         core.evaluate(True)
         core.factorise(0.0)
@@ -136,4 +146,4 @@ class Newton:
 
 def branch_sizes(last_motion: float = LAST_MOTION) -> Array:
     """(7,) tolerances and largest steps of the core's steps along a branch."""
-    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, KINK_TURN, *LARGEST_RATES])
+    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, SHORT_TURN, *LARGEST_RATES])

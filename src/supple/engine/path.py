@@ -9,7 +9,8 @@ import numpy as np
 
 from supple.engine.assembly import Acting
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
-from supple.engine.newton import LAST_MOTION, PASSING_MOTION, Correction, Newton
+from supple.engine.newton import LAST_MOTION, PASSING_MOTION, SHORT_TURN, Correction, Newton
+from supple.engine.stability import has_potential
 from supple.errors import ConvergenceError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import axis_slices
@@ -78,6 +79,11 @@ class PathFollower:
         """Whether the path was given up after `MOST_STEPS`."""
         return self.tried >= MOST_STEPS
 
+    @property
+    def has_potential(self) -> bool:
+        """Whether the loads along the path have a potential."""
+        return has_potential(self.newton.eqs.mechanism, (*self.begin.loads, *self.goal.loads))
+
     def run(self) -> float:
         """Follows the path; returns the share reached. It is below 1 if the path ends and no other state was found."""
         self._accept(0.0)
@@ -97,7 +103,8 @@ class PathFollower:
             if not self._snap_through():
                 break
             step = 1.0
-        self._follow_unstable()
+        if self.has_potential or self._goes_on():
+            self._follow_unstable()
         return self.shares[-1]
 
     def acting(self, share: float | None = None) -> Acting:
@@ -148,7 +155,7 @@ class PathFollower:
             share = min(1.0, reached + step)
             before = self.newton.state
             if self.newton.solve(self.acting(share)):
-                if self.newton.is_stable():
+                if self.newton.is_stable(self.acting(share)):
                     self.snaps.append(reached)
                     self._accept(share)
                     return True
@@ -156,6 +163,15 @@ class PathFollower:
             if share == 1:
                 return False
             step *= 4
+
+    def _goes_on(self) -> bool:
+        """Whether there is a state just beyond the end of a branch near its last one, as for a perfect column. At a
+        fold there is none, and Newton's method would find a state of some other branch."""
+        newton, before = self.newton, self.newton.state
+        found = newton.solve(self.acting(min(1.0, self.shares[-1] + SMALLEST_UNSTABLE_SHARE)), minimise=False)
+        moved = (newton.state[0] - before[0]) / _lengths(newton.eqs.mechanism)
+        newton.state = before
+        return found and bool(np.abs(moved).max() < SHORT_TURN)
 
     def _follow_unstable(self) -> None:
         """Follows the path on through unstable states, like that of a perfect column that buckles, if it leads to the
@@ -236,8 +252,8 @@ def _reason(follower: PathFollower) -> tuple[str, str]:
             f"'{ball}' has made half a turn there, beyond which the spring of a rotation vector pulls to the other "
             "side (a sequence of single axes has no such end)"
         )
-    softest, stiffness = _softest_motion(last)
-    if stiffness < FALLEN * _softest_motion(first)[1]:
+    softest, stiffness = _softest_motion(last, follower.has_potential)
+    if stiffness < FALLEN * _softest_motion(first, follower.has_potential)[1]:
         why = f"it snaps through there along '{softest}' (its stiffness falls to zero), without another stable state"
         return "snap", why
     pose = singular_pose(mech, follower.states[-1][0], [motor.coordinate for motor in mech.motors])
@@ -263,20 +279,31 @@ def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
     return Linearisation.at(eqs, follower.states[index])
 
 
-def _softest_motion(linear: Linearisation) -> tuple[str, float]:
+def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]:
     """The coordinate that moves most in the softest admissible motion, and the stiffness of that motion, N m/rad
-    (lengths over the radius)."""
-    from scipy.linalg import eigh
+    (lengths over the radius).
+
+    With a potential these are the smallest eigenvalue of the symmetric stiffness K and its vector. Otherwise K is not
+    symmetric: they are its smallest singular value and the right singular vector, the null vector where det K = 0.
+    """
+    from scipy.linalg import cholesky, eigh, solve_triangular
 
     names = list(linear.names.axis)
     if not len(linear.stiffness):
         return names[0], 0.0
-    mech = linear.mechanism
+    motions = linear.free / _lengths(linear.mechanism)[:, None]
+    if potential:
+        values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
+        return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
+    unit = solve_triangular(cholesky(motions.T @ motions), np.eye(motions.shape[1]))  # motions @ unit is orthonormal
+    _, sizes, right = np.linalg.svd(unit.T @ linear.stiffness @ unit)
+    return names[int(np.abs(motions @ unit @ right[-1]).argmax())], float(sizes[-1])
+
+
+def _lengths(mech: Mechanism) -> Array:
+    """(axes,) divisors by which increments of coordinates can be compared: 1 for rotations, the radius for lengths."""
     turning = np.concatenate([np.abs(j.twists[:, 3:]).max(axis=1, initial=0.0) > 0 for j in mech.joints])
-    lengths = np.where(turning, 1.0, mech.radius or 1.0)
-    motions = linear.free / lengths[:, None]
-    values, vectors = eigh((linear.stiffness + linear.stiffness.T) / 2, motions.T @ motions, subset_by_index=(0, 0))
-    return names[int(np.abs(motions @ vectors[:, 0]).argmax())], float(values[0])
+    return np.where(turning, 1.0, mech.radius or 1.0)
 
 
 def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str, float, float]:

@@ -13,6 +13,7 @@ from supple import spatial
 from supple.engine.curvature import ByParameter, Direction, Tangent
 from supple.engine.linearisation import Linearisation, check_held, check_loops_closed, linearised
 from supple.engine.modes import modes
+from supple.engine.stability import has_potential
 from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import per_axis
@@ -51,7 +52,7 @@ def gradient(
             (m) then angular (rad), at the origin of the body or site is the change of the scalar.
         compliance: {body or site: (6, 6)} gradient with respect to its compliance, `ReducedModel.compliance_at`.
         frequencies: (k,) gradient with respect to the k lowest natural frequencies, Hz, as in `supple.modes`. A
-            frequency that occurs twice has no gradient.
+            frequency that occurs twice has no gradient. The loads of `at` must have a potential.
         axes: "world" or "body", the axes of `poses` and `compliance`.
         parameters: names as in `mech.parameters` or "tip.payload"; by default all of `mech.parameters`.
 
@@ -59,8 +60,8 @@ def gradient(
         The derivative by the name of each parameter.
 
     Raises:
-        MechanismError: a name is not known, an array has the wrong shape or is not finite, or a loop is open at the
-            reference pose.
+        MechanismError: a name is not known, an array has the wrong shape or is not finite, a loop is open at the
+            reference pose, or frequencies are asked for under loads without a potential (torques, follower loads).
     """
     check_mechanism(mech)
     refuse_flexible(mech.flexible, "the gradient of statics", "take differences of supple.equilibrium")
@@ -159,6 +160,11 @@ class Terms:
     def add_frequencies(self, weights: Array) -> None:
         """Adds weights (k,) times the changes of the lowest frequencies f: d(w^2) = u^T (dK - w^2 dM) u, w = 2 pi f."""
         mech = self.linear.mechanism
+        if self.equilibrium is not None and not has_potential(mech, self.equilibrium.loads):
+            raise MechanismError(
+                f"the loads on '{mech.name}' have no potential, so its stiffness is not symmetric; derivatives of "
+                "frequencies need loads with a potential (forces fixed in the world)"
+            )
         found = modes(mech, self.equilibrium)
         if len(weights) > len(found.frequencies):
             raise MechanismError(f"'{mech.name}' has {len(found.frequencies)} frequencies, not {len(weights)}")

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Acting, Load, Targets, equations, loads
-from supple.engine.linearisation import Linearisation, check_held, null_space
+from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
+from supple.engine.stability import has_potential, is_stable
 from supple.errors import MechanismError
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
@@ -104,10 +105,15 @@ class Equilibrium:
 
     @cached_property
     def stable(self) -> bool:
-        """Whether the energy has a minimum here, so that every small motion causes a restoring force."""
-        from supple.engine.modes import smallest_stiffness
+        """Whether no small motion around this state grows.
 
-        return smallest_stiffness(self) > 0
+        If the loads have a potential (gravity, forces fixed in the world, torques on planar mechanisms), the energy has
+        a minimum here, so that every small motion causes a restoring force. Torques fixed in the world and wrenches
+        fixed in the body have no potential; then no solution of the linear equations of motion M x'' + D x' + K x = 0
+        grows, neither monotonically (divergence) nor as a vibration (flutter). This depends on mass and damping.
+        """
+        linear = linearised(self.mechanism, self)
+        return is_stable(linear, has_potential(self.mechanism, self.loads))
 
 
 def equilibrium(
@@ -135,7 +141,8 @@ def equilibrium(
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
     solver minimises the energy to find another stable state and follows its branch; `snaps` lists the shares of the
-    load at which this happened.
+    load at which this happened. Torques, and wrenches that turn with the body, have no potential in general: a branch
+    then ends where the tangent becomes singular (divergence) and goes on through flutter; see `Equilibrium.stable`.
 
     Raises:
         ConvergenceError: the path ends before the full load, and no other stable state was found. The error has

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from supple.engine.assembly import Acting, Load, equations, loads
 from supple.engine.linearisation import Linearisation, check_held
 from supple.engine.newton import BRANCH_LIMIT, Newton, branch_sizes
+from supple.engine.stability import has_potential
 from supple.engine.statics import Equilibrium, equilibrium, solved_equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.files import read_arrays, writing
@@ -307,6 +308,7 @@ class _Solver:
         self.all_loads = _load_arrays(tuple(load for each in self.acting for load in each))
         self.ends = np.cumsum([len(each) for each in self.acting]).tolist()
         """Number of loads up to each set of them."""
+        self.potential = [has_potential(mech, each) for each in self.acting]
         self.varied = {(each.part, each.index) for each in varied}
         self.varies_targets = any(each.field not in ("stiffness", "damping", "mass") for each in varied)
         self.targets: dict[str, float] | None = None
@@ -356,7 +358,7 @@ class _Solver:
         newton, eqs = self.newton, self.eqs
         newton.state, newton.iterations = self.start, 0
         eqs.core.set_loads(*self.loads[load])
-        if not newton.correct().converged:
+        if not newton.correct(self.potential[load]).converged:
             return None
         if load not in self.checked:
             check_held(Linearisation.at(eqs, newton.state))
@@ -375,7 +377,7 @@ class _Solver:
             return [None] * len(self.task.loads)
         start, sizes = self.start, branch_sizes()
         converged, found = self.eqs.core.positions_under(
-            *start, sizes, BRANCH_LIMIT, self.ends, *self.all_loads, self.body, self.point
+            *start, sizes, BRANCH_LIMIT, self.ends, self.potential, *self.all_loads, self.body, self.point
         )
         return [at if known else None for at, known in zip(found, converged, strict=True)]
 
