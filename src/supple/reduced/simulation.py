@@ -28,6 +28,7 @@ from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.identity import Identity
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
@@ -62,8 +63,10 @@ class ReducedState:
 
     __repr__ = brief
 
-    of: tuple[str, ...]
-    """Names of the mechanism and its end effectors."""
+    of: Identity
+    end_effectors: tuple[str, ...]
+    dt: float
+    """Time step of the simulation, s."""
     state: tuple[Array, ...]
     time: float
     wrenches: dict[str, tuple[Array, bool]]
@@ -551,22 +554,29 @@ class ReducedSimulation(Recordable):
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._identity, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
-
-    @property
-    def _identity(self) -> tuple[str, ...]:
-        return self.mechanism.name, *self.model.end_effectors
+        of = Identity(self.mechanism), self.model.end_effectors, self.dt
+        return ReducedState(*of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
 
     def restore(self, saved: ReducedState) -> None:
-        """Returns to a saved state, with its loads, handles and set-points."""
+        """Returns to a saved state, with its loads, handles and set-points. The state may be that of another simulation
+        with the same kind of model, mechanism and end effectors. If it had another time step, the next step of a
+        condensed model is backward Euler, as at the start."""
+        self.check_saved(saved)
+        self._motion.set_state(saved.state, saved.time)
+        if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
+            self._motion.core.forget_past()
+        self._restore_loads(saved)
+
+    def check_saved(self, saved: object) -> None:
+        """Raises unless `saved` is a state of the same kind of model, with an equal mechanism and the same end
+        effectors."""
         if (
             not isinstance(saved, ReducedState)
-            or saved.of != self._identity
+            or saved.end_effectors != self.model.end_effectors
+            or not saved.of.is_of(self.mechanism)
             or len(saved.state) != len(self._motion.state)
         ):
             raise MechanismError("this state was saved by a simulation of another model")
-        self._motion.set_state(saved.state, saved.time)
-        self._restore_loads(saved)
 
     def _restore_loads(self, saved: ReducedState) -> None:
         """Sets the loads, handles and targets of a saved state."""
