@@ -46,12 +46,14 @@ from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
 from supple.reduced.matrices import Ellipsoid, compliance_at, ellipsoid
 from supple.reduced.model import Model, ReducedModel
-from supple.reduced.motion import RECONSTRUCTIONS
+from supple.reduced.motion import RECONSTRUCTIONS, LinearMotion
 
 RANGE = 0.15
 """Summed separation over the radius above which reading poses warns that the linear model is out of its range."""
 RUNAWAY = 10.0
 """Displacement of end effectors over the radius at which the motion of a blended model has diverged."""
+FAR_OUT = 1e3
+"""Displacement of end effectors over the radius at which a linear model is first checked for instability."""
 BASES = ("coupled", "decoupled")
 STEPS_AT_ONCE = 4096
 """Steps per call of the core; Python handles Ctrl-C between calls."""
@@ -129,6 +131,7 @@ class ReducedSimulation(Recordable):
         self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
+        self._next_check = FAR_OUT * self.mechanism.radius
         for name, (wrench, world) in model.acting.items():
             self._set_wrench(name, wrench, world)
         self._origin = self.save()
@@ -301,7 +304,16 @@ class ReducedSimulation(Recordable):
         self._check_runaway()
 
     def _check_runaway(self) -> None:
-        """Raises if the end effectors of a blended model are where its mechanism cannot be."""
+        """Raises if the end effectors of a blended model are where its mechanism cannot be, or if those of an unstable
+        linear model are far out. A stable one may be there under a large load; it is checked again at twice the
+        distance."""
+        if isinstance(self._motion, LinearMotion):
+            far = self._motion.core.deflection
+            if far > self._next_check:
+                if self._motion.growth_rate * self.time > 1:  # it has had the time to grow
+                    raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+                self._next_check = 2 * far
+            return
         if not isinstance(self.model, BlendedModel):
             return
         turned = 2 * len(self.model.end_effectors) ** 0.5  # the largest part of `reach` by rotations
@@ -563,6 +575,7 @@ class ReducedSimulation(Recordable):
         condensed model is backward Euler, as at the start."""
         self.check_saved(saved)
         self._motion.set_state(saved.state, saved.time)
+        self._next_check = FAR_OUT * self.mechanism.radius
         if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
             self._motion.core.forget_past()
         self._restore_loads(saved)
