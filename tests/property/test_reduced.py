@@ -661,9 +661,13 @@ def test_an_unstable_linear_model_raises():
         sim.step(200_000)
     sim.reset()
     sim.apply("link6", np.zeros(6))
-    with pytest.raises(supple.ConvergenceError, match=r"linear model is unstable under"):
-        for _ in range(10_000):
+    raised = None
+    while raised is None:
+        try:
             sim.step(20)
+        except supple.ConvergenceError as error:
+            raised = error
+    assert "linear model is unstable under" in str(raised)
     far = np.abs(sim.displacement).max() / model.mechanism.radius
     assert 1e3 < far < 1e5  # it does not wait for an overflow
 

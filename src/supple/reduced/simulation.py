@@ -310,8 +310,11 @@ class ReducedSimulation(Recordable):
         if isinstance(self._motion, LinearMotion):
             far = self._motion.core.deflection
             if far > self._next_check:
-                if self._motion.growth_rate * self.time > 1:  # it has had the time to grow
-                    raise ConvergenceError(f"at t = {self.time:g} s {self._motion.failure}", time=self.time)
+                rate = self._motion.growth_rate
+                if rate * self.time > 1:  # deviations have had the time to grow
+                    observed = f"an end effector is {far / self.mechanism.radius:.2g} radii from its pose in the model"
+                    text = self._motion.instability(observed, rate)
+                    raise ConvergenceError(f"at t = {self.time:g} s {text}", time=self.time)
                 self._next_check = 2 * far
             return
         if not isinstance(self.model, BlendedModel):
