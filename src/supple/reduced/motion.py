@@ -17,8 +17,8 @@ from supple.reduced.model import ReducedModel
 RECONSTRUCTIONS = ("twist", "joints")
 NOT_FINITE = "the reduced state is no longer finite; the load is too large for this model"
 UNSTABLE = (
-    "{observed}: the linear model is unstable under its present loads. Its stiffness and the loads' geometric stiffness "
-    "do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
+    "{observed}: the linear model is unstable under its present loads. Its stiffness and the loads' geometric "
+    "stiffness do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
     "Make a model at the present load, supple.reduce(mech, tips, at=supple.equilibrium(mech, loads)), "
     "or use supple.condense"
 )
