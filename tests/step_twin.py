@@ -16,11 +16,10 @@ Newton's method solves  [[K, G'], [G, 0]] [dx, dm] = -[residual, c]  with
 
     K = dt/dx - sum over b of J_b' (dw_b/dtwist) J_b - geometric stiffness,
 
-where the columns of J_b are the screws that move b. Bodies that fixed joints connect have one momentum: that of a body with
-their mass, centre and inertia. The geometric stiffness is the change of the screws: coordinate k
-turns the screw of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's
-origin. Limits are left out. The wrench of a loop joint is constant within an iteration; that changes the iterates, not
-the solution.
+where the columns of J_b are the screws that move b. Bodies that fixed joints connect have one momentum, that of a body
+with their mass, centre and inertia. The geometric stiffness is the change of the screws: coordinate k turns the screw
+of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's origin. Limits
+are left out. The wrench of a loop joint is constant within an iteration; that changes the iterates, not the solution.
 """
 
 from __future__ import annotations
@@ -209,8 +208,8 @@ class StepTwin:
         return wrench, np.vstack([d_force, d_torque])
 
     def _inertia(self) -> list[tuple[float, Array, Array]]:
-        """Mass, centre and inertia of each body: those of all bodies that fixed joints connect it to, or zero if another
-        one has them."""
+        """Mass, centre and inertia of each body: of all bodies that fixed joints connect it to, or zero if another of
+        them has these."""
         topology, bodies, poses = self.mech.topology, self.mech.bodies, self.now.poses
         first = list(range(len(bodies)))  # of the bodies that are connected
         for b in topology.order:

@@ -102,6 +102,9 @@ class Articulated {
     void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
     Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
 
+    // Multiply-adds by which one pass eliminates the nodes with ties.
+    double tie_operations() const;
+
     long long iterations = 0, factorisations = 0;
 
    protected:
@@ -109,7 +112,8 @@ class Articulated {
     // flexes: has the amplitudes of a flexible body; attached: the frame of an interface. `general`: see `eliminate_general`.
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
     static constexpr unsigned char general = fronted | ball | flexes | attached;
-    static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
+    static constexpr int most_chunks = 39;  // most vectors of eight tie multipliers at one node
+    static constexpr double regularised = 1e-8;  // compliance of a tie over that of the mechanism: keeps redundant ties solvable
     static constexpr int most_idle = 100;   // steps after which a coupling that does not resist loses its columns in the fronts
     struct Node : JointNode {  // its frame is in the parent node
         int parent = -1, body = -1;  // body: the carrier of the group of bodies that the node moves
@@ -274,6 +278,7 @@ class Articulated {
     void add_ties(const System& system);
     void lay_out_nodes();
     void lay_out_fronts();
+    static int padded_chunks(int chunks);  // the next number of vectors for which there is compiled code
     void lay_out_couplings(int most_idle);
 
     // one step

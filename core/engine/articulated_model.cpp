@@ -9,6 +9,10 @@ namespace supple {
 
 namespace {
 
+// Measured on nets of rods and on chains with a tie to the world at each link (benchmarks/engine.py, "tangled"): time of a multiply-add
+// in the elimination of ties and in that of the sparse solver, which needs more for each body besides.
+constexpr double tie_nanoseconds = 0.14, sparse_nanoseconds = 0.2, body_nanoseconds = 3500;
+
 bool is_pure_rotation(const Vec6& twist) {
     const Vec3 v = twist.head<3>(), w = twist.tail<3>();
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
@@ -33,6 +37,8 @@ Articulated::Articulated(const System& system) : system_(&system), length_scale_
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
+    if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
+        uncovered_ = "so many loops around one body that the sparse solver is faster";
     if (*uncovered_) return;
     mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
     refresh(system);
@@ -505,7 +511,7 @@ void Articulated::lay_out_fronts() {
         front.rows = open[i];
         front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
         const int k = front.open + front.own;
-        front.chunks = (k + width - 1) / width;
+        front.chunks = padded_chunks((k + width - 1) / width);
         const std::size_t wide = 1 + front.chunks;
         if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
         front.A = place((6 + k) * wide);

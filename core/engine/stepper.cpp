@@ -145,22 +145,28 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
         fresh = limit_changed_;  // a second-order difference across an impact would add energy
         return true;
     }
-    const double before = time;
-    const bool done = divide(h_, driven, from.data(), targets, 1);
-    if (time != before) {
+    const auto start = kept_;
+    const History history_at_start = history;
+    const double time_at_start = time;
+    if (divide(h_, driven, from.data(), targets, 1)) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
-    } else {  // the step failed: the passes are in the state before it, too
-        refusals_ = refusals;
-        steps_by_fronts_ = pause;
-        current_ = current;
-        restore_activations();
+        return true;
     }
-    if (tape && !done) {
-        tape->drop_unfinished();
-        tape.reset();  // the state is not that of a recorded time step
-    }
-    return done;
+    // the state before the step, which the passes still have
+    convergence_failure.q = system_.state.q;
+    kept_ = start;
+    history = history_at_start;
+    time = time_at_start;
+    restore_kept_state();
+    system_.set_active(kept_.active);
+    set_targets(driven, from.data());
+    restore_activations();
+    refusals_ = refusals;
+    steps_by_fronts_ = pause;
+    current_ = current;
+    if (tape) tape->drop_unfinished();
+    return false;
 }
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
@@ -173,10 +179,7 @@ bool Stepper::advance_with_stops(double h) {
 
 // Solves both halves of a step that failed; each is divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
-    if (depth > halvings) {
-        set_targets(driven, from);
-        return false;
-    }
+    if (depth > halvings) return false;
     std::vector<double> middle(driven.size());
     for (std::size_t i = 0; i < driven.size(); ++i) middle[i] = 0.5 * (from[i] + to[i]);
     const double* ends[] = {from, middle.data(), to};
@@ -290,8 +293,9 @@ bool Stepper::solve(double h, int order) {
 }
 
 void Stepper::find_convergence_failure(double motion) {
-    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
-        convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
+    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains, or something turned too far
+        const double size = convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
+        if (size <= closed) convergence_failure.joint = convergence_failure.row = -1;
         return;
     }
     for (int axis = 0; axis < system_.axes(); ++axis) {

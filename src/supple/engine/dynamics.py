@@ -274,14 +274,15 @@ class Simulation(Recordable):
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
-                    f"{self._failure_reason()}. The state is that of the last step that converged",
+                    f"{self._failure_reason()}. The state is that before this step",
                     time=self.time,
                 )
 
     def _failure_reason(self) -> str:
         """Why the last step did not converge and what helps, for an error message."""
         motors = [motor.coordinate for motor in self.mechanism.motors]
-        if (singular := singular_pose(self.mechanism, self._core.q, motors)) is not None:
+        *_, q = self._core.convergence_failure  # after the last part of the step that converged
+        if (singular := singular_pose(self.mechanism, np.array(q), motors)) is not None:
             return f"{singular}. Start or stay a little off this pose, for instance by a limit or a spring"
         remedy = "Limits or motors contradict each other, or a force is too large; apply less, or take a smaller dt"
         return f"{self._unconverged()}. {remedy}"
@@ -289,7 +290,7 @@ class Simulation(Recordable):
     def _unconverged(self) -> str:
         """The part that did not converge in the last step."""
         eqs = self._eqs
-        axis, joint, row, size = self._core.convergence_failure
+        axis, joint, row, size, _ = self._core.convergence_failure
         if axis >= 0:
             return f"coordinate '{list(eqs.axis)[axis]}' still moves by {size:.1g}"
         if joint >= 0:
