@@ -44,8 +44,8 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     const int nodes = passes ? static_cast<int>(passes_->nodes_.size()) : nb, blocks = (nodes + width - 1) / width;
     body_of_.assign(width * blocks, -1);
     for (int b = 0; b < nb; ++b) {
-        node_of_.push_back(passes ? passes_->body_node_[b] : b);
-        body_in_node_.push_back(passes ? passes_->in_node_[b] : Pose{});
+        node_of_.push_back(passes ? passes_->body_node_[b] : system_.carrier[b]);
+        body_in_node_.push_back(passes ? passes_->in_node_[b] : system_.in_carrier[b]);
         if (system_.is_carried(b)) continue;
         body_of_[node_of_[b]] = b;
         movers_.push_back(b);

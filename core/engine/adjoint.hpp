@@ -111,8 +111,8 @@ class Adjoint {
    private:
     static constexpr int kept = 8;  // records whose frames are kept
 
-    // Bodies are processed eight at a time, in the order and in the axes of the nodes of the passes, or, without passes, in the
-    // order of the system.
+    // Bodies are processed eight at a time, in the order and in the axes of the nodes of the passes, or, without passes, of the
+    // carriers in the system.
     struct Constants {
         Eight mass;
         Three centre;       // in the node
@@ -197,7 +197,7 @@ class Adjoint {
     std::shared_ptr<const Tape> tape_;
     std::unique_ptr<Articulated> passes_;     // null: they do not cover the mechanism
     bool exact_passes_ = false;               // they can factorise the exact tangent
-    std::vector<int> node_of_, body_of_;      // node of each body, and back (-1: none)
+    std::vector<int> node_of_, body_of_;      // node of each body, and its carrier (-1: none)
     std::vector<int> movers_;                 // bodies that no other one carries
     std::vector<Pose> body_in_node_;
     std::vector<Constants> constants_;

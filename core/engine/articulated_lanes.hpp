@@ -241,29 +241,4 @@ SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x
 
 SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
 
-// Sine and cosine: reduced to +-pi/4 by Cody and Waite's constants, then polynomials, to rounding.
-SUPPLE_INLINE void sine_cosine(const Eight& x, Eight& s, Eight& c) {
-    alignas(64) double angle[width], sines[width], cosines[width];
-    store(angle, x);
-    for (int l = 0; l < width; ++l) {
-        const double to_whole = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to a whole number
-        const double k = (angle[l] * (2 / M_PI) + to_whole) - to_whole;
-        const double r = ((angle[l] - k * 1.5707963267341256e+00) - k * 6.0771005065061922e-11) - k * 2.0222662487959506e-21;
-        const double z = r * r;
-        const double ps = ((((1.58962301576546568060e-10 * z - 2.50507477628578072866e-08) * z + 2.75573136213857245213e-06) * z -
-                            1.98412698295895385996e-04) * z + 8.33333333332211858878e-03) * z - 1.66666666666666307295e-01;
-        const double pc = ((((-1.13585365213876817300e-11 * z + 2.08757008419747316778e-09) * z - 2.75573141792967388112e-07) * z +
-                            2.48015872888517045348e-05) * z - 1.38888888888730564116e-03) * z + 4.16666666666665929218e-02;
-        const double sr = r + r * z * ps, cr = 1.0 - 0.5 * z + z * z * pc;
-        // quarter turns k mod 4, as a number in {0, 1, 2, 3}
-        const double quarter = k - 4 * std::floor(k * 0.25);
-        const bool odd = quarter == 1 || quarter == 3;
-        const double a = odd ? cr : sr, b = odd ? sr : cr;
-        sines[l] = quarter >= 2 ? -a : a;
-        cosines[l] = quarter == 1 || quarter == 2 ? -b : b;
-    }
-    s = load(sines);
-    c = load(cosines);
-}
-
 }  // namespace supple

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spatial/product_of_exponentials.hpp"
+
 namespace supple {
 
 namespace {
@@ -18,19 +20,6 @@ SUPPLE_INLINE Vec6 wrench_from(const Pose& h, const Vec6& w) {
 Mat6 adjoint_inverse(const Pose& h) {
     const Mat3 Rt = h.R.transpose();
     return blocks(Rt, -Rt * skew(h.p), Mat3::Zero(), Rt);
-}
-
-// exp(q twist) for a twist whose axis is a unit vector, or which has none
-SUPPLE_INLINE Pose exp_axis(const Vec6& twist, double q) {
-    const Vec3 v = twist.head<3>(), w = twist.tail<3>();
-    if (w.isZero(0)) return {Mat3::Identity(), q * v};
-    const double h = std::sin(q / 2), c = 2 * h * h, s = 2 * h * std::cos(q / 2);  // c = 1 - cos q, s = sin q
-    const Mat3 W = skew(w);
-    Mat3 W2 = w * w.transpose();
-    W2.diagonal().array() -= 1;
-    Pose pose{Mat3::Identity() + s * W + c * W2, Vec3::Zero()};
-    if (!v.isZero(0)) pose.p = q * v + c * (W * v) + (q - s) * (W2 * v);
-    return pose;
 }
 
 }  // namespace
@@ -163,7 +152,6 @@ void System::absorb_gaps(double below) {
     move();
 }
 
-// X(q) = product of the blocks' exponentials, and its twists S in the frame at its end.
 void System::joint_kinematics(int j) {
     const Joint& joint = joints[j];
     if (joint.interface >= 0) {
@@ -174,22 +162,9 @@ void System::joint_kinematics(int j) {
         B_parent_[j] = adjoint_inverse(displacement_[j]) * joint.Ad_parent;
         return;
     }
-    Pose after;  // from the joint's frame on the child to the end of the block
-    bool trivial = true;
-    int axis = joint.first + joint.count;
-    for (std::size_t k = joint.blocks.size(); k-- > 0;) {
-        const int size = joint.blocks[k];
-        axis -= size;
-        Vec6 xi = Vec6::Zero();
-        for (int i = 0; i < size; ++i) {
-            if (size > 1) xi += state.q[axis + i] * twists[axis + i];
-            screw_[axis + i] = trivial ? twists[axis + i] : transform_twist(after.inverse(), twists[axis + i]);
-        }
-        const Pose block = size == 1 ? exp_axis(twists[axis], state.q[axis]) : exp(xi);
-        after = trivial ? block : block * after;
-        trivial = false;
-    }
-    displacement_[j] = after;
+    const Pose after = displacement_[j] = product_of_exponentials(
+        joint.first, joint.first + joint.count, state.q.data(), [&](int axis) { return single_[axis] ? 1 : 3; },
+        [&](int axis) -> const Vec6& { return twists[axis]; }, screw_.data());
     // Ad(X^-1) Ad(pose_parent^-1), both block upper triangular
     const Mat3 Rt = after.R.transpose();
     const Mat3 lower = Rt * joint.Ad_parent.bottomRightCorner<3, 3>();

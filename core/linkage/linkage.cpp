@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "linkage/linkage_blocks.hpp"
+#include "spatial/product_of_exponentials.hpp"
 
 namespace supple {
 
@@ -28,32 +29,17 @@ double rounding_error(double magnification) { return rounding * std::pow(2000 + 
 
 // --- positions and forces -------------------------------------------------------------------------------------------
 
-// From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame.
+// From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame. With the screws S of
+// X: Ad(outer^-1) S, or, for T = inner X^-1 outer, -Ad(outer^-1 X) S.
 void Linkage::place_joint(int body) {
     const TreeJoint& joint = joints[body];
-    Pose rest = joint.outer;  // from the body's frame to the one behind the axes so far
-    const auto turn = [&](int a) {
-        Vec6 xi = q[a] * axes[a].twist;
-        for (int i = 1; i < axes[a].block; ++i) xi += q[a + i] * axes[a + i].twist;
-        return xi;
-    };
-    const auto write_axes = [&](int a, double sign) {
-        for (int i = a; i < a + axes[a].block; ++i) subspace_[i] = sign * transform_twist(rest.inverse(), axes[i].twist);
-    };
-    const int end = joint.first + joint.count;
-    if (joint.reversed) {
-        for (int a = joint.first; a < end; a += axes[a].block) {
-            rest = exp(-turn(a)) * rest;
-            write_axes(a, -1);
-        }
-    } else {
-        for (int a = end; a > joint.first;) {
-            a -= axes[a - 1].block;
-            write_axes(a, 1);
-            rest = exp(turn(a)) * rest;
-        }
-    }
-    across_[body] = joint.inner * rest;
+    const Pose X = product_of_exponentials(
+        joint.first, joint.first + joint.count, q.data(), [&](int axis) { return axes[axis].block; },
+        [&](int axis) -> const Vec6& { return axes[axis].twist; }, subspace_.data());
+    across_[body] = joint.inner * (joint.reversed ? X.inverse() : X) * joint.outer;
+    const Pose to_body = joint.reversed ? joint.outer.inverse() * X : joint.outer.inverse();
+    for (int a = joint.first; a < joint.first + joint.count; ++a)
+        subspace_[a] = (joint.reversed ? -1.0 : 1.0) * transform_twist(to_body, subspace_[a]);
 }
 
 // Active forces on the increments of a joint's coordinates: applied ones and springs.

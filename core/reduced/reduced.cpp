@@ -141,16 +141,10 @@ void Tree::move(const double* q) {
     // sine and cosine of all single coordinates, eight at a time
     for (std::size_t i = 0; i < single_axis_.size(); ++i) turns_[i] = turning_[i] * q[single_axis_[i]];
     for (std::size_t i = 0; i < turns_.size(); i += width) {
-        const Eight turn = load(&turns_[i]), s = turn * turn;
-        if (largest(s) <= 10.0) {
-            store(&sine_[i], turn * stumpff<1>(s));
-            store(&cosine_[i], 1.0 - s * stumpff<2>(s));
-            continue;
-        }
-        for (std::size_t l = i; l < i + width; ++l) {
-            sine_[l] = std::sin(turns_[l]);
-            cosine_[l] = std::cos(turns_[l]);
-        }
+        Eight sine, cosine;
+        sine_cosine(load(&turns_[i]), sine, cosine);
+        store(&sine_[i], sine);
+        store(&cosine_[i], cosine);
     }
     // frame = frame before * local: columns, so that each frame of a chain depends on the one before by three products only
     Frame at{};
