@@ -588,6 +588,7 @@ def test_refusals() -> None:
         ({"motors": {"drive": np.zeros((1, 3))}}, "drive"),
         ({"motors": {"drive": np.zeros((1, 4))}, "gravity": np.zeros((2, 3))}, "gravity"),
         ({"stiffness": {"knee": [1.0]}}, "knee"),
+        ({"joint_torques": {"knee": np.zeros((1, 4))}}, "knee"),
         ({"payload": {"world": [1.0]}}, "world"),
         ({"motors": {"drive": np.zeros((1, 4))}, "want": ("forces",)}, "forces"),
     ):

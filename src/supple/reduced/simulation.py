@@ -28,7 +28,7 @@ from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
-from supple.mechanism.identity import Identity
+from supple.mechanism.identity import Identity, digest
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
@@ -67,6 +67,8 @@ class ReducedState:
 
     of: Identity
     end_effectors: tuple[str, ...]
+    frame: str
+    """Digest of the basis and the poses that the coordinates of a linear model refer to; empty for other models."""
     dt: float
     """Time step of the simulation, s."""
     state: tuple[Array, ...]
@@ -360,7 +362,7 @@ class ReducedSimulation(Recordable):
         many.add(new, fade)
         if many is not self.model:
             motion = BlendedMotion(many, self.dt, self._options[-1], fade)
-            self._origin = replace(self._origin, state=motion.state)
+            self._origin = replace(self._origin, state=motion.state, frame="")
             motion.place(tips, twists, self.time)
             self.model, self._motion, self.reconstruction = many, motion, "twist"
             self._restore_loads(self.save())
@@ -569,13 +571,18 @@ class ReducedSimulation(Recordable):
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        of = Identity(self.mechanism), self.model.end_effectors, self.dt
+        of = Identity(self.mechanism), self.model.end_effectors, self._state_frame, self.dt
         return ReducedState(*of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
+
+    @property
+    def _state_frame(self) -> str:
+        model = self.model
+        return digest(model.basis, model.end_effector_poses) if isinstance(model, ReducedModel) else ""
 
     def restore(self, saved: ReducedState) -> None:
         """Returns to a saved state, with its loads, handles and set-points. The state may be that of another simulation
-        with the same kind of model, mechanism and end effectors. If it had another time step, the next step of a
-        condensed model is backward Euler, as at the start."""
+        with the same kind of model, mechanism and end effectors; that of a linear model must be equal. If it had
+        another time step, the next step of a condensed model is backward Euler, as at the start."""
         self.check_saved(saved)
         self._motion.set_state(saved.state, saved.time)
         self._next_check = FAR_OUT * self.mechanism.radius
@@ -589,6 +596,7 @@ class ReducedSimulation(Recordable):
         if (
             not isinstance(saved, ReducedState)
             or saved.end_effectors != self.model.end_effectors
+            or saved.frame != self._state_frame
             or not saved.of.is_of(self.mechanism)
             or len(saved.state) != len(self._motion.state)
         ):
