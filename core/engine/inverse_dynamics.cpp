@@ -26,7 +26,9 @@ InverseDynamics::InverseDynamics(const System& s) {
         Pose lead = inner < 0 ? Pose{} : body_in_node_[inner];
         int last = inner < 0 ? -1 : body_node_[inner];
         const JointNodes parts = joint_nodes(s, joint, along);
+        const bool shares_node = joint.count == 0 && inner >= 0;
         for (const JointNode& part : parts.nodes) {
+            if (shares_node) break;
             Node node{part, last};
             node.frame = lead * part.frame;
             if (part.size) node.column = column[j] + part.axis - joint.first;
@@ -37,14 +39,14 @@ InverseDynamics::InverseDynamics(const System& s) {
             if (part.size == 3) balls_.emplace_back();
             nodes_.push_back(node);
         }
-        const Pose& in = body_in_node_[b] = parts.outer_body;
+        const Pose& in = body_in_node_[b] = shares_node ? lead * parts.nodes[0].frame * parts.outer_body : parts.outer_body;
         body_node_[b] = last;
         Node& node = nodes_[last];
         const Vec3 centre = in.act(s.centre[b]);
         const Mat3 c = skew(centre);
-        node.mass = s.mass[b];
-        node.moment = s.mass[b] * centre;
-        node.inertia = in.R * s.inertia[b] * in.R.transpose() - s.mass[b] * c * c;
+        node.mass += s.mass[b];
+        node.moment += s.mass[b] * centre;
+        node.inertia += in.R * s.inertia[b] * in.R.transpose() - s.mass[b] * c * c;
     }
     for (auto* each : {&angle_, &sine_, &cosine_}) each->assign((nodes_.size() + width - 1) / width * width, 0.0);
 }

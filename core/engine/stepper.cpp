@@ -441,7 +441,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
     }
     auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
     auto moved = [&](const Touch& touch, const std::vector<double>& x) -> Vec3 {
-        const Eigen::Map<const Vec6> twist(x.data() + 6 * touch.frame);
+        const Eigen::Map<const Vec6> twist(x.data() + system_.twist_row(touch.frame));
         if (touch.moment) return predicted_.H[touch.frame].R * twist.tail<3>();
         return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
     };
@@ -465,7 +465,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Pose& start = history.H[touch.frame];
         const Vec3 predicted = touch.moment ? Vec3(start.R * so3_log(start.R.transpose() * H.R)) : Vec3(H.act(at) - touch.point);
         free[j] = along.dot(predicted + moved(touch, free_)) / h_;
-        Eigen::Map<Vec6> load(right_.data() + 6 * touch.frame);
+        Eigen::Map<Vec6> load(right_.data() + system_.twist_row(touch.frame));
         load = touch.moment ? stack(Vec3::Zero(), f) : stack(f, at.cross(f));
         answer(j);
         load.setZero();

@@ -355,13 +355,13 @@ void System::carry(double* x) const {
         const Joint& joint = joints[holder_[b]];
         Vec6 by = Vec6::Zero();
         for (int axis = joint.first; axis < joint.first + joint.count; ++axis) by += x[axis_row_[axis]] * screw_[axis];
-        Eigen::Map<Vec6> twist(x + 6 * b);
+        Eigen::Map<Vec6> twist(x + twist_row(b));
         if (joint.child == b) {
-            if (joint.parent >= 0) by += B_parent_[holder_[b]] * Eigen::Map<const Vec6>(x + 6 * joint.parent);
+            if (joint.parent >= 0) by += B_parent_[holder_[b]] * Eigen::Map<const Vec6>(x + twist_row(joint.parent));
             twist = adjoint(joint.pose_child) * by;
         } else {
             by *= -1;
-            if (joint.child >= 0) by += joint.A_child * Eigen::Map<const Vec6>(x + 6 * joint.child);
+            if (joint.child >= 0) by += joint.A_child * Eigen::Map<const Vec6>(x + twist_row(joint.child));
             twist = adjoint(joint.pose_parent * displacement_[holder_[b]]) * by;
         }
     }

@@ -287,6 +287,12 @@ inline Vec6 log(const Pose& h) {
 // Ad of pose_ba maps twists in frame a to twists in frame b: [[R, [p] R], [0, R]]
 inline Mat6 adjoint(const Pose& h) { return blocks(h.R, skew(h.p) * h.R, Mat3::Zero(), h.R); }
 
+// x^T N y = w^T [x, y] with the Lie bracket of twists: antisymmetric.
+SUPPLE_INLINE Mat6 bracket_form(const Vec6& w) {
+    const Mat3 f = skew(w.head<3>());
+    return blocks(Mat3::Zero(), -f, -f, -skew(w.tail<3>()));
+}
+
 // ad(xi) eta = [xi, eta]: [[[w], [v]], [0, [w]]]
 SUPPLE_INLINE Mat6 ad(const Vec6& xi) {
     const Mat3 cross_w = skew(xi.tail<3>());

@@ -206,7 +206,18 @@ def test_a_ball_lands_on_a_body_of_a_group() -> None:
     np.testing.assert_allclose(sim.reactions["bolts"][:3], [0, 0, 0.9 * 9.81], atol=1e-2)
 
 
-def test_gradients_of_bodies_in_groups() -> None:
+def test_inverse_dynamics_of_bodies_that_fixed_joints_connect() -> None:
+    one, several = hand(True), hand(False)
+    rng = np.random.default_rng(0)
+    state = [rng.normal(size=one.dof) for _ in range(3)]
+    order = [several.coordinates.index(name) for name in one.coordinates]
+    shuffled = [np.array([value[one.coordinates.index(name)] for name in several.coordinates]) for value in state]
+    torques = supple.inverse_dynamics(several, *shuffled)
+    np.testing.assert_allclose(np.asarray(torques)[order], supple.inverse_dynamics(one, *state), rtol=1e-12)
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_gradients_of_bodies_in_groups(passes: bool) -> None:
     """Of a pose of a carried body, with respect to masses, payloads and loads of the bodies of the group."""
 
     def run(mass: float = 0.0, payload: float = 0.0, force: float = 0.0) -> Tape:
@@ -214,6 +225,7 @@ def test_gradients_of_bodies_in_groups() -> None:
         bodies = [replace(body, mass=body.mass + mass) if body.name == "camera" else body for body in mech.bodies]
         mech = replace(mech, bodies=tuple(bodies)).with_payload("bracket", 0.1 + payload)
         sim = supple.Simulation(mech, 2e-3, "bdf2")
+        sim._core.use_passes(passes)
         sim.apply("camera", [0.2 + force, 0.5, 0.1, 0, 0.02, 0])
         with sim.tape() as tape:
             sim.step(60)
