@@ -1,16 +1,16 @@
 """One implicit time step of the engine in plain NumPy: residual, tangent and Newton's method.
 
 The unknowns are the increments of every joint's coordinates (rotation vectors: R <- R exp(increment)), the wrenches of
-the joints that close loops, and the multipliers of rigid couplings and motors. With
+the joints that close loops, and the multipliers of rigid couplings, motors and touched limits. With
 
-    t    torques of springs, dampers and armatures on the coordinates,
+    t    torques of springs, dampers and armatures on the coordinates, less those of drives,
     s_i  the screw of coordinate i,
-    w_b  the wrench on body b: loads, weight and loop joints, minus the rate of momentum,
-    c    the gaps of loops and the errors of rows, G their Jacobian,
+    w_b  the wrench on body b: loads, handles and weight, minus the rate of momentum,
+    c    the gaps of loops and the errors of rows, G their Jacobian, m their multipliers,
 
 a step solves, at its end and with rates by backward differences,
 
-    t_i - sum over the bodies b that i moves of  s_i . w_b = 0,        c = 0.
+    t_i - sum over the bodies b that i moves of  s_i . w_b  + (G' m)_i = 0,        c = 0.
 
 Newton's method solves  [[K, G'], [G, 0]] [dx, dm] = -[residual, c]  with
 
@@ -18,8 +18,9 @@ Newton's method solves  [[K, G'], [G, 0]] [dx, dm] = -[residual, c]  with
 
 where the columns of J_b are the screws that move b. Bodies that fixed joints connect have one momentum, that of a body
 with their mass, centre and inertia. The geometric stiffness is the change of the screws: coordinate k turns the screw
-of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's origin. Limits
-are left out. The wrench of a loop joint is constant within an iteration; that changes the iterates, not the solution.
+of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's origin. Which
+limits are touched is given, not found. The tangent is exact, except that the wrench of a loop joint is constant within
+an iteration; that changes the iterates, not the solution. docs/theory/engine.md has the equations with their symbols.
 """
 
 from __future__ import annotations
@@ -54,32 +55,86 @@ class Past:
     """(axes,) armature times rate."""
 
 
+@dataclass(frozen=True)
+class Handle:
+    """A spring and damper from a point (3,) of a body, in its frame, to a target (3,) in the world."""
+
+    point: Array
+    target: Array
+    stiffness: float
+    damping: float
+
+
+def by_turn(matrix: Array) -> Array:
+    """(3, 6) derivative in a twist (v, w) at the world's origin from that in the rotation w."""
+    return np.hstack([np.zeros((3, 3)), matrix])
+
+
+def turned(vector: Array) -> Array:
+    """(3, 6) derivative of a vector that turns with a body, w x vector, in the body's twist."""
+    return by_turn(-spatial.skew(vector))
+
+
+def moved(point: Array) -> Array:
+    """(3, 6) derivative of a point of a body, v + w x point, in the body's twist."""
+    return np.hstack([np.eye(3), -spatial.skew(point)])
+
+
 class StepTwin:
-    """Steps of a mechanism from its reference pose, at rest, under wrenches (6,) at bodies' origins in world axes."""
+    """Steps of a mechanism from its reference pose, at rest. What acts may be changed between steps."""
 
     def __init__(self, mech: Mechanism, h: float, method: str, wrenches: dict[str, Array]) -> None:
         self.mech, self.h, self.method = mech, h, method
         self.slices = axis_slices(mech)
-        self.wrenches = wrenches
-        self.rows = [(c.coordinates, c.coefficients, c.rest) for c in mech.couplings if c.rigid]
-        self.rows += [((m.coordinate,), np.ones(1), m.position) for m in mech.motors]
-        names = [name for joint in mech.joints for name in joint.axes]
-        self.axis = {name: i for i, name in enumerate(names)}
-        q = np.concatenate([np.zeros(0), *(joint.reference for joint in mech.joints)])
-        n = len(mech.bodies)
+        self.wrenches = wrenches  # (6,) by body: at its origin, in world axes
+        self.body_wrenches: dict[str, Array] = {}  # the same in body axes
+        self.handles: dict[str, Handle] = {}  # by body
+        self.torques: dict[str, float] = {}  # by coordinate, paired with its rate
+        self.active: dict[str, int] = {}  # touched limits by coordinate or coupling: -1 lower, 1 upper
+        self.touched_before, self.fresh = self.active, True
+        self.fixed_rows = [(c.coordinates, c.coefficients, c.rest) for c in mech.couplings if c.rigid]
+        self.fixed_rows += [((m.coordinate,), np.ones(1), m.position) for m in mech.motors]
+        self.limits = {
+            a: ((a,), np.ones(1), pair) for j in mech.joints for a, pair in zip(j.axes, j.limits, strict=True)
+        }
+        self.limits |= {c.name: (c.coordinates, c.coefficients, c.limits) for c in mech.couplings if not c.rigid}
+        self.axis = {name: i for i, name in enumerate(name for joint in mech.joints for name in joint.axes)}
+        q, n = self._gathered("reference"), len(mech.bodies)
         poses = kinematics(mech, of_tree(mech, q)).poses.array
         self.now = self.before = Past(q, poses, np.zeros((n, 3)), np.zeros((n, 6)), np.zeros(len(q)))
-        self.multipliers = np.zeros(6 * len(mech.topology.loops) + len(self.rows))
         self.turned_by = self._turned_by()
+        self.carrier = self._carriers()
         self.inertia = self._inertia()
 
+    @property
+    def rows(self) -> list[tuple[tuple[str, ...], Array, float]]:
+        """Coordinates, their coefficients and the value of the sum: rigid couplings, motors, touched limits."""
+        touched = [(*self.limits[name], side) for name, side in self.active.items()]
+        return self.fixed_rows + [(names, of, limits[int(side > 0)]) for names, of, limits, side in touched]
+
     def step(self, n: int = 1) -> None:
+        """Makes n steps. BDF2 is replaced by backward Euler in the first step, where a limit is met or left, in the
+        step after that, and where it would leave or meet a limit."""
         for _ in range(n):
-            first = self.now is self.before
-            self._step(EULER if first or self.method == "euler" else BDF2)
+            changed, start = self.active != self.touched_before, (self.before, self.now)
+            second = self.method == "bdf2" and not self.fresh and not changed
+            self._step(BDF2 if second else EULER)
+            if second and not self.keeps_limits():
+                self.before, self.now = start
+                self._step(EULER)
+            self.touched_before, self.fresh = dict(self.active), changed
+
+    def keeps_limits(self) -> bool:
+        """Whether the touched limits push, and no other one is passed."""
+        forces = dict(zip(reversed(self.active), reversed(self.multipliers), strict=False))
+        for name, (names, coefficients, (lower, upper)) in self.limits.items():
+            value = coefficients @ self.now.q[[self.axis[each] for each in names]]
+            if forces[name] * self.active[name] < 0 if name in forces else not lower <= value <= upper:
+                return False
+        return True
 
     def _step(self, weights: tuple[float, float, float]) -> None:
-        q, m = self.now.q, self.multipliers
+        q, m = self.now.q, np.zeros(6 * len(self.mech.topology.loops) + len(self.rows))
         for _ in range(40):
             residual, tangent, _ = self._equations(weights, q, m)
             scale = np.ones(len(residual))  # of multipliers, so that constraints weigh as much as inertia
@@ -121,16 +176,16 @@ class StepTwin:
             screws[part] = np.linalg.solve(increments[part, part].T, state.screws[columns])
             moves[:, part] = topology.moves[:, columns]
 
-        torque, slope, rate = self._torques(weights, q, increments)
-        after = Past(q, poses, np.zeros((bodies, 3)), np.zeros((bodies, 6)), self._armature() * rate)
+        torque, slope, rate, rate_slope = self._torques(weights, q, increments)
+        after = Past(q, poses, np.zeros((bodies, 3)), np.zeros((bodies, 6)), self._gathered("armature") * rate)
         drive = np.tensordot(weights, [after.drive, self.now.drive, self.before.drive], axes=1) / self.h
         residual = torque + drive
-        tangent = slope + np.diag(self._armature()) * (weights[0] / self.h) ** 2
+        tangent = slope + weights[0] / self.h * self._gathered("armature")[:, None] * rate_slope
 
         conditions, jacobian, wrenches = self._constraints(q, m, state.poses, screws, moves, increments)
         residual[:] += jacobian.T @ m
         for b in range(bodies):
-            wrench, derivative = self._body(weights, b, poses[b], after)
+            wrench, derivative = self._body(weights, b, poses, after)
             J = (screws * moves[b][:, None]).T
             residual -= J.T @ wrench
             tangent -= J.T @ derivative @ J
@@ -139,21 +194,27 @@ class StepTwin:
         zero = np.zeros((len(m), len(m)))
         return np.concatenate([residual, conditions]), np.block([[tangent, jacobian.T], [jacobian, zero]]), after
 
-    def _armature(self) -> Array:
-        return np.concatenate([np.zeros(0), *(joint.armature for joint in self.mech.joints)])
+    def _gathered(self, field: str) -> Array:
+        """(axes,) a number of every coordinate."""
+        return np.concatenate([np.zeros(0), *(getattr(joint, field) for joint in self.mech.joints)])
 
-    def _torques(self, weights: tuple[float, float, float], q: Array, increments: Array) -> tuple[Array, Array, Array]:
-        """Torques (axes,) of springs and dampers on the increments, their derivative, and the rates."""
+    def _torques(
+        self, weights: tuple[float, float, float], q: Array, increments: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Torques (axes,) of springs and dampers, less drives, on the increments, and the rates (axes,) of increments;
+        each followed by its derivative (axes, axes)."""
         past, before = self.now.q, self.before.q
         rate = (weights[0] * q + weights[1] * past + weights[2] * before) / self.h
+        rate_slope = weights[0] / self.h * np.eye(len(q))
         for part in self._rotation_vectors():
-            since = lambda r, part=part: spatial.so3_log(spatial.so3_exp(past[part]).T @ spatial.so3_exp(r[part]))  # noqa: E731
-            rate[part] = (weights[0] * since(q) + weights[2] * since(before)) / self.h
-        joints = self.mech.joints
-        gather = lambda field: np.concatenate([np.zeros(0), *(getattr(joint, field) for joint in joints)])  # noqa: E731
-        stretch, damping = q - gather("rest"), gather("damping")
-        force, stiffness = gather("stiffness") * stretch, gather("stiffness")
-        for i, curve in enumerate(curve for joint in joints for curve in joint.curves):
+            turns = [spatial.so3_log(spatial.so3_exp(past[part]).T @ spatial.so3_exp(r[part])) for r in (q, before)]
+            rate[part] = (weights[0] * turns[0] + weights[2] * turns[1]) / self.h
+            rate_slope[part, part] = weights[0] / self.h * spatial.so3_right_jacobian_inverse(turns[0])
+        stretch, damping = q - self._gathered("rest"), self._gathered("damping")
+        force, stiffness = self._gathered("stiffness") * stretch, self._gathered("stiffness")
+        for name, torque in self.torques.items():
+            force[self.axis[name]] -= torque
+        for i, curve in enumerate(curve for joint in self.mech.joints for curve in joint.curves):
             if curve is not None:
                 force[i] += float(curve(stretch[i]))
                 stiffness[i] += float(curve.slope(stretch[i]))
@@ -172,12 +233,15 @@ class StepTwin:
             force[at] += c.coefficients * tension
             slope[np.ix_(at, at)] += stiff * np.outer(c.coefficients, c.coefficients)
         per_increment = np.linalg.inv(increments)
+        slope = per_increment.T @ slope
+        for part in self._rotation_vectors():  # the moment Jr^-T force also changes with Jr
+            slope[part, part] += spatial.so3_right_jacobian_inverse_directional(q[part], force[part])
         torque = per_increment.T @ force + damping * rate
-        return torque, per_increment.T @ slope @ per_increment + np.diag(damping) * weights[0] / self.h, rate
+        return torque, slope @ per_increment + damping[:, None] * rate_slope, rate, rate_slope
 
-    def _body(self, weights: tuple[float, float, float], b: int, pose: Array, after: Past) -> tuple[Array, Array]:
-        """Wrench (6,) of weight, load and minus the rate of momentum, and its derivative in the body's twist."""
-        h, rotation = self.h, pose[:3, :3]
+    def _body(self, weights: tuple[float, float, float], b: int, poses: Array, after: Past) -> tuple[Array, Array]:
+        """Wrench (6,) of weight, loads and handles minus the rate of momentum, and its derivative in the twist."""
+        h, pose, rotation = self.h, poses[b], poses[b, :3, :3]
         mass, centre, inertia = self.inertia[b]
         at = [p[:3, :3] @ centre + p[:3, 3] for p in (pose, self.now.poses[b], self.before.poses[b])]
         centre_velocity = np.tensordot(weights, at, axes=1) / h
@@ -187,34 +251,50 @@ class StepTwin:
         spin = (weights[0] * x - weights[2] * right @ self.now.turn[b]) / h
         after.turn[b] = x
         after.momentum[b] = [*(mass * centre_velocity), *(rotation @ inertia @ spin)]
-        past = (weights[1] * self.now.momentum[b] + weights[2] * self.before.momentum[b]) / h
-        rate = weights[0] / h * after.momentum[b] + past
-        load = self.wrenches.get(self.mech.bodies[b].name, np.zeros(6))
-        force = mass * self.mech.gravity - rate[:3]
-        torque = -rate[3:]
-        about_origin = torque + np.cross(at[0], force) + load[3:] + np.cross(pose[:3, 3], load[:3])
-        wrench = np.concatenate([force + load[:3], about_origin])
-
-        # twist (v, w) at the world's origin: a point p moves by v + w x p, and R^T w turns the body in its own axes
+        rate = np.tensordot(weights, [p.momentum[b] for p in (after, self.now, self.before)], axes=1) / h
         c = weights[0] / h
-        moved = np.hstack([np.eye(3), -spatial.skew(at[0])])
-        d_force = -mass * c * c * moved
-        d_spin = weights[0] / h * np.linalg.inv(right) @ rotation.T
-        angular = rotation @ inertia @ spin
-        d_torque = np.zeros((3, 6))
-        d_torque[:, 3:] = -c * (rotation @ inertia @ d_spin - spatial.skew(angular))
-        d_torque += spatial.skew(at[0]) @ d_force - spatial.skew(force) @ moved
-        d_torque -= spatial.skew(load[:3]) @ np.hstack([np.eye(3), -spatial.skew(pose[:3, 3])])
-        return wrench, np.vstack([d_force, d_torque])
+        by_past = -spatial.so3_right_jacobian_directional(-x, self.now.turn[b])  # of Jr(x) x_before by x
+        d_spin = (c * np.eye(3) - weights[2] / h * by_past) @ np.linalg.inv(right) @ rotation.T
+
+        wrench, derivative, none = np.zeros(6), np.zeros((6, 6)), np.zeros((3, 6))
+
+        def act(point: Array, force: Array, d_force: Array, torque: Array, d_torque: Array) -> None:
+            wrench[:] += np.concatenate([force, np.cross(point, force) + torque])
+            about_origin = spatial.skew(point) @ d_force - spatial.skew(force) @ moved(point) + d_torque
+            derivative[:] += np.vstack([d_force, about_origin])
+
+        d_angular = by_turn(rotation @ inertia @ d_spin) + turned(rotation @ inertia @ spin)
+        act(at[0], mass * self.mech.gravity - rate[:3], -mass * c * c * moved(at[0]), -rate[3:], -c * d_angular)
+        name, origin = self.mech.bodies[b].name, pose[:3, 3]
+        if name in self.wrenches:
+            force, torque = np.split(self.wrenches[name], 2)
+            act(origin, force, none, torque, none)
+        if name in self.body_wrenches:
+            force, torque = (rotation @ part for part in np.split(self.body_wrenches[name], 2))
+            act(origin, force, turned(force), torque, turned(torque))
+        held = [(k, self.handles.get(body.name)) for k, body in enumerate(self.mech.bodies) if self.carrier[k] == b]
+        for k, handle in (each for each in held if each[1] is not None):
+            point = poses[k, :3, :3] @ handle.point + poses[k, :3, 3]
+            arm, omega = point - at[0], rotation @ spin
+            velocity = centre_velocity + np.cross(omega, arm)
+            d_omega = by_turn(rotation @ d_spin) + turned(omega)
+            d_velocity = c * moved(at[0]) - spatial.skew(arm) @ d_omega + spatial.skew(omega) @ turned(arm)
+            force = handle.stiffness * (handle.target - point) - handle.damping * velocity
+            act(point, force, -handle.stiffness * moved(point) - handle.damping * d_velocity, np.zeros(3), none)
+        return wrench, derivative
+
+    def _carriers(self) -> list[int]:
+        """For each body the first one of those that fixed joints connect it to, or itself."""
+        topology, first = self.mech.topology, list(range(len(self.mech.bodies)))
+        for b in topology.order:
+            if topology.parent[b] >= 0 and not self.mech.joints[topology.joint[b]].axes:
+                first[b] = first[topology.parent[b]]
+        return first
 
     def _inertia(self) -> list[tuple[float, Array, Array]]:
         """Mass, centre and inertia of each body: of all bodies that fixed joints connect it to, or zero if another of
         them has these."""
-        topology, bodies, poses = self.mech.topology, self.mech.bodies, self.now.poses
-        first = list(range(len(bodies)))  # of the bodies that are connected
-        for b in topology.order:
-            if topology.parent[b] >= 0 and not self.mech.joints[topology.joint[b]].axes:
-                first[b] = first[topology.parent[b]]
+        bodies, poses, first = self.mech.bodies, self.now.poses, self.carrier
         result = [(0.0, np.zeros(3), np.zeros((3, 3)))] * len(bodies)
         for b in set(first):
             group = [k for k in range(len(bodies)) if first[k] == b]

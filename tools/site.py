@@ -3,6 +3,7 @@
 - Navigation: the tables of docs/README.md, a section for each.
 - Gallery: a page for each file of examples/, with its docstring, the pictures it writes and its code.
 - Reference: a page for each package, with what its `__all__` lists.
+- Twin: tests/step_twin.py, which a page of the theory explains.
 """
 
 import ast
@@ -131,6 +132,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made["gallery/index.md"] = gallery(all_examples())
     made |= {f"reference/{package}.md": reference(package) for package in PACKAGES}
     made["reference/index.md"] = top_level()
+    twin = ROOT / "tests" / "step_twin.py"
+    made["theory/step_twin.md"] = f"# One step in NumPy\n\n```python\n{twin.read_text()}```\n"
     made["CONTRIBUTING.md"] = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     made |= {f"reference/{page}.md": f"# supple.{page}\n\n::: {module}\n" for page, module in MODULES.items()}
     for path, content in made.items():
@@ -139,13 +142,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links that leave docs/ lead to the page made of their file: examples to the gallery."""
+    """Links that leave docs/ lead to the page made of their file, those to examples to the gallery."""
     here = posixpath.dirname(page.file.src_uri)
 
     def inside(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", here, match[1] + match[2]))
         if target.startswith("examples/"):
             target = f"docs/gallery/{Path(target).stem}.md"
+        elif target == "tests/step_twin.py":
+            target = "docs/theory/step_twin.md"
         elif target == "CONTRIBUTING.md":
             target = "docs/CONTRIBUTING.md"
         return f"]({posixpath.relpath(target, posixpath.join('docs', here))}{match[3]})"

@@ -189,6 +189,7 @@ void bind_condensed(nb::module_& module) {
         .def("write_to_engine", &CondensedCore::write_to_engine)
         .def("state", &CondensedCore::state)
         .def("set_state", &CondensedCore::set_state)
+        .def("forget_past", [](CondensedCore& c) { c.model.fresh = true; })  // the steps before had another length
         .def("balance", &CondensedCore::balance)
         .def("follow_branch", &CondensedCore::follow_branch)
         .def("start_from_equilibrium", &CondensedCore::start_from_equilibrium)

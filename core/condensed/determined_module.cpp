@@ -142,6 +142,7 @@ void bind_determined(nb::module_& module) {
                      nb::rv_policy::reference_internal)
         .def("state", [](const DeterminedCore& c) { return c.engine.history(); })
         .def("set_state", &DeterminedCore::set_state)
+        .def("forget_past", [](DeterminedCore& c) { c.engine.stepper->fresh = true; })  // the steps before had another length
         .def("tip_pose",
              [](const DeterminedCore& c, int tip) {
                  std::vector<double> rows(16, 0.0);

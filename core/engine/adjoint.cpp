@@ -107,7 +107,7 @@ std::size_t Adjoint::size_of(const std::string& input) const {
     if (input == "twists" || input == "start_velocities") return 6 * nb;
     if (input == "increments" || input == "rates" || input == "stiffness" || input == "damping" || input == "armature") return na;
     if (input == "targets" || input == "multipliers") return nt * system_.rows.size();
-    if (input == "rest" || input == "coordinates") return nt * na;
+    if (input == "rest" || input == "torques" || input == "coordinates") return nt * na;
     if (input == "spring_rest") return nt * system_.springs.size();
     if (input == "wrenches") return 6 * parts * nb;
     if (input == "poses" || input == "velocities") return 6 * nt * nb;

@@ -28,6 +28,7 @@ struct InputArrays {
     std::vector<double> twists, velocities;          // at the start (bodies, 6)
     std::vector<double> increments, rates;           // at the start (axes)
     std::vector<double> targets, rest, spring_rest;  // (times, rows), (times, axes), (times, springs)
+    std::vector<double> torques;                     // (times, axes): System::applied, paired with the rates of coordinates
     std::vector<double> wrenches;                    // (parts, bodies, 6): at the bodies' origins, in body axes. The start, then
                                                      // every part of a divided step, since a world load turns in these axes
     std::vector<double> stiffness, damping, armature;       // (axes)
@@ -44,6 +45,7 @@ struct InputArrays {
         visit("targets", self.targets);
         visit("rest", self.rest);
         visit("spring_rest", self.spring_rest);
+        visit("torques", self.torques);
         visit("wrenches", self.wrenches);
         visit("stiffness", self.stiffness);
         visit("damping", self.damping);

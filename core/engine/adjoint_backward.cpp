@@ -279,11 +279,12 @@ InputArrays Adjoint::backward(OutputArrays objective) {
         for (const Block& block : blocks_) {
             Vec3 z = Vec3::Zero(), by_rate = Vec3::Zero();
             for (int n = 0; n < block.size; ++n) z[n] = z_axes_[block.axis + n];
-            const Vec3 on_spring = block.size == 3 ? Vec3(block.of_vector * z) : z;
+            const Vec3 by_torque = block.size == 3 ? Vec3(block.of_vector * z) : z;  // of springs and drives on coordinates
             for (int n = 0; n < block.size; ++n) {
                 const int axis = block.axis + n;
-                result.stiffness[axis] -= on_spring[n] * (q[axis] - system_.rest[axis]);
-                result.rest[static_cast<std::size_t>(t) * na + axis] += on_spring[n] * spring_slope(axis);
+                result.torques[static_cast<std::size_t>(t) * na + axis] += by_torque[n];
+                result.stiffness[axis] -= by_torque[n] * (q[axis] - system_.rest[axis]);
+                result.rest[static_cast<std::size_t>(t) * na + axis] += by_torque[n] * spring_slope(axis);
                 result.damping[axis] -= z[n] * block.rate[n];
                 result.armature[axis] -= z[n] * c * block.rate[n];
                 by_rate[n] = -z[n] * (system_.damping[axis] + c * system_.armature[axis]);

@@ -36,7 +36,7 @@ bool Adjoint::acts(const InputArrays& d, int record) const {
     };
     const TapeRecord& end = tape_->records[record];
     const int time = end.index, first = end.share < 1 ? time - 1 : time;
-    for (const auto* over_time : {&d.targets, &d.rest, &d.spring_rest})
+    for (const auto* over_time : {&d.targets, &d.rest, &d.spring_rest, &d.torques})
         if (nonzero(*over_time, over_time->size() / times(), first, time)) return true;
     return nonzero(d.wrenches, 6 * system_.bodies(), record - 1, record - 1);
 }
@@ -248,7 +248,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         }
     };
     for (const Block& block : blocks_) {
-        Eight rate[3], spring[3];
+        Eight rate[3], spring[3];  // springs, less the torques of drives, on coordinates
         past_rate(block, rate);
         for (int m = 0; m < block.size; ++m) {
             const int axis = block.axis + m;
@@ -260,6 +260,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
                 if (!d.armature.empty()) torque[column] += d.armature[axis] * c * block.rate[m];
                 if (!d.stiffness.empty()) spring[m][column] += d.stiffness[axis] * (q[axis] - system_.rest[axis]);
                 if (!d.rest.empty()) spring[m][column] -= spring_slope(axis) * d.rest[t * na + axis];
+                if (!d.torques.empty()) spring[m][column] -= d.torques[t * na + axis];
             }
             axes_[axis] = -torque;
         }

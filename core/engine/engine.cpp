@@ -107,6 +107,7 @@ void bind_engine(nb::module_& module) {
         .def("is_recording", [](const Engine& e, const Tape& tape) { return e.stepper->tape.get() == &tape; })
         .def("history", &Engine::history)
         .def("set_history", [](Engine& e, const Doubles& flat) { e.set_history(flat); })
+        .def("forget_past", [](Engine& e) { e.stepper->fresh = true; })  // the steps before had another length
         .def("motion_size",
              [](const Engine& e, const Doubles& x) {
                  expect(x, e.system.unknowns());

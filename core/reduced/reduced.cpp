@@ -287,6 +287,12 @@ Pose Reduced::tip_pose(int e) const {
     return tips[e].rest * exp(xi);
 }
 
+double Reduced::deflection() const {
+    double largest = 0;
+    for (const Tip& tip : tips) largest = std::max(largest, Vec3(tip.map.topRows<3>() * y + tip.offset.head<3>()).norm());
+    return largest;
+}
+
 Vec6 Reduced::tip_velocity(int e) const {
     const Vec6 xi = tips[e].map * y + tips[e].offset, rate = tips[e].map * v;
     return right_jacobian(xi) * rate;

@@ -129,6 +129,7 @@ class Reduced : public Participant {
     bool step();  // returns false, with the state unchanged, if the new state is not finite
     Pose tip_pose(int e) const;
     Vec6 tip_velocity(int e) const;  // body twist
+    double deflection() const;       // largest linear part of a tip's twist from its pose in the model, m
 
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }

@@ -162,6 +162,7 @@ void bind_reduced(nb::module_& module) {
         .def("set_bound_at", [](ReducedCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
         .def("geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
              nb::rv_policy::automatic)
+        .def_prop_ro("deflection", [](const ReducedCore& c) { return c.model.deflection(); })
         .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("follow_joints",

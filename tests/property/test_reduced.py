@@ -659,6 +659,25 @@ def test_an_unstable_linear_model_raises():
     assert sim._motion.growth_rate > 0
     with pytest.raises(supple.ConvergenceError, match=r"linear model is unstable under.*supple\.reduce"):
         sim.step(200_000)
+    sim.reset()
+    sim.apply("link6", np.zeros(6))
+    raised = None
+    while raised is None:
+        try:
+            sim.step(20)
+        except supple.ConvergenceError as error:
+            raised = error
+    assert "linear model is unstable under" in str(raised)
+    far = np.abs(sim.displacement).max() / model.mechanism.radius
+    assert 1e3 < far < 1e5  # it does not wait for an overflow
+
+
+def test_a_stable_linear_model_under_a_large_load():
+    model = supple.reduce(supple.library.ladder(3), ["tip"])
+    sim = supple.ReducedSimulation(model, 0.05)
+    sim.apply("tip", [0, 1e6, 0, 0, 0, 0])
+    sim.step(200)
+    assert np.abs(sim.displacement).max() > 1e3 * model.mechanism.radius
 
 
 # links of the model

@@ -1,5 +1,6 @@
 """Full simulation with all nodes: agreement with `Simulation`, start, snapshots, errors."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -150,6 +151,22 @@ def test_it_moves_in_viewer_recordings_and_logs(tmp_path) -> None:
     assert session.frame.poses["top"][1, 3] > 0
     sim.reset()
     np.testing.assert_allclose(sim.q, q, atol=1e-9)
+
+
+def test_states_of_equal_mechanisms_and_other_time_steps() -> None:
+    mech = four_bar()
+    sim = FullSimulation(mech, 4e-3, "bdf2")
+    sim.step(20, **QUIET)
+    saved = sim.save()
+    heavier = replace(mech, bodies=(replace(mech.bodies[0], mass=0.6), *mech.bodies[1:]))
+    with pytest.raises(supple.MechanismError, match="another mechanism"):
+        FullSimulation(heavier, 4e-3, "bdf2").restore(saved)
+    fine, exact = FullSimulation(four_bar(), 1e-3, "bdf2"), FullSimulation(mech, 5e-4, "bdf2")
+    fine.restore(saved)
+    fine.step(40, **QUIET)
+    sim.step(10, **QUIET)
+    exact.step(240, **QUIET)
+    assert np.abs(fine.q - exact.q).max() < 1.5 * np.abs(sim.q - exact.q).max()
 
 
 def test_displacements_are_relative_to_the_reference_interface() -> None:

@@ -257,6 +257,9 @@ def test_save_restore_and_reset_are_exact(reconstruction):
     other = supple.ReducedSimulation(supple.reduce(arm(), ["tip"]), 1e-3)
     with pytest.raises(supple.MechanismError, match="another model"):
         sim.restore(other.save())
+    loaded = supple.reduce(arm(), ["tip"], at=supple.equilibrium(arm(), {"tip": [0, 0, 1, 0, 0, 0]}))
+    with pytest.raises(supple.MechanismError, match="another model"):  # its displacements are from another pose
+        other.restore(supple.ReducedSimulation(loaded, 1e-3).save())
 
 
 def test_returned_arrays_are_copies_or_read_only():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import signal
 import subprocess
 import sys
@@ -348,6 +350,69 @@ def test_saved_states_continue_to_the_same_bits(method):
     assert np.array_equal(other.save().history, end)
     assert np.array_equal(other.poses.array, again.poses.array)
     assert np.array_equal(other.velocities, again.velocities)
+
+
+def two_rods(name="two rods", second=1.0, axis="y"):
+    b = supple.Builder(name, gravity=(0, 0, -9.81))
+    b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
+    b.link("lower", (1, 0, 0), (2, 0, 0), mass=second)
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis=axis)
+    b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y")
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", ["engine", "linear", "condensed"])
+def test_states_of_equal_mechanisms_only(kind):
+    def begin(mech: supple.Mechanism):
+        if kind == "engine":
+            return supple.Simulation(mech, 2e-3)
+        sprung = mech.with_springs(stiffness=20.0)
+        model = supple.reduce(sprung, "lower") if kind == "linear" else supple.condense(sprung, "lower")
+        return supple.ReducedSimulation(model, 2e-3)
+
+    sim = begin(two_rods())
+    sim.step(5)
+    saved = pickle.loads(pickle.dumps(sim.save()))
+    same = begin(two_rods())
+    same.restore(saved)
+    np.testing.assert_array_equal(same.poses.array, sim.poses.array)
+    for other in (two_rods(second=1.1), two_rods(axis="x")):
+        refusing = begin(other)
+        with pytest.raises(supple.MechanismError, match="another m"):
+            refusing.restore(saved)
+        refusing.step()
+        world = supple.World(2e-3, gravity=other.gravity)
+        world.add(refusing, "rods")
+        ball = world.add(supple.mechanism.Body("ball", np.eye(4), 1.0, inertia=np.eye(3)))
+        kept = dataclasses.replace(world.save(), mechanisms={"rods": saved}, time=1.0)
+        world.step()
+        before = world.pose(ball)
+        with pytest.raises(supple.MechanismError, match="another m"):
+            world.restore(kept)
+        np.testing.assert_array_equal(world.pose(ball), before)  # nothing was restored
+
+
+@pytest.mark.parametrize("kind", ["engine", "condensed", "determined"])
+@pytest.mark.parametrize("dt", [5e-4, 1e-3])
+def test_a_state_of_another_time_step(dt, kind):
+    """The next step is backward Euler, as at the start: a second-order difference needs steps of one length."""
+    mech = chain([20.0] * 4, gravity=(0, 0, -9.81), damping=0.1)
+
+    def begin(step: float):
+        if kind == "engine":
+            return supple.Simulation(mech, step, "bdf2")
+        tips = ["end"] if kind == "condensed" else [body.name for body in mech.bodies]
+        sim = supple.ReducedSimulation(supple.condense(mech, tips, method="bdf2"), step)
+        sim.apply(tips[-1], [0, 0, 9, 0, 0, 0])
+        return sim
+
+    sim, other, exact = begin(2e-3), begin(dt), begin(1e-4)
+    sim.step(200)
+    other.restore(sim.save())
+    other.step(round(0.04 / dt))
+    sim.step(20)
+    exact.step(4400)
+    assert np.abs(other.q - exact.q).max() < 2 * np.abs(sim.q - exact.q).max()
 
 
 @pytest.mark.parametrize("method", ["euler", "bdf2"])

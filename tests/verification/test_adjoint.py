@@ -40,6 +40,7 @@ class Inputs:
     mass: dict[str, float] = field(default_factory=dict)
     payload: dict[str, float] = field(default_factory=dict)
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    joint_torques: dict[str, np.ndarray] = field(default_factory=dict)
 
     def moved(self, by: Inputs, size: float) -> Inputs:
         def add(a: Any, b: Any) -> Any:
@@ -62,7 +63,7 @@ class Inputs:
         whole = [float(getattr(gradient, name) @ getattr(self, name)) for name in ("q", "rates", "gravity")]
         named = [
             float(np.sum(getattr(gradient, part)[name] * value))
-            for part in ("motors", "set_points", "stiffness", "damping", "armature", "mass")
+            for part in ("motors", "set_points", "joint_torques", "stiffness", "damping", "armature", "mass")
             for name, value in getattr(self, part).items()
         ]
         return [*loads, *payloads, *whole, *named]
@@ -136,6 +137,8 @@ class Case:
         for k in range(1, self.steps + 1):
             if inputs.set_points:
                 sim.set_targets({name: values[k] for name, values in inputs.set_points.items()})
+            if inputs.joint_torques:
+                sim.set_torque({name: values[k] for name, values in inputs.joint_torques.items()})
             for name, values in inputs.loads.items():
                 sim.apply(name, values[k], self.frame)
             if self.handle is not None:
@@ -160,6 +163,13 @@ def usual_inputs(rng: np.random.Generator, case: Case, q: np.ndarray | None = No
     body = mech.bodies[-1].name
     rates = speed * rng.normal(size=mech.dof) if not mech.topology.loops else np.zeros(mech.dof)
     elastic = [c.name for c in mech.couplings if not c.rigid]
+    drives = [  # a rotation vector that closes a loop takes no torque, nor does a coordinate with a motor
+        a
+        for i, j in enumerate(mech.joints)
+        if not (3 in j.blocks and i in mech.topology.loops)
+        for a in j.axes
+        if a not in {m.coordinate for m in mech.motors}
+    ]
     return Inputs(
         np.array(start, dtype=float),
         rates,
@@ -171,6 +181,7 @@ def usual_inputs(rng: np.random.Generator, case: Case, q: np.ndarray | None = No
         dict.fromkeys([a for j in mech.joints for a in j.axes], 0.001),
         {b.name: 0.0 for b in mech.bodies},
         {b.name: 0.0 for b in mech.bodies if b.mass > 0},
+        joint_torques={a: wave() for a in drives},
     )
 
 
@@ -397,6 +408,43 @@ def test_handles_and_loads_in_both_frames(frame: str) -> None:
         check(case, usual_inputs(np.random.default_rng(6), case))
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "mech", [arm(), satellite(), driven(), square(driven=True, c={"stiffness": 5.0}), delta()], ids=lambda m: m.name
+)
+def test_joint_torques_alone(mech: Mechanism, sparse: bool) -> None:
+    """Ball joints, free bases, and coordinates inside and at the end of loops."""
+    case = Case(mech, sparse=sparse)
+    inputs = usual_inputs(np.random.default_rng(16), case)
+    check(case, inputs, skip=tuple(f.name for f in fields(inputs) if f.name != "joint_torques"))
+
+
+def test_torque_of_a_free_hinge_that_closes_a_loop() -> None:
+    case = Case(free_loop(ball=False))
+    inputs = replace(usual_inputs(np.random.default_rng(3), case), damping={}, armature={})
+    inputs = replace(inputs, joint_torques={"d": inputs.joint_torques["d"]})
+    check(case, inputs, skip=tuple(f.name for f in fields(inputs) if f.name != "joint_torques"))
+
+
+def test_points_of_handles() -> None:
+    """A handle's point moves its body like a force of stiffness times displacement at the place of the handle."""
+    rng, steps, stiffness = np.random.default_rng(17), 12, 80.0
+    points, change = 0.1 * rng.normal(size=(2, steps + 1, 3))
+
+    def run(size: float) -> Tape:
+        sim = Simulation(satellite(), DT, "bdf2")
+        with sim.tape() as tape:
+            for point in (points + size * change)[1:]:
+                sim.pull("boom2", point, stiffness, 3.0)
+                sim.step()
+        return tape
+
+    tape, weights = run(0.0), rng.normal(size=(steps + 1, satellite().dof))
+    by_points = stiffness * adjoint.gradient(tape, coordinates=weights).load("boom2")[:, :3]
+    difference = central_difference(lambda s: float(np.sum(weights * run(s).coordinates)), 1e-3)
+    assert np.isclose(np.sum(by_points[1:] * change[1:]), difference, rtol=1e-7)
+
+
 def test_spring_curves() -> None:
     curve = Curve((-1.0, -0.2, 0.3, 1.0), (-8.0, -1.0, 0.5, 9.0))
     b = supple.Builder("curved")
@@ -540,6 +588,7 @@ def test_refusals() -> None:
         ({"motors": {"drive": np.zeros((1, 3))}}, "drive"),
         ({"motors": {"drive": np.zeros((1, 4))}, "gravity": np.zeros((2, 3))}, "gravity"),
         ({"stiffness": {"knee": [1.0]}}, "knee"),
+        ({"joint_torques": {"knee": np.zeros((1, 4))}}, "knee"),
         ({"payload": {"world": [1.0]}}, "world"),
         ({"motors": {"drive": np.zeros((1, 4))}, "want": ("forces",)}, "forces"),
     ):

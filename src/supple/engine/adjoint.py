@@ -1,7 +1,7 @@
 """Exact derivatives of recorded time steps.
 
 `gradient` sweeps backward (the discrete adjoint): from the gradient of a scalar with respect to the recorded motion
-to its gradient with respect to everything that the motion depends on. `tangent` sweeps forward: from directions of
+to its gradient with respect to the inputs (the fields of `Gradient`). `tangent` sweeps forward: from directions of
 those inputs to the derivatives of the motion. Both differentiate the time stepping itself, so they agree with
 differences of the simulation to rounding. The set of touched limits is kept in each step; `Tape.impacts` lists the
 steps in which it changes.
@@ -69,6 +69,9 @@ class Gradient:
     set_points: dict[str, Array]
     """(steps + 1,) by coordinate or coupling: with respect to the rest of its spring, or the length of a rigid
     coupling."""
+    joint_torques: dict[str, Array]
+    """(steps + 1,) by coordinate: with respect to its torque of `Simulation.set_torque`, limited to the effort, per
+    N m or N. Row 0 is zero."""
     stiffness: dict[str, float]
     """By coordinate or coupling: with respect to the stiffness of its spring."""
     damping: dict[str, float]
@@ -197,6 +200,7 @@ def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
         tape,
         motors={motor.name: targets[:, eqs.row[motor.name]] for motor in mech.motors},
         set_points=set_points,
+        joint_torques=dict(zip(axes, found["torques"].reshape(n, -1).T, strict=True)),
         stiffness=stiffness,
         damping=damping,
         rest={name: float(values.sum()) for name, values in set_points.items()},
@@ -227,6 +231,7 @@ def tangent(
     rates: ArrayLike | None = None,
     motors: Mapping[str, ArrayLike] | None = None,
     set_points: Mapping[str, ArrayLike] | None = None,
+    joint_torques: Mapping[str, ArrayLike] | None = None,
     loads: Mapping[str, ArrayLike] | None = None,
     frame: str = "world",
     stiffness: Mapping[str, ArrayLike] | None = None,
@@ -248,7 +253,7 @@ def tangent(
     Args:
         tape: the recorded time steps.
         q, rates: (directions, dof) of the initial coordinates and rates.
-        motors, set_points: (directions, steps + 1) by name, as in `Gradient`.
+        motors, set_points, joint_torques: (directions, steps + 1) by name, as in `Gradient`.
         loads: (directions, steps + 1, 6) wrench at the origin of a body or site, by name.
         frame: axes of the loads, "world" or "body".
         stiffness, damping, armature, mass: (directions,) by name, as in `Gradient`.
@@ -264,6 +269,7 @@ def tangent(
     directions.start(q, rates)
     directions.over_time(motors, "motors", lambda name: ("targets", _motor_row(tape, name)))
     directions.over_time(set_points, "set_points", directions.set_point)
+    directions.over_time(joint_torques, "joint_torques", lambda name: ("torques", directions.axis(name)))
     directions.loads(loads, frame)
     directions.constants(stiffness, "stiffness", lambda name: directions.spring(name, "stiffness"))
     directions.constants(damping, "damping", lambda name: directions.spring(name, "damping"))
@@ -355,6 +361,7 @@ class _Directions:
             "targets": (n, len(self.eqs.row) + len(self.eqs.limit_names)),
             "rest": (n, axes),
             "spring_rest": (n, springs),
+            "torques": (n, axes),
             "wrenches": (parts, bodies, 6),
             **dict.fromkeys(("stiffness", "damping", "armature"), (axes,)),
             **dict.fromkeys(("spring_stiffness", "spring_damping"), (springs,)),

@@ -70,6 +70,24 @@ class Layout:
         return slice(6 * body, 6 * body + 6)
 
 
+@dataclass(frozen=True)
+class Names:
+    """Indices of a mechanism's parts in its equations, and the set-points at one state; as in `Equations`."""
+
+    mechanism: Mechanism
+    axis: dict[str, int]
+    rest: Array
+    spring: dict[str, int]
+    row: dict[str, int]
+    targets: dict[str, float]
+    limit_names: tuple[str, ...]
+    idle: tuple[IdleSpin, ...]
+
+    def sprung_axis(self, name: str) -> int:
+        """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
+        return sprung_axis(self, name)
+
+
 @dataclass
 class Equations:
     """The compiled equations of a mechanism, and the indices of its parts in them.
@@ -116,6 +134,12 @@ class Equations:
             tuple(slice(start, start + 6) for start in core.lambda_rows),
             slice(core.unknowns - rows, core.unknowns),
         )
+
+    @property
+    def names(self) -> Names:
+        """Names and present set-points, which later changes of the set-points do not change."""
+        indices = self.mechanism, self.axis, self.rest, self.spring, self.row, dict(self.targets)
+        return Names(*indices, tuple(self.limit_names), self.idle)
 
     def zero_state(self) -> tuple[Array, Array, Array]:
         """Coordinates of the reference pose with all multipliers zero."""
@@ -183,25 +207,30 @@ class Equations:
 
     def sprung_axis(self, name: str) -> int:
         """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
-        mech = self.mechanism
-        index = self.axis.get(name)
-        if index is None:
-            known = [*self.axis, *self.row, *self.spring]
-            if name in {j.name for j in mech.joints}:
-                raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
-            for actuator in mech.actuators:
-                if actuator.name == name:
-                    raise MechanismError(
-                        f"'{name}' is an actuator and has no set-point: sim.set_control sets its control; it acts on "
-                        f"'{actuator.drives}'"
-                    )
-            find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
-        joint = mech.joint(name)
-        at = joint.axes.index(name)
-        if joint.stiffness[at] == 0 and joint.curves[at] is None:
-            raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
-        assert index is not None
-        return index
+        return sprung_axis(self, name)
+
+
+def sprung_axis(of: Equations | Names, name: str) -> int:
+    """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
+    mech = of.mechanism
+    index = of.axis.get(name)
+    if index is None:
+        known = [*of.axis, *of.row, *of.spring]
+        if name in {j.name for j in mech.joints}:
+            raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
+        for actuator in mech.actuators:
+            if actuator.name == name:
+                raise MechanismError(
+                    f"'{name}' is an actuator and has no set-point: sim.set_control sets its control; it acts on "
+                    f"'{actuator.drives}'"
+                )
+        find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
+    joint = mech.joint(name)
+    at = joint.axes.index(name)
+    if joint.stiffness[at] == 0 and joint.curves[at] is None:
+        raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
+    assert index is not None
+    return index
 
 
 @dataclass(frozen=True)

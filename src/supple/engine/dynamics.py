@@ -22,6 +22,7 @@ from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses, assemble, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
+from supple.mechanism.identity import Identity
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
@@ -58,6 +59,9 @@ class SavedState:
 
     __repr__ = brief
 
+    of: Identity
+    dt: float
+    """Time step of the simulation, s."""
     history: Array
     loads: dict[str, Load]
     handles: dict[str, Handle]
@@ -486,6 +490,8 @@ class Simulation(Recordable):
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         return SavedState(
+            Identity(self.mechanism),
+            self.dt,
             self._core.history(),
             dict(self._loads),
             dict(self._handles),
@@ -496,9 +502,9 @@ class Simulation(Recordable):
         )
 
     def restore(self, saved: SavedState) -> None:
-        """Returns to a saved state with its loads, handles and set-points."""
-        if not isinstance(saved, SavedState) or len(saved.history) != len(self._core.history()):
-            raise MechanismError("this state was saved by a simulation of another mechanism")
+        """Returns to a saved state with its loads, handles and set-points. The state may be that of another simulation
+        of an equal mechanism. If it had another time step, the next step is backward Euler, as at the start."""
+        self.check_saved(saved)
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._send_loads()
         self._eqs.set_targets(saved.rest, saved.targets)
@@ -506,6 +512,16 @@ class Simulation(Recordable):
         self._core.set_applied(saved.torques)
         self._core.set_actuation(saved.actuation)
         self._core.set_history(saved.history)
+        if saved.dt != self.dt:
+            self._core.forget_past()
+
+    def check_saved(self, saved: object) -> None:
+        """Raises unless `saved` is a state of an equal mechanism."""
+        if not isinstance(saved, SavedState) or not saved.of.is_of(self.mechanism):
+            raise MechanismError(
+                f"this state was saved by a simulation of another mechanism than '{self.mechanism.name}', or of one "
+                "with other numbers"
+            )
 
     def reset(self) -> None:
         """Returns to the initial state."""

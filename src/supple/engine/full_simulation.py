@@ -37,6 +37,7 @@ from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
+from supple.mechanism.identity import Identity
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief
@@ -53,6 +54,9 @@ class FullSavedState:
 
     __repr__ = brief
 
+    of: Identity
+    dt: float
+    """Time step of the simulation, s."""
     state: FullState
     before: FullState
     """One time step before."""
@@ -63,11 +67,6 @@ class FullSavedState:
     handles: dict[str, Handle]
     rest: Array
     targets: dict[str, float] = field(repr=False)
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Sizes by which states of different mechanisms are told apart."""
-        return (self.state.bodies.poses.shape, self.rest.shape, *(part.positions.shape for part in self.state.parts))
 
 
 class FullSimulation(Recordable):
@@ -405,15 +404,20 @@ class FullSimulation(Recordable):
         eqs = self._system.eqs
         self._system.forget_factors()
         return FullSavedState(
-            self._state, self._before, self._fresh, self.time, dict(self._loads), dict(self._handles), eqs.rest,
-            dict(eqs.targets),
+            Identity(self.mechanism), self.dt, self._state, self._before, self._fresh, self.time, dict(self._loads),
+            dict(self._handles), eqs.rest, dict(eqs.targets),
         )  # fmt: skip
 
     def restore(self, saved: FullSavedState) -> None:
-        """Returns to a saved state with its loads, handles and set-points."""
-        if not isinstance(saved, FullSavedState) or saved.shapes != self._origin.shapes:
-            raise MechanismError("this state was saved by a simulation of another mechanism")
-        self._state, self._before, self._fresh, self.time = saved.state, saved.before, saved.fresh, saved.time
+        """Returns to a saved state with its loads, handles and set-points. The state may be that of another simulation
+        of an equal mechanism. If it had another time step, the next step is backward Euler, as at the start."""
+        if not isinstance(saved, FullSavedState) or not saved.of.is_of(self.mechanism):
+            raise MechanismError(
+                f"this state was saved by a simulation of another mechanism than '{self.mechanism.name}', or of one "
+                "with other numbers"
+            )
+        self._state, self._before, self.time = saved.state, saved.before, saved.time
+        self._fresh = saved.fresh or saved.dt != self.dt
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._system.eqs.set_targets(saved.rest, dict(saved.targets))
         self._system.forget_factors()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import ROUNDED, Equations, Layout, equations, turned
+from supple.engine.assembly import ROUNDED, Equations, Layout, Names, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses, kinematics
 from supple.mechanism.idle import idle_spins, spin_increments
@@ -37,8 +37,8 @@ class Linearisation:
     __repr__ = brief
 
     mechanism: Mechanism
-    names: Equations
-    """Names of coordinates, springs and rows, and the set-points at this state. It has no core."""
+    names: Names
+    """Names of coordinates, springs and rows, and the set-points at this state."""
     layout: Layout
     core: Any
 
@@ -46,8 +46,7 @@ class Linearisation:
     def at(cls, eqs: Equations, state: tuple[Array, Array, Array]) -> Linearisation:
         """At a state (coordinates, multipliers of joints, multipliers of rows), with the present loads and
         set-points."""
-        names = replace(eqs, core=None, targets=dict(eqs.targets))
-        return cls(eqs.mechanism, names, eqs.layout, eqs.core.linearise(*state))
+        return cls(eqs.mechanism, eqs.names, eqs.layout, eqs.core.linearise(*state))
 
     @cached_property
     def poses(self) -> Poses:

@@ -18,6 +18,7 @@ from supple.mechanism.axes import per_axis, slices_of
 from supple.mechanism.body import WORLD, Body, Site
 from supple.mechanism.coupling import Coupling, ImportNote, Keyframe, Motor
 from supple.mechanism.flexible import FlexibleBody
+from supple.mechanism.identity import digest
 from supple.mechanism.joint import Joint
 from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import html_table
@@ -77,6 +78,13 @@ class Mechanism(Record):
     def __getstate__(self) -> dict[str, object]:
         """For pickle and copy: without what is computed from the description when needed."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def digest(self) -> str:
+        """A text by which saved states tell mechanisms apart: the same for equal bodies, joints, couplings, motors,
+        actuators, flexible bodies and gravity. Names of sites, shapes and notes of the import do not count."""
+        bodies = tuple((b.name, b.pose, b.mass, b.centre, b.inertia) for b in self.bodies)
+        return digest(bodies, self.joints, self.couplings, self.motors, self.actuators, self.flexible, self.gravity)
 
     # the graph
 

@@ -228,6 +228,9 @@ class Participant(Moving, Protocol):
     def reached(self, plan: Any, done: int) -> None:
         """Records that `done` of the planned time steps succeeded."""
 
+    def check_saved(self, saved: object) -> None:
+        """Raises unless `restore` would accept a saved state."""
+
     @property
     def limits_forces(self) -> bool:
         """Whether `limit_forces` must be called after each time step."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.engine.dynamics import check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError
+from supple.mechanism.identity import Identity
 from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.notebook import brief, html_table
 from supple.mechanism.record import Array
@@ -34,8 +35,8 @@ class BatchState:
 
     __repr__ = brief
 
-    of: tuple[str, ...]
-    """Names of the mechanism and its end effectors."""
+    of: Identity
+    end_effectors: tuple[str, ...]
     wrenches: Array
     """(n, e, 6)."""
     in_body: Array
@@ -333,13 +334,17 @@ class Batch:
         core = self._core
         one_by_one = tuple(sim.save() for sim in self._sims)
         states: Any = one_by_one if self._sims else tuple(np.array(each) for each in (self.y, self.v, self.time))
-        of = self.mechanism.name, *self.model.end_effectors
-        return BatchState(of, np.array(self.wrenches), np.array(core.in_body), self.base_poses, self.targets, states)
+        of = Identity(self.mechanism), self.model.end_effectors
+        return BatchState(*of, np.array(self.wrenches), np.array(core.in_body), self.base_poses, self.targets, states)
 
     def restore(self, saved: BatchState) -> None:
         """Returns to a saved state."""
-        of = self.mechanism.name, *self.model.end_effectors
-        if not isinstance(saved, BatchState) or saved.of != of or len(saved.wrenches) != self.n:
+        if (
+            not isinstance(saved, BatchState)
+            or len(saved.wrenches) != self.n
+            or saved.end_effectors != self.model.end_effectors
+            or not saved.of.is_of(self.mechanism)
+        ):
             raise MechanismError(f"this state was not saved by a batch of {self.n} copies of this model")
         self.reset()
         self.set_base_poses(saved.bases)

@@ -17,8 +17,8 @@ from supple.reduced.model import ReducedModel
 RECONSTRUCTIONS = ("twist", "joints")
 NOT_FINITE = "the reduced state is no longer finite; the load is too large for this model"
 UNSTABLE = (
-    "the reduced state is no longer finite: the linear model is unstable under its present loads. Its stiffness and "
-    "the loads' geometric stiffness do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
+    "{observed}: the linear model is unstable under its present loads. Its stiffness and the loads' geometric "
+    "stiffness do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
     "Make a model at the present load, supple.reduce(mech, tips, at=supple.equilibrium(mech, loads)), "
     "or use supple.condense"
 )
@@ -116,13 +116,14 @@ class LinearMotion:
     def failure(self) -> str:
         """Why a step has no solution."""
         rate = self.growth_rate
-        if not rate > 0:
-            return NOT_FINITE
+        return self.instability("the reduced state is no longer finite", rate) if rate > 0 else NOT_FINITE
+
+    def instability(self, observed: str, rate: float) -> str:
+        """The error text for a model whose deviations grow at a rate, 1/s, and for what was observed."""
         at = self.model.at
         unstable = at is not None and not at.stable
-        return UNSTABLE.format(
-            seconds=1 / rate, equilibrium="; the equilibrium that it was made at is unstable" if unstable else ""
-        )
+        made = "; the equilibrium that it was made at is unstable" if unstable else ""
+        return UNSTABLE.format(observed=observed, seconds=1 / rate, equilibrium=made)
 
     @property
     def growth_rate(self) -> float:

@@ -28,6 +28,7 @@ from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
+from supple.mechanism.identity import Identity, digest
 from supple.mechanism.kinematics import inertias
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
@@ -45,12 +46,14 @@ from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
 from supple.reduced.matrices import Ellipsoid, compliance_at, ellipsoid
 from supple.reduced.model import Model, ReducedModel
-from supple.reduced.motion import RECONSTRUCTIONS
+from supple.reduced.motion import RECONSTRUCTIONS, LinearMotion
 
 RANGE = 0.15
 """Summed separation over the radius above which reading poses warns that the linear model is out of its range."""
 RUNAWAY = 10.0
 """Displacement of end effectors over the radius at which the motion of a blended model has diverged."""
+FAR_OUT = 1e3
+"""Displacement of end effectors over the radius at which a linear model is first checked for instability."""
 BASES = ("coupled", "decoupled")
 STEPS_AT_ONCE = 4096
 """Steps per call of the core; Python handles Ctrl-C between calls."""
@@ -62,8 +65,12 @@ class ReducedState:
 
     __repr__ = brief
 
-    of: tuple[str, ...]
-    """Names of the mechanism and its end effectors."""
+    of: Identity
+    end_effectors: tuple[str, ...]
+    frame: str
+    """Digest of the basis and the poses that the coordinates of a linear model refer to; empty for other models."""
+    dt: float
+    """Time step of the simulation, s."""
     state: tuple[Array, ...]
     time: float
     wrenches: dict[str, tuple[Array, bool]]
@@ -126,6 +133,7 @@ class ReducedSimulation(Recordable):
         self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
+        self._next_check = FAR_OUT * self.mechanism.radius
         for name, (wrench, world) in model.acting.items():
             self._set_wrench(name, wrench, world)
         self._origin = self.save()
@@ -298,7 +306,19 @@ class ReducedSimulation(Recordable):
         self._check_runaway()
 
     def _check_runaway(self) -> None:
-        """Raises if the end effectors of a blended model are where its mechanism cannot be."""
+        """Raises if the end effectors of a blended model are where its mechanism cannot be, or if those of an unstable
+        linear model are far out. A stable one may be there under a large load; it is checked again at twice the
+        distance."""
+        if isinstance(self._motion, LinearMotion):
+            far = self._motion.core.deflection
+            if far > self._next_check:
+                rate = self._motion.growth_rate
+                if rate * self.time > 1:  # deviations have had the time to grow
+                    observed = f"an end effector is {far / self.mechanism.radius:.2g} radii from its pose in the model"
+                    text = self._motion.instability(observed, rate)
+                    raise ConvergenceError(f"at t = {self.time:g} s {text}", time=self.time)
+                self._next_check = 2 * far
+            return
         if not isinstance(self.model, BlendedModel):
             return
         turned = 2 * len(self.model.end_effectors) ** 0.5  # the largest part of `reach` by rotations
@@ -342,7 +362,7 @@ class ReducedSimulation(Recordable):
         many.add(new, fade)
         if many is not self.model:
             motion = BlendedMotion(many, self.dt, self._options[-1], fade)
-            self._origin = replace(self._origin, state=motion.state)
+            self._origin = replace(self._origin, state=motion.state, frame="")
             motion.place(tips, twists, self.time)
             self.model, self._motion, self.reconstruction = many, motion, "twist"
             self._restore_loads(self.save())
@@ -551,22 +571,36 @@ class ReducedSimulation(Recordable):
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        return ReducedState(self._identity, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
+        of = Identity(self.mechanism), self.model.end_effectors, self._state_frame, self.dt
+        return ReducedState(*of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
 
     @property
-    def _identity(self) -> tuple[str, ...]:
-        return self.mechanism.name, *self.model.end_effectors
+    def _state_frame(self) -> str:
+        model = self.model
+        return digest(model.basis, model.end_effector_poses) if isinstance(model, ReducedModel) else ""
 
     def restore(self, saved: ReducedState) -> None:
-        """Returns to a saved state, with its loads, handles and set-points."""
+        """Returns to a saved state, with its loads, handles and set-points. The state may be that of another simulation
+        with the same kind of model, mechanism and end effectors; that of a linear model must be equal. If it had
+        another time step, the next step of a condensed model is backward Euler, as at the start."""
+        self.check_saved(saved)
+        self._motion.set_state(saved.state, saved.time)
+        self._next_check = FAR_OUT * self.mechanism.radius
+        if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
+            self._motion.core.forget_past()
+        self._restore_loads(saved)
+
+    def check_saved(self, saved: object) -> None:
+        """Raises unless `saved` is a state of the same kind of model, with an equal mechanism and the same end
+        effectors."""
         if (
             not isinstance(saved, ReducedState)
-            or saved.of != self._identity
+            or saved.end_effectors != self.model.end_effectors
+            or saved.frame != self._state_frame
+            or not saved.of.is_of(self.mechanism)
             or len(saved.state) != len(self._motion.state)
         ):
             raise MechanismError("this state was saved by a simulation of another model")
-        self._motion.set_state(saved.state, saved.time)
-        self._restore_loads(saved)
 
     def _restore_loads(self, saved: ReducedState) -> None:
         """Sets the loads, handles and targets of a saved state."""

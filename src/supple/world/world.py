@@ -755,6 +755,8 @@ class World:
             )
         ):
             raise MechanismError("this state was saved by another world, or before something was added")
+        for name, mechanism in saved.mechanisms.items():
+            self._mechanisms[name].check_saved(mechanism)
         self._fix_dt(self.dt)
         for name, state in saved.objects.items():
             self._objects[name].state = state
