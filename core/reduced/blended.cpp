@@ -352,8 +352,11 @@ void Blended::find_basis() {
     double most = 0;
     active_.clear();
     for (int j = 0; j < n_; ++j) most = std::max(most, core_[j + n_ * j][compliance_kind]);
-    for (int j = 0; j < n_; ++j)
-        if (column_share_[j][compliance_kind] > 0 && core_[j + n_ * j][compliance_kind] + at_rest > zero_compliance * most) active_.push_back(j);
+    const double least = zero_compliance * most;
+    for (int j = 0; j < n_; ++j) {
+        const double own = core_[j + n_ * j][compliance_kind];
+        if (own > least || (own > 0 && own + at_rest > least)) active_.push_back(j);
+    }
     reduced_ = static_cast<int>(active_.size()) < n_;
     if (!reduced_) {
         if (basis.cols() != n_) basis.setIdentity(n_, n_);

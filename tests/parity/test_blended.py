@@ -279,8 +279,8 @@ class Twin:
         weights = self.weights()
         frame, core = self.frame_and_core(0, weights)
         at_rest = self.rest_share() * self.rest_compliance(weights)
-        present = sum(np.diag(frames[0].core) for i, frames in enumerate(self.frames) if weights[i] > 0) > 0
-        admissible = present & (np.diag(core) + at_rest > 1e-12 * np.diag(core).max())
+        own = np.diag(core)
+        admissible = (own > 0) & (own + at_rest > 1e-12 * own.max())
         basis = np.eye(self.n) if admissible.all() else np.linalg.qr(frame[:, admissible])[0]
         matrices = [f @ c @ f.T for f, c in (self.frame_and_core(kind, weights) for kind in range(3))]
         of_rest = [at_rest * np.trace(each) / np.trace(matrices[0]) * np.eye(self.n) for each in matrices]
