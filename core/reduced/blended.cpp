@@ -667,7 +667,7 @@ double Blended::relax(int iterations, double tolerance) {
         if (size > 0.5) move *= 0.5 / size;
         for (std::size_t e = 0; e < tips.size(); ++e)
             tips[e].pose = tips[e].pose * exp((size < tolerance ? 1.0 : share) * unscaled(move.segment<6>(6 * e)));
-        mark_changed();
+        poses_changed();
         if (size < tolerance) break;
     }
     blend();

@@ -147,7 +147,8 @@ class Blended : public Participant {
 
     double relax(int iterations, double tolerance);  // moves the tips to the equilibrium under the loads; returns the size of the last move
     void blend();                    // computes everything below at the present poses, if these have changed
-    void mark_changed() { stale_ = budget_unset_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    void mark_changed() { stale_ = budget_unset_ = loads_changed_ = true; }  // to be called when samples were changed from outside
+    void poses_changed() { stale_ = budget_unset_ = true; }  // to be called when poses or velocities were changed from outside
     // to be called when applied wrenches have changed
     void loads_changed() { stale_ = loads_changed_ = true; }
     bool has_energy_budget() const { return !budget_unset_; }
