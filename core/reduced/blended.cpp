@@ -75,15 +75,10 @@ void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std:
 void Blended::prepare() {
     n_ = 6 * static_cast<int>(tips.size());
     const int count = static_cast<int>(samples.size()), fours = (count + 3) / 4;
-    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_, &regions_}) each->assign(fours, four(0));
+    for (std::vector<Four>* each : {&distances_, &weights_, &trust_, &nearness_}) each->assign(fours, four(0));
     presence_.resize(fours);
     for (int i = count; i < 4 * fours; ++i) set_presence(i, 0);
     homes_.resize(fours * tips.size());
-    std::vector<int> ranks;
-    for (const Sample& sample : samples)
-        ranks.push_back(std::count_if(sample.has_column.begin(), sample.has_column.end(), [](const Four& has) { return has[compliance_kind] > 0; }));
-    const int most = *std::max_element(ranks.begin(), ranks.end());
-    for (int i = 0; i < count; ++i) regions_[i / 4][i % 4] = ranks[i] < most ? larger_rest_region : rest_region;
     order_.resize(count);
     used.reserve(count);
     means.resize(tips.size());
@@ -187,7 +182,7 @@ void Blended::weigh() {
             if (largest(choose(trust_[i] < four(0), near, four(0))) > 0)
                 for (int l = 0; l < 4; ++l)
                     if (near[l] > 0 && trust_[i][l] < 0) trust_[i][l] = trust_under_load(samples[4 * i + l]);
-            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(regions_[i] * near, power);
+            if (rest_presence_ > 0) nearness += nearness_[i] = to_power(rest_region * near, power);
             near *= trust_[i];
             sum += weights_[i] = to_power(near, power);
         }
@@ -329,12 +324,15 @@ void Blended::mix() {
             full[i + n * j] = full[j + n * i] = sum;
         }
     });
+    rest_compliance_ = 0;
     if (rest_share_ > 0) add_rest_compliance();
 }
 
-// Far from the predicted rest pose, the displacement from it has a part in stiff directions that the mechanism, on its curved way, does not
-// have; its spring force would be huge. A spring that is at rest there may be softer, so its share of the compliance has a least value. Damping is
-// reduced with it.
+// The displacement from the predicted rest pose has a part in stiff directions that the mechanism, on its curved way, does not have. In a
+// nearly rigid direction its spring force would be huge, and it would change by orders of magnitude with the weights; this force feeds energy to the
+// soft directions. A spring that is at rest at this pose may be softer without changing the rest, so its share of the compliance has a least value,
+// which grows with the distance. Inverse mass and inverse damping are raised in proportion: a direction that a model does not have is small
+// in all three.
 void Blended::add_rest_compliance() {
     Four trace = four(0), most = four(0);
     for (int i = 0; i < n_; ++i) {
@@ -343,19 +341,22 @@ void Blended::add_rest_compliance() {
         most = choose(most < entry, entry, most);
     }
     const double far = 16 * rest_distance_ * rest_distance_;
-    rest_compliance_ = least_rest_compliance * most[compliance_kind] * far / (extent_ * extent_ + far);
-    const double damping = rest_compliance_ * (trace[inverse_damping_kind] / trace[compliance_kind]);
-    const Four more = rest_share_ * Four{rest_compliance_, 0, damping, rest_compliance_};
+    rest_compliance_ = most[compliance_kind] * (least_rest_compliance + far_rest_compliance * far / (extent_ * extent_ + far));
+    const Four more = (rest_share_ * rest_compliance_ / trace[compliance_kind]) * trace;
     for (int i = 0; i < n_; ++i) full_[i + n_ * i] += more;
 }
 
-// P: the directions in which the blended compliance is not zero.
+// P: the directions of the models in use in which the blended compliance is not zero.
 void Blended::find_basis() {
+    const double at_rest = rest_share_ * rest_compliance_;
     double most = 0;
     active_.clear();
     for (int j = 0; j < n_; ++j) most = std::max(most, core_[j + n_ * j][compliance_kind]);
-    for (int j = 0; j < n_; ++j)
-        if (core_[j + n_ * j][compliance_kind] > zero_compliance * most) active_.push_back(j);
+    const double least = zero_compliance * most;
+    for (int j = 0; j < n_; ++j) {
+        const double own = core_[j + n_ * j][compliance_kind];
+        if (own > least || (own > 0 && own + at_rest > least)) active_.push_back(j);
+    }
     reduced_ = static_cast<int>(active_.size()) < n_;
     if (!reduced_) {
         if (basis.cols() != n_) basis.setIdentity(n_, n_);
@@ -666,7 +667,7 @@ double Blended::relax(int iterations, double tolerance) {
         if (size > 0.5) move *= 0.5 / size;
         for (std::size_t e = 0; e < tips.size(); ++e)
             tips[e].pose = tips[e].pose * exp((size < tolerance ? 1.0 : share) * unscaled(move.segment<6>(6 * e)));
-        mark_changed();
+        poses_changed();
         if (size < tolerance) break;
     }
     blend();

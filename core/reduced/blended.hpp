@@ -147,7 +147,8 @@ class Blended : public Participant {
 
     double relax(int iterations, double tolerance);  // moves the tips to the equilibrium under the loads; returns the size of the last move
     void blend();                    // computes everything below at the present poses, if these have changed
-    void mark_changed() { stale_ = budget_unset_ = loads_changed_ = true; }  // to be called when poses or samples were changed from outside
+    void mark_changed() { stale_ = budget_unset_ = loads_changed_ = true; }  // to be called when samples were changed from outside
+    void poses_changed() { stale_ = budget_unset_ = true; }  // to be called when poses or velocities were changed from outside
     // to be called when applied wrenches have changed
     void loads_changed() { stale_ = loads_changed_ = true; }
     bool has_energy_budget() const { return !budget_unset_; }
@@ -175,10 +176,10 @@ class Blended : public Participant {
    private:
     static constexpr double reach_factor = 1.2;    // reach of the weights, over the distance of the last neighbour
     static constexpr double most_cancelled = 0.8;  // largest geometric stiffness of missing loads, over the stiffness of the blend
-    // Size of the region around a model in which it acts although a rest pose is predicted, over the distance from this pose. It is larger
-    // around a model that lacks directions of others: the blend is nearly rigid in them there and could not follow a sudden change.
-    static constexpr double rest_region = 1. / 16, larger_rest_region = 1. / 4;
-    static constexpr double least_rest_compliance = 0.01;  // of the spring at a predicted rest pose, over the largest compliance
+    // Size of the region around a model in which it acts although a rest pose is predicted, over the distance from this pose
+    static constexpr double rest_region = 1. / 16;
+    // Compliance added to the spring at a predicted rest pose, over the largest compliance: at this pose, and more far from it
+    static constexpr double least_rest_compliance = 1e-6, far_rest_compliance = 0.01;
     static constexpr double agreement = 0.5;  // a blended eigenvector shorter than this is lengthened by at most its inverse
 
     // Four models in use, one in each lane. Lanes beyond the last model repeat it with weight zero. Arrays are (n,) or (n, n) by columns;
@@ -228,7 +229,6 @@ class Blended : public Participant {
     std::vector<Pose> moved_tips(const Sample& sample, const Vector& displacement) const;
     Vector displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const;
     Vector path_displacement(const RestPath& path, double share) const;
-    bool nearly_rigid(const Sample& sample) const;
     void predict_rest();
     void compute_rest_share(double nearness, double scale);
     template <int n>
@@ -297,14 +297,13 @@ class Blended : public Participant {
     double rest_presence_ = 0;        // 0: none is predicted
     double rest_share_ = 0, rest_distance_ = 0;  // share in the strain, and distance from the present pose
     Vector rest_difference_;          // (n,) load_displacement by the predicted pose less that of the models
-    double rest_compliance_ = 0;      // added to the compliance, times the share
+    double rest_compliance_ = 0;      // added to the compliance, times the share; 0 without a share
     Vector rest_slope_;               // (n,) d strain / d rest_share
     Vector rest_offset_;              // (n,) share of the way to the predicted pose that is not admissible
     Vector rest_gradient_;            // (n,) d rest_share / d xi
     Vector rest_part_;                // (r,) one of these in the basis
     Vector push_all_;                 // (n,) generalised force of the path's load on xi
-    std::vector<Four> nearness_;      // of all models: (k_i (1/d_i - 1/R))^p, scaled
-    std::vector<Four> regions_;       // of all models: k_i, `rest_region` or `larger_rest_region`
+    std::vector<Four> nearness_;      // of all models: (k (1/d_i - 1/R))^p, scaled
     Vector external_impulse_;         // (r,) impulses of loads and handles
     Matrix dissipation_;              // (r, r) h D of dampers, and h (h k + d) J^T J of handles
     double reach_ = 0;                // 1/R of the weights

@@ -15,7 +15,6 @@ constexpr int prediction_steps = 3;   // Newton steps for the displacement that 
 constexpr double own_load_range = 0.02;  // nearer than this to the load of a model, over the range of loads, no rest pose is predicted
 constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
 constexpr double on_path = 1e-3;         // distance of a load from that of a path, over the range of loads, that counts as none
-constexpr double least_predicted = 1e-8;  // a model with a smaller compliance, over its largest, is too stiff for a predicted rest pose
 
 }  // namespace
 
@@ -134,19 +133,6 @@ Vector Blended::path_displacement(const RestPath& path, double share) const {
            length * u * (1 - u) * ((1 - u) * path.slopes.col(k) - u * path.slopes.col(k + 1)) + share * moved;
 }
 
-// Whether a direction of a model is stiffer than that of any joint spring, as the axis of a slender rod. A small error of the predicted
-// pose along it would be a huge force.
-bool Blended::nearly_rigid(const Sample& sample) const {
-    double most = 0, least = INFINITY;
-    for (int j = 0; j < n_; ++j) {
-        const double value = sample.core[j + n_ * j][compliance_kind];
-        if (sample.has_column[j][compliance_kind] == 0) continue;
-        most = std::max(most, value);
-        least = std::min(least, value);
-    }
-    return least < least_predicted * most;
-}
-
 // Computes `rest_`, the pose at which the end effectors are at rest under the load of a path that is nearest to the applied loads,
 // `path_wrenches_`, this load, and `rest_presence_`: near 1 where the applied loads are between those of two models, 0 at
 // the loads of models and far from all paths.
@@ -154,7 +140,6 @@ void Blended::predict_rest() {
     rest_presence_ = 0;
     const int count = static_cast<int>(samples.size());
     if (!loads_known || paths_.empty() || !(load_extent_ > 0)) return;
-    if (std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) { return nearly_rigid(sample); })) return;
     std::vector<Vector> gaps(count);  // applied loads less those of the models
     for (int i = 0; i < count; ++i) gaps[i] = with_applied_axes(samples[i], load_change(samples[i]));
     double total = 0, present = 0;
@@ -191,7 +176,7 @@ void Blended::predict_rest() {
 }
 
 // The share phi of the predicted rest pose in the strain: 1 at this pose, 0 at the poses of the models. Shepard's weights with the predicted
-// pose as one more sample: phi = presence / (1 + D^p sum_i (k_i (1/d_i - 1/R))^p), with D the distance from the predicted pose.
+// pose as one more sample: phi = presence / (1 + D^p sum_i (k (1/d_i - 1/R))^p), with D the distance from the predicted pose.
 // `nearness`: the sum; its terms are scaled by `scale`^p.
 void Blended::compute_rest_share(double nearness, double scale) {
     rest_distance_ = 0;

@@ -83,7 +83,7 @@ class BlendedCore {
         std::vector<double> first;
         for (double sign : {-1.0, 1.0}) {
             for (std::size_t e = 0; e < before.size(); ++e) model.tips[e].pose = before[e].pose * exp(sign * small * before[e].velocity);
-            model.mark_changed();
+            model.poses_changed();
             update();
             if (sign < 0) first = poses;
         }
@@ -91,7 +91,7 @@ class BlendedCore {
         for (int i = 0; i < links.count(); ++i)
             Eigen::Map<Vec6>(velocities.data() + 6 * i) = log(pose(&poses[16 * i]).seen_from(pose(&first[16 * i]))) / (2 * small);
         model.tips = before;
-        model.mark_changed();
+        model.poses_changed();
         if (has_budget) model.set_energy_budget(budget);
     }
 
@@ -117,7 +117,7 @@ class BlendedCore {
             model.tips[e].velocity = Eigen::Map<const Vec6>(rows.data() + 22 * e + 16);
         }
         model.time = time;
-        model.mark_changed();
+        model.poses_changed();
     }
 };
 

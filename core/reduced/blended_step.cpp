@@ -263,7 +263,7 @@ void Blended::differentiate_weights() {
         }
 }
 
-// d phi / d xi, from d ln(D^p sum_i (k_i (1/d_i - 1/R))^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
+// d phi / d xi, from d ln(D^p sum_i (k (1/d_i - 1/R))^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
 // the end effectors.
 void Blended::differentiate_rest_share() {
     const double factor = -rest_share_ * (1 - rest_share_ / rest_presence_);

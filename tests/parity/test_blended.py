@@ -23,11 +23,10 @@ PREDICTION_STEPS = 3  # of Newton, for the displacement that a model predicts un
 OWN_LOAD_RANGE = 0.02  # nearer to the load of a model, over the range of loads, no rest pose is predicted
 WIDEST_OFFSET = 0.4  # of a load from the line between those of two models, over their distance
 ON_PATH = 1e-3  # distance of a load from a path, over the range of loads, that counts as none
-LEAST_PREDICTED = 1e-8  # compliance over the largest of a model, below which no rest pose is predicted
-REST_REGION, LARGER_REST_REGION = 1 / 16, 1 / 4  # around a model, over the distance from the predicted rest pose
+REST_REGION = 1 / 16  # around a model, over the distance from the predicted rest pose
 STEEPEST = 3.0  # displacement that a model predicts up to the mean load, over the distance of its sample
 AGREEMENT = 0.5  # mean eigenvectors shorter than this are not normalised
-LEAST_REST_COMPLIANCE = 0.01  # far from a predicted rest pose, over the largest compliance
+LEAST_REST_COMPLIANCE, FAR_REST_COMPLIANCE = 1e-6, 0.01  # at and far from a predicted rest pose, over the largest one
 UNDAMPED = 1e-9  # s, damping over stiffness of a model without dampers
 LEAST_DAMPING = 2e-3  # s, damping over stiffness of changing weights
 ENERGY_FLOOR = 0.01  # of the largest compliance, where energy is summed up
@@ -164,9 +163,6 @@ class Twin:
         return self.predicted[1]
 
     def compute_rest(self) -> tuple[float, np.ndarray, np.ndarray] | None:
-        soft = [np.diag(frames[0].core)[np.diag(frames[0].core) > 0] for frames in self.frames]
-        if any(values.min() < LEAST_PREDICTED * values.max() for values in soft):  # nearly rigid
-            return None
         if not self.loads_count or not self.paths:
             return None
         fixed = self.fixed_loads()
@@ -227,9 +223,7 @@ class Twin:
         if rest is None or self.distances(self.pose).min() < 1e-12:
             return 0.0
         distance = self.distance_from(rest[1])
-        ranks = np.array([np.count_nonzero(np.diag(frames[0].core)) for frames in self.frames])
-        regions = np.where(ranks < ranks.max(), LARGER_REST_REGION, REST_REGION)
-        return float(rest[0] / (1 + ((regions * distance * self.nearness()) ** self.power).sum()))
+        return float(rest[0] / (1 + ((REST_REGION * distance * self.nearness()) ** self.power).sum()))
 
     def way_to_rest(self, middle: np.ndarray) -> np.ndarray:
         """(n,) displacement from the mean poses (e, 4, 4) to the predicted rest pose; zero if there is none."""
@@ -284,14 +278,13 @@ class Twin:
         displacement by the equilibrium wrenches (half-way rule)."""
         weights = self.weights()
         frame, core = self.frame_and_core(0, weights)
-        admissible = np.diag(core) > 1e-12 * np.diag(core).max()
+        at_rest = self.rest_share() * self.rest_compliance(weights)
+        own = np.diag(core)
+        admissible = (own > 0) & (own + at_rest > 1e-12 * own.max())
         basis = np.eye(self.n) if admissible.all() else np.linalg.qr(frame[:, admissible])[0]
-        compliance = self.mixed_compliance(weights)
-        frames_and_cores = (self.frame_and_core(kind, weights) for kind in (1, 2))
-        inverse_mass, inverse_damping = (f @ c @ f.T for f, c in frames_and_cores)
-        ratio = np.trace(inverse_damping) / np.trace(frame @ core @ frame.T)
-        inverse_damping = inverse_damping + self.rest_share() * ratio * self.rest_compliance(weights) * np.eye(self.n)
-        small = [basis.T @ matrix @ basis for matrix in (compliance, inverse_mass, inverse_damping)]
+        matrices = [f @ c @ f.T for f, c in (self.frame_and_core(kind, weights) for kind in range(3))]
+        of_rest = [at_rest * np.trace(each) / np.trace(matrices[0]) * np.eye(self.n) for each in matrices]
+        small = [basis.T @ (each + more) @ basis for each, more in zip(matrices, of_rest, strict=True)]
         return mean(self.homes, weights), basis, *small, basis.T @ self.load_displacement(weights)
 
     def mixed_compliance(self, weights: np.ndarray) -> np.ndarray:
@@ -300,13 +293,14 @@ class Twin:
         return frame @ core @ frame.T + self.rest_share() * self.rest_compliance(weights) * np.eye(self.n)
 
     def rest_compliance(self, weights: np.ndarray) -> float:
-        """The least compliance of the spring at the predicted rest pose; it vanishes there."""
+        """Compliance added to the spring at the predicted rest pose; it grows with the distance from there."""
         rest = self.rest()
         if rest is None:
             return 0.0
         frame, core = self.frame_and_core(0, weights)
         far = 4 * self.distance_from(rest[1]) / self.widest
-        return float(LEAST_REST_COMPLIANCE * np.diag(frame @ core @ frame.T).max() * far**2 / (1 + far**2))
+        least = LEAST_REST_COMPLIANCE + FAR_REST_COMPLIANCE * far**2 / (1 + far**2)
+        return float(least * np.diag(frame @ core @ frame.T).max())
 
     def distance_from(self, poses: np.ndarray) -> float:
         """Eq. 25 between the present poses and others (e, 4, 4)."""

@@ -30,7 +30,7 @@ PARTS = [
     "cli",
 ]
 """In order: a part imports only parts before it."""
-EVERYONE = {"errors", "files", "progress", "_core"}
+EVERYONE = {"errors", "files", "progress", "threads", "_core"}
 """Modules that any part may import; they import `errors` at most."""
 HEAVY = {"scipy", "mujoco", "matplotlib", "typer", "rich", "viser", "gymnasium"}
 MOST_NAMES = 45

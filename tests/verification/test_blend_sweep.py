@@ -11,8 +11,9 @@ from blend_sweep import LIBRARY_PULLS, NEARLY_SINGULAR_PULLS, library_pull, outc
 
 TAUT = [11, 31, 43, 47]
 """Seeds of random mechanisms whose second model is pulled taut, with a stiffness many times that of the first."""
-BETWEEN = [34, 38, 39, 41, 43, 47, 65, 95, 113, 125, 126]
-"""Seeds of random mechanisms at which predictions from the two models missed the target."""
+BETWEEN = [34, 38, 39, 41, 43, 47, 65, 95, 113, 125, 126, 159]
+"""Seeds of random mechanisms at which predictions from the two models missed the target. 159 is nearly rigid in one
+direction at its first model (1e-10 of the largest compliance)."""
 
 
 @pytest.mark.parametrize(("name", "direction", "force"), NEARLY_SINGULAR_PULLS)
@@ -52,6 +53,17 @@ def test_between_the_loads_of_two_models(seed):
     for each in outcomes(random_pull(seed)):
         assert each.good
         assert each.blend < 0.01
+
+
+def test_a_direction_that_the_nearest_model_does_not_have_is_not_driven():
+    """At the reference pose the ladder cannot be stretched, bent it can. Next to this pose the blend is nearly rigid in
+    this direction, with a stiffness that changes by orders of magnitude with the pose; this kept the ladder swinging at
+    1e-3 per second."""
+    pull = library_pull("ladder", (0, 1, -1), None)
+    assert [model.rank for model in pull.models] == [2, 3]
+    for each in outcomes(pull, slice(2)):
+        assert each.speed < 1e-5
+        assert each.blend < 1e-3
 
 
 def test_next_to_the_line_between_two_loads():
@@ -99,16 +111,13 @@ def test_under_a_quarter_of_the_load_of_a_taut_model(case):
 
 @pytest.mark.long
 def test_library_and_random_mechanisms(capsys):
-    """The target is that no load is bad. One load of the ladder, whose sway is hardly damped, keeps swinging at about
-    the bound of the speed, 4e-5 radii from the equilibrium."""
+    """No load is bad: too far from the equilibrium, or still moving."""
     pulls = [library_pull(*case) for case in LIBRARY_PULLS] + [random_pull(seed) for seed in range(50)]
     found = [outcome for pull in pulls if pull is not None for outcome in outcomes(pull)]
     with capsys.disabled():
         print(f"\n{sum(not each.good for each in found)} of {len(found)} loads bad")
     assert len(found) > 3200
-    assert [each for each in found if each.blend > blend_sweep.WORSE * each.alone + blend_sweep.MARGIN] == []
-    assert [each for each in found if each.speed > 2 * blend_sweep.STILL] == []
-    assert sum(not each.good for each in found) <= 1
+    assert [each for each in found if not each.good] == []
 
 
 def test_response_to_forces_of_fixed_direction_is_exact_to_first_order():

@@ -9,6 +9,7 @@ determine the motion without it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from supple.mechanism.mobility import constraints
 from supple.mechanism.record import Array
 from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.topology import Indices
+from supple.threads import single_blas_thread
 
 EXACT = 1e-13
 """Violation of constraints, rad or over the size of the loop, that is rounding of our own."""
@@ -40,6 +42,8 @@ MOVE = 0.1
 """rad, or over the size of the loop: how far the mechanism is moved to find out."""
 NEARBY = 0.5 * MOVE
 """The same: constraints that a further motion of this size satisfies do not contradict each other."""
+MANY_ROWS = 100
+"""Decompositions of larger matrices use one thread: with two, a busy machine takes many times as long."""
 POSES = 3
 """Number of poses at which the redundant constraints are compared."""
 PREFERRED = 0.2
@@ -260,7 +264,8 @@ def _rank(sizes: Array) -> int:
 def _spectrum(square: Array) -> tuple[Array, Array]:
     """Singular values, falling, of a matrix A and the vectors in columns, from its square A^T A; several times as fast
     as a decomposition of A. Values below 1e-7 of the largest are rounding errors."""
-    squares, vectors = np.linalg.eigh(square)
+    with single_blas_thread() if len(square) >= MANY_ROWS else nullcontext():
+        squares, vectors = np.linalg.eigh(square)
     return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors[:, ::-1]
 
 

@@ -25,6 +25,7 @@ from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
 from supple.reduced.motion import NOT_FINITE, bounds, limited
 from supple.reduced.rest_paths import RestPath, rest_path, world_wrenches
+from supple.threads import single_blas_thread
 
 if TYPE_CHECKING:
     from supple.reduced.exploring import Exploration
@@ -201,7 +202,8 @@ class BlendedModel(Model):
         loads = np.array([world_wrenches(other) for other in self.models])
         away = np.linalg.norm(((world_wrenches(model) - loads) * lengths).reshape(len(loads), -1), axis=1)
         others, paths = sorted({0, int(np.argmin(away))}), []
-        with progress_callback(f"equilibria of '{self.mechanism.name}' between loads", None) as tell:
+        title = f"equilibria of '{self.mechanism.name}' between loads"
+        with progress_callback(title, None) as tell, single_blas_thread():
             for k, i in enumerate(others):
                 path = rest_path(self.models[i], model)
                 paths += [] if path is None else [(i, len(self.models), path)]

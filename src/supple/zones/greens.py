@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from supple.elastic.linear import coordinates_of, stiffness
 from supple.errors import MechanismError
 from supple.files import packed_header, read_arrays, unpacked_header
 from supple.progress import progress_callback
+from supple.threads import single_blas_thread
 
 if TYPE_CHECKING:
     from supple.zones.zone import Zone
@@ -164,18 +165,6 @@ def affine_fields(x: Array) -> Array:
     homogeneous = np.hstack([x, np.ones((len(x), 1))])
     columns = np.einsum("nj,ik->nkij", homogeneous, np.eye(3)).reshape(3 * len(x), 3, 4)  # (3n, i, j)
     return np.concatenate([columns[..., :3].reshape(-1, 9), columns[..., 3]], axis=1)
-
-
-@contextmanager
-def single_blas_thread() -> Iterator[None]:
-    """BLAS on one thread: SuperLU calls it for small blocks, which take ten times as long on several threads."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # slower, otherwise the same
-        yield
-        return
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
