@@ -25,8 +25,8 @@ def test_a_blend_with_a_model_of_almost_zero_stiffness_comes_to_rest(name, direc
     smallest = [np.linalg.eigvalsh(m.basis.T @ m.stiffness @ m.basis)[0] for m in (rest, second)]
     assert smallest[1] < 0.02 * smallest[0]
     for each in outcomes(pull):
-        assert each.speed < blend_sweep.STILL
-        assert each.blend < 0.2
+        assert each.good
+        assert each.blend < 0.01
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -35,8 +35,8 @@ def test_random_arms_and_loops_come_to_rest(seed):
     if pull is None:
         pytest.skip("the force moves nothing")
     for each in outcomes(pull):
-        assert each.speed < blend_sweep.STILL
-        assert each.blend < 0.25
+        assert each.good
+        assert each.blend < 0.01
 
 
 @pytest.mark.parametrize("seed", TAUT)
