@@ -118,3 +118,19 @@ def satellite(gravity=(0, 0, 0)) -> Mechanism:
         b.hinge(f"hinge{i}", parent, f"boom{i}", (0.5 + 0.4 * i, 0, 0), "yz"[i % 2], stiffness=40.0, damping=0.2)
     b.site("dock", "hull", (-0.5, 0, 0))
     return b.build()
+
+
+def held_arm() -> Mechanism:
+    """An arm on a stand whose hand a bushing holds to the stand: the bushing closes a loop to a body at rest."""
+    b = supple.Builder("held arm", gravity=(0, 1.0, -9.81))
+    b.link("stand", (0, 0, 0), (0, 0, 0.3), mass=1.0)
+    b.fixed("floor", "world", "stand")
+    b.link("upper", (0, 0, 0.3), (0.4, 0, 0.3), mass=1.0)
+    b.link("lower", (0.4, 0, 0.3), (0.8, 0, 0.3), mass=1.0)
+    b.link("hand", (0.8, 0, 0.3), (0.9, 0, 0.3), mass=0.5)
+    b.hinge("shoulder", "stand", "upper", (0, 0, 0.3), "z", damping=0.1)
+    b.hinge("elbow", "upper", "lower", (0.4, 0, 0.3), "y", stiffness=5.0)
+    b.ball("wrist", "lower", "hand", (0.8, 0, 0.3))
+    springs = {"stiffness": (300, 200, 400, 3, 2, 1), "damping": (5, 4, 3, 0.1, 0.2, 0.3)}
+    b.bushing("grip", "stand", "hand", (0.9, 0, 0.3), **springs)
+    return b.build()

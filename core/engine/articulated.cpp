@@ -264,6 +264,8 @@ bool Articulated::inward(const Step& step) {
                 lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
                 if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
             }
+        for (const Bushing& each : bushings_)
+            if (each.node / width == b) add_bushing<tangent>(lanes, each, step);
         for (const FlexibleNode& each : flexible_)
             if (each.node / width == b) add_flexible_element<tangent>(lanes, each);
         for (int l = 0; l < count && !loops_.empty(); ++l)

@@ -216,6 +216,13 @@ class Articulated {
         std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
     };
+    // A joint with all six coordinates that closes a loop between a body at rest, its parent, and a moving one, its child. Its springs and
+    // dampers are a wrench on the child and need no multipliers; its coordinates are computed from the poses.
+    struct Bushing {
+        int joint = 0, axis = 0, node = 0, ground = 0;  // first coordinate; nodes of child and parent
+        Pose in_node, in_ground;                        // the joint's frames
+        Vec6 past, before, rate, rate_before;           // coordinates at the ends of the last two steps, rates of their increments
+    };
     struct LoopEnd {
         int loop = 0, side = 0, place = 0;   // index of its first row in the node's front
     };
@@ -260,6 +267,7 @@ class Articulated {
     // building
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
+    void find_bushings(const System& system);
     void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
     void add_flexible_bodies(const System& system);
@@ -293,6 +301,14 @@ class Articulated {
     template <bool tangent>
     void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
     void add_loop_rows(Front& front, const LoopEnd& end);
+    // bushings
+    Vec6 coordinates(const Bushing& bushing) const;
+    Vec6 rates(const Bushing& bushing, const Vec6& q, const Step& step) const;
+    // Forces along the translations and torque on the increments of the rotation; `on_vector`: the springs' torque on the rotation vector.
+    Vec6 torques(const Bushing& bushing, const Vec6& q, const Vec6& rate, Vec3& on_vector) const;
+    Vec6 wrench(const Bushing& bushing) const;  // as System::state.lambda, after the last step
+    template <bool tangent>
+    void add_bushing(Lanes& lanes, const Bushing& bushing, const Step& step) const;
     template <bool tangent>
     void start_fronts();
     void add_to_front(Front& front, const Eight* A, const Eight* B);
@@ -420,6 +436,8 @@ class Articulated {
     // ties
     int tie_rows_ = 0;
     std::vector<Loop> loops_;
+    std::vector<Bushing> bushings_;
+    std::vector<char> is_bushing_, holds_ground_;  // per joint; holds_ground_: between the world and the parent of a bushing
     std::vector<Coupling> couplings_;
     std::vector<Lock> locks_;
     std::vector<int> lock_of_;                 // per node, -1: none

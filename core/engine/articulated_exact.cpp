@@ -13,12 +13,13 @@ Articulated::Articulated(const Articulated& passes, const System& system) : Arti
 }
 
 bool Articulated::can_be_exact() const {
-    return !*uncovered_ && flexible_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
+    return !*uncovered_ && flexible_.empty() && bushings_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
 std::vector<int> Articulated::loop_joints() const {
     std::vector<int> joints;
     for (const Loop& loop : loops_) joints.push_back(loop.joint);
+    for (const Bushing& bushing : bushings_) joints.push_back(bushing.joint);
     return joints;
 }
 
@@ -41,6 +42,10 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
         node.rotation_past = so3_exp(node.q_past);
         node.p = Vec3(p[1] + node.axis);
         node.p_before = Vec3(p[2] + node.axis);
+    }
+    for (Bushing& each : bushings_) {
+        each.past = Vec6(q[1] + each.axis);
+        each.before = Vec6(q[2] + each.axis);
     }
     freeze_directions();
     for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));

@@ -28,6 +28,7 @@ bool is_ball(const Vec6* twists) {
 
 Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
     find_axes_acted_on(system);
+    find_bushings(system);
     add_flexible_bodies(system);
     if (!*uncovered_) add_nodes(system);
     if (!*uncovered_) add_ties(system);
@@ -50,9 +51,10 @@ void Articulated::find_axes_acted_on(const System& s) {
         for (int a : row.of.axes) acted_on_[a] = 1;
 }
 
-// Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
+// Rows of a joint that closes a loop: none for a bushing, 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
 int Articulated::rows_of(const System& system, int j) const {
     const Joint& joint = system.joints[j];
+    if (is_bushing_[j]) return 0;
     for (int a = joint.first; a < joint.first + joint.count; ++a)
         if (acted_on_[a]) return 6;
     if (joint.blocks.size() != 1) return 6;
@@ -123,6 +125,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
             const std::vector<int> cycle = cycles[j];
             double least = best - 1e-9;
             for (int e : cycle) {
+                if (holds_ground_[e]) continue;
                 in[j] = 1;
                 in[e] = 0;
                 const double c = cost(false);
@@ -245,7 +248,7 @@ void Articulated::add_ties(const System& s) {
         if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
     ends_.assign(nodes_.size(), {});
     for (int j = 0; j < nj; ++j) {
-        if (in_tree_[j]) continue;
+        if (in_tree_[j] || is_bushing_[j]) continue;
         const Joint& joint = s.joints[j];
         Loop loop;
         loop.joint = j;
@@ -274,6 +277,14 @@ void Articulated::add_ties(const System& s) {
             ends_[end.node].push_back({static_cast<int>(loops_.size()), side, 0});
         }
         loops_.push_back(loop);
+    }
+
+    for (Bushing& each : bushings_) {
+        const Joint& joint = s.joints[each.joint];
+        each.node = body_node_[joint.child];
+        each.in_node = nodes_[each.node].body_in_node * joint.pose_child;
+        each.ground = joint.parent < 0 ? 0 : body_node_[joint.parent];
+        each.in_ground = (joint.parent < 0 ? Pose{} : nodes_[each.ground].body_in_node) * joint.pose_parent;
     }
 
     auto couple = [&](const Combination& of) {

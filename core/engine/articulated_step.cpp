@@ -326,6 +326,13 @@ void Articulated::accept(const Step& step) {
         loop.angle_before = loop.angle;
         loop.angle = angle;
     }
+    for (Bushing& each : bushings_) {
+        const Vec6 q = coordinates(each), rate = rates(each, q, step);
+        each.before = each.past;
+        each.past = q;
+        each.rate_before = each.rate;
+        each.rate = rate;
+    }
     for (Coupling& c : couplings_) {
         c.before = c.past;
         c.past = c.value;
@@ -439,6 +446,13 @@ void Articulated::read(const System& s, const History& history, double h, bool f
             loop.rate_before = history.rate_before[a];
         }
     }
+    for (Bushing& each : bushings_) {
+        auto of = [&](const std::vector<double>& all) { return Vec6(&all[each.axis]); };
+        each.past = of(s.state.q);
+        each.before = of(history.q_before);
+        each.rate = of(s.rate);
+        each.rate_before = of(history.rate_before);
+    }
     for (Coupling& c : couplings_) {
         c.value = 0;
         for (std::size_t i = 0; i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
@@ -487,6 +501,10 @@ void Articulated::record(double* q, double* mu, signed char* active, double* lam
         if (loop.rows == 5) q[loop.axes[0]] = loop.angle;
         if (loop.rows == 3) Eigen::Map<Vec3>(q + loop.axes[0]) = free_ball(loop);
         Eigen::Map<Vec6>(lambda + 6 * (&loop - loops_.data())) = loop_wrench(loop);
+    }
+    for (const Bushing& each : bushings_) {
+        Eigen::Map<Vec6>(q + each.axis) = each.past;
+        Eigen::Map<Vec6>(lambda + 6 * (loops_.size() + (&each - bushings_.data()))) = wrench(each);
     }
     put_rows(mu, active);
 }
@@ -559,6 +577,15 @@ void Articulated::write(System& s, History& history) const {
             }
         }
     }
+    for (const Bushing& each : bushings_) {
+        auto put = [&](std::vector<double>& all, const Vec6& v) { std::copy_n(v.data(), 6, &all[each.axis]); };
+        put(s.state.q, each.past);
+        put(history.q_before, each.before);
+        put(s.rate, each.rate);
+        put(history.rate_before, each.rate_before);
+        put(history.p, Vec6::Zero());
+        put(history.p_before, Vec6::Zero());
+    }
     history.q = s.state.q;
     history.rate = s.rate;
 
@@ -601,6 +628,13 @@ void Articulated::write(System& s, History& history) const {
             add(loop.end[side].node, at, sign * force, sign * moment);
         }
         s.state.lambda[loop.joint] = loop_wrench(loop);
+    }
+    for (const Bushing& each : bushings_) {
+        const Pose H = pose(each.node) * each.in_node;
+        const Vec6 w = s.state.lambda[each.joint] = wrench(each);
+        const Vec3 force = H.R * w.head<3>(), moment = H.R * w.tail<3>();
+        add(each.node, H.p, -force, -moment);
+        add(each.ground, H.p, force, moment);
     }
     for (int i = n - 1; i > 0; --i) carried[nodes_[i].parent] += carried[i];
     for (std::size_t j = 0; j < s.joints.size(); ++j) {
@@ -649,6 +683,8 @@ void Articulated::visit_state(Self& self, Visit visit) {
     }
     for (auto& loop : self.loops_)
         for (auto* v : {&loop.angle, &loop.angle_before, &loop.rate, &loop.rate_before}) visit(v, 1);
+    for (auto& bushing : self.bushings_)
+        for (auto* v : {&bushing.past, &bushing.before, &bushing.rate, &bushing.rate_before}) visit(v->data(), 6);
     for (auto& coupling : self.couplings_)
         for (auto* v : {&coupling.value, &coupling.past, &coupling.before}) visit(v, 1);
     visit(self.multiplier_.data(), self.tie_rows_);

@@ -153,3 +153,23 @@ def test_the_error_names_the_part_that_does_not_converge():
     sim.apply(sim.mechanism.bodies[0].name, [0, 0, 0, 0, 1e9, 0])
     with pytest.raises(supple.ConvergenceError, match=r"coordinate '|turns too far"):
         sim.step(50)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_bushing_to_a_body_at_rest(method):
+    """Its springs and dampers act without multipliers; coordinates and reactions are those of the joint."""
+    sims = pair(small_mechanisms.held_arm(), method)
+    for sim in sims:
+        sim.set_target("grip", [0.1, 0.05, 0, 0.2, 0, 0.3])
+        sim.apply("hand", [1, 2, 3, 0.1, 0.2, 0.3])
+    agree(sims, 200)
+    passes, sparse = sims
+    for name, reaction in sparse.reactions.items():
+        np.testing.assert_allclose(passes.reactions[name], reaction, atol=1e-7, err_msg=name)
+    assert passes.energy.strain == pytest.approx(sparse.energy.strain, rel=1e-9)
+    saved = passes.save()
+    passes.step(20)
+    after = passes.poses.array.copy()
+    passes.restore(saved)
+    passes.step(20)
+    assert (passes.poses.array == after).all()
