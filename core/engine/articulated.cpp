@@ -133,9 +133,15 @@ void Articulated::write_poses(double* rows) const {
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
-    const Vec3 q = node.sign * node.q;
+    torque.setZero();
     slope.setZero();
-    for (int i = 0; i < 3; ++i) {
+    bool sprung = false, damped = false;
+    for (int a = node.axis; a < node.axis + 3; ++a) {
+        sprung = sprung || s.stiffness[a] != 0 || s.curve[a] >= 0 || s.applied[a] != 0;
+        damped = damped || s.damping[a] != 0 || s.armature[a] != 0;
+    }
+    const Vec3 q = sprung ? Vec3(node.sign * so3_log(node.rotation)) : Vec3::Zero();
+    for (int i = 0; sprung && i < 3; ++i) {
         const int a = node.axis + i;
         const double deflection = q[i] - s.rest[a];
         torque[i] = s.stiffness[a] * deflection - s.applied[a];
@@ -146,24 +152,24 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         torque[i] += more;
         slope(i, i) += steeper;
     }
-    if (!torque.isZero(0) || !slope.isZero(0)) {
+    if (sprung) {
         const Vec3 y = torque;
         const Mat3 Ji = so3_right_jacobian_inverse(q);
         slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
         torque = Ji.transpose() * y;
     }
-    const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
+    const Vec3 rate = damped ? ball_rate(node, step, node.joint_rotation()) : Vec3::Zero();
     const double c = step.c0 / step.h;
-    Vec3 resistance;
-    for (int i = 0; i < 3; ++i) {
+    Vec3 resistance = Vec3::Zero();
+    for (int i = 0; damped && i < 3; ++i) {
         const int a = node.axis + i;
         torque[i] += s.damping[a] * rate[i];
         torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
         resistance[i] = c * (s.damping[a] + c * s.armature[a]);
     }
     if (exact_) {
-        const Mat3 R = node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose());
-        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(so3_log(node.rotation_past.transpose() * R));
+        const Vec3 turned = so3_log(node.rotation_past.transpose() * node.joint_rotation());
+        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(turned);
     } else {
         slope.diagonal() += resistance;  // accurate enough for Newton's method, because steps are short
     }
@@ -462,7 +468,7 @@ double Articulated::outward() {
     }
     double size = largest(most);
     for (BallNode& node : balls_) {
-        node.turn_to(so3_log(node.rotation * so3_exp(node.step)));
+        node.rotation = node.rotation * so3_exp_short(node.step);
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
     }

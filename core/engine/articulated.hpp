@@ -147,8 +147,8 @@ class Articulated {
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
-        Vec3 q;           // rotation vector of the node
-        Mat3 rotation;    // its exponential
+        Vec3 q;           // rotation vector of the node after a step, when `settle` has computed it
+        Mat3 rotation;    // present
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
         Eight screw[3], part[3], upart[3];
@@ -163,6 +163,9 @@ class Articulated {
             q = to;
             rotation = so3_exp(to);
         }
+        void settle() { turn_to(so3_log(rotation)); }
+        Mat3 joint_rotation() const { return sign > 0 ? rotation : Mat3(rotation.transpose()); }
+        void set_joint_rotation(const Mat3& to) { rotation = sign > 0 ? to : Mat3(to.transpose()); }
     };
     struct Attachment {  // an interface of a flexible body
         int node = 0, joint = 0;
@@ -316,6 +319,11 @@ class Articulated {
     template <bool second, bool tangent>
     bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
                            Eight* A, Eight* B, Eight& right);
+    // The three coordinates of a ball joint, as `inward` eliminates one; without and with ties.
+    template <bool tangent>
+    bool eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right);
+    template <bool tangent>
+    bool eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
     // Without `correction`, for the second right-hand side: only the twist and the multipliers.
     void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
     // flexible bodies
@@ -341,7 +349,7 @@ class Articulated {
     void compute_corrections();
     template <bool second>
     void accept(const Step& step);
-    bool update_limits();
+    bool update_limits(bool one);
     void lock_coordinates();
     bool turned_too_far() const;
     void restore_kept_state();
@@ -456,7 +464,7 @@ class Articulated {
     // a step in a World
     bool in_step_ = false, finished_ = false;
     bool released_ = false;                            // the factors leave out limits that were active before the step
-    std::vector<Vec3> predicted_balls_;
+    std::vector<Mat3> predicted_balls_;
     std::vector<std::vector<double>> predicted_amplitudes_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step

@@ -16,6 +16,8 @@ constexpr double negligible_correction = 1e-13;     // a step has converged if t
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
+constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
+constexpr int most_changes = 40;
 constexpr int most_idle = 100;        // steps after which a coupling that does not resist loses its columns in the fronts
 
 // A wrench about the world's origin, in world axes, seen from a frame: at its origin, in its axes.
@@ -151,9 +153,12 @@ void Articulated::lock_coordinates() {
 }
 
 // Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it changed.
-bool Articulated::update_limits() {
+// All at once this may cycle; with `one` only the first limit that is wrong changes, which ends for a positive definite tangent (K. G.
+// Murty, Note on a Bard-type scheme for solving the complementarity problem, Opsearch 11, 1974).
+bool Articulated::update_limits(bool one) {
     bool changed = false;
     auto update = [&](int& active, double value, double lower, double upper, double push) {
+        if (one && changed) return;
         const int before = active;
         if (active != 0 && push * active < 0) active = 0;
         else if (active == 0 && value > upper + rounding) active = 1;
@@ -205,7 +210,7 @@ bool Articulated::predict(const Step& step) {
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
     for (BallNode& node : balls_)
-        node.turn_to(node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before))))));
+        node.set_joint_rotation(node.rotation_past * so3_exp_short(step.h * (node.rate + trend * (node.rate - node.rate_before))));
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p)
             each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
@@ -216,7 +221,8 @@ bool Articulated::predict(const Step& step) {
 template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
-    for (int k = 0; k < newton_limit; ++k) {
+    int changes = 0;  // of the active set
+    for (int k = 0; k < newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();
         // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
         // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
@@ -238,7 +244,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
         last = size;
         if (!done) continue;
-        if (update_limits()) {
+        if (update_limits(changes >= changes_at_once)) {
+            if (++changes > most_changes) return false;
             limit_changed_ = true;
             lay_out_couplings(most_idle);
             if (second) return false;
@@ -247,6 +254,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             last = INFINITY;
             continue;
         }
+        for (BallNode& node : balls_) node.settle();
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);
@@ -307,7 +315,7 @@ void Articulated::accept(const Step& step) {
     }
     for (BallNode& node : balls_) {
         const Vec3 q = node.sign * node.q;
-        const Mat3 rotation = so3_exp(q);
+        const Mat3 rotation = node.joint_rotation();
         const Vec3 rate = ball_rate(node, step, rotation);
         node.q_before = node.q_past;
         node.q_past = q;

@@ -165,9 +165,12 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
 bool Stepper::advance_with_stops(double h) {
+    if (std::all_of(system_.rows.begin(), system_.rows.end(), [](const Row& row) { return row.equality; })) return false;
     system_.set_stops(true);
     const bool done = advance(h, 1);
     system_.set_stops(false);
+    softened += done;
+    if (done && tape) tape->softened = true;
     return done;
 }
 
@@ -182,7 +185,7 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     const double* ends[] = {from, middle.data(), to};
     for (int half = 0; half < 2; ++half) {
         set_targets(driven, ends[half + 1]);
-        if (advance(h / 2, 1) || (soften_limits && advance_with_stops(h / 2))) continue;
+        if (advance(h / 2, 1) || (depth >= soften_limits_at && advance_with_stops(h / 2))) continue;
         if (!divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;

@@ -50,7 +50,9 @@ class Stepper : public Participant {
 
     double time = 0;
     bool fresh = true;  // no equidistant history: the next step is backward Euler
-    bool soften_limits = false;  // limits are stiff springs in parts of a step that have no solution with exact ones
+    // Limits are stiff springs in parts of a step that have no solution with exact ones, from this number of halvings on.
+    int soften_limits_at = 4;
+    long long softened = 0;  // number of such parts
     History history;
     long long iterations = 0, factorisations = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }

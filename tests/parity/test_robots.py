@@ -277,7 +277,8 @@ DRAGGED = """<mujoco><compiler angle="radian"/><option timestep="0.001" integrat
   <body name="handle" mocap="true" pos="0.55 0 0.4" quat="0.96 0 0.28 0"/>
   <body name="upper" pos="0 0 0.5"><joint name="a" type="ball" damping="0.02"/>
     <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
-    <body name="lower" pos="0.3 0 0"><joint name="b" axis="0 1 0" damping="0.02"/><joint name="c" axis="0 0 1" damping="0.02"/>
+    <body name="lower" pos="0.3 0 0"><joint name="b" axis="0 1 0" damping="0.02"/>
+      <joint name="c" axis="0 0 1" damping="0.02"/>
       <joint name="d" axis="1 0 0" damping="0.02"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
     </body>
   </body>
@@ -299,7 +300,8 @@ def test_mocap_bodies_drag_with_the_stiffness_of_mujoco(equality: str, tmp_path:
     mech, model = both(DRAGGED.format(equality), tmp_path)
     assert "moves its rest" in "\n".join(map(str, mech.import_report))
     (grip,) = (mech.joints[j] for j in mech.topology.loops)
-    assert grip.parent == "handle" and grip.axes == tuple(f"e.{x}" for x in ("x", "y", "z", "rx", "ry", "rz"))
+    assert grip.parent == "handle"
+    assert grip.axes == tuple(f"e.{x}" for x in ("x", "y", "z", "rx", "ry", "rz"))
     sim, data = supple.Simulation(mech, 2e-3), mujoco.MjData(model)
     for shift in (np.zeros(3), np.array([0.02, -0.03, 0.01])):
         along = (supple.kinematics(mech).poses["handle"] @ grip.pose_parent)[:3, :3].T @ shift

@@ -8,6 +8,7 @@ import pytest
 import engine_reference
 import mechanisms
 import supple
+from small_mechanisms import square
 from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.kinematics import displacement_across
@@ -165,3 +166,41 @@ def test_rotations_stay_rotations_in_a_long_chain():
     turn = np.swapaxes(sim.poses.array[:, :3, :3], 1, 2) @ sim.poses.array[:, :3, :3] - np.eye(3)
     assert np.abs(turn).max() < 1e-12
     assert violation(mech, sim.poses, sim.coordinates) < 1e-12
+
+
+def test_limits_that_contradict_a_motor_give_way():
+    """The motor turns the parallelogram beyond the limit of its other crank; motor and loop stay exact."""
+    mech = square(driven=True, c={"limits": (-1.0, 0.2)})
+    sim = supple.Simulation(mech, 1e-2, motors={"drive": lambda t: t})
+    sim.step(19)
+    tape = sim.tape()
+    with pytest.warns(UserWarning, match="limits of 'square' contradict .* 'c' is at 0.3 rad, outside"):
+        sim.step(11)
+    assert sim.coordinates["a"] == pytest.approx(0.3, abs=1e-12)
+    assert sim.coordinates["c"] == pytest.approx(0.3, abs=1e-9)
+    assert sim.gap < 1e-9
+    with pytest.raises(supple.MechanismError, match="gave way, which derivatives do not take into account"):
+        tape.new_sweep()
+
+
+def test_limits_at_gimbal_lock():
+    """A hip of three hinges with links without mass between them, as in the files of human models. One limit is the
+    pose in which two of its axes are parallel; the limits are met and left in turns as the leg swings."""
+    b = supple.Builder("hip", gravity=(0, -9.81, 0))
+    for name in ("first", "second"):
+        b.body(name, np.eye(4))
+    b.link("thigh", (0, 0, 0), (0, -0.4, 0), mass=9.0, radius=0.06)
+    b.link("shin", (0, -0.4, 0), (0, -0.8, 0), mass=3.6, radius=0.05)
+    quarter = np.pi / 2
+    b.hinge("z", "world", "first", at=(0, 0, 0), axis="z", limits=(-0.35, 2.0))
+    b.hinge("x", "first", "second", at=(0, 0, 0), axis="x", limits=(-quarter, 1.0))
+    b.hinge("y", "second", "thigh", at=(0, 0, 0), axis="y", limits=(-1.0, 1.5))
+    b.hinge("knee", "thigh", "shin", at=(0, -0.4, 0), axis="z", limits=(-2.5, 0.0))
+    mech = b.build()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        sim = supple.Simulation(mech, 2e-3, q=[0.2, -1.4, 0.3, -0.5], rates=rng.normal(size=4) * 3)
+        for _ in range(10):
+            sim.apply("thigh", np.append(rng.normal(size=3) * 200, np.zeros(3)))
+            sim.step(40)
+        assert np.isfinite(sim.q).all()

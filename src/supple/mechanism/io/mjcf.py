@@ -201,7 +201,7 @@ class _Reader:
         first, second = (0, 1) if is_mocap(self.model, bodies[0]) else (1, 0)
         (parent, child), on = (bodies[first], bodies[second]), [frames[first], frames[second]]
         poses = [self.poses[parent], self.poses[child]]
-        return bushing(name, self.bodies[parent], self.bodies[child], on, poses, stiffness, damping)
+        return bushing(name, (self.bodies[parent], self.bodies[child]), on, poses, stiffness, damping)
 
     def _equality_frames(self, e: int) -> tuple[list[int], list[Array]]:
         """The two bodies of a connect or weld, and the frames on them that it makes coincide."""

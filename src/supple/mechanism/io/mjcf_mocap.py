@@ -29,8 +29,8 @@ def softness(model: Model, e: int, bodies: list[int]) -> tuple[Array, Array]:
 
     MuJoCo's constraint accelerates its residual r by d a_ref + (1 - d) a_free with a_ref = -b r' - k r, the impedance d
     and the acceleration a_free without the constraint. With the inverse inertia A that MuJoCo assumes for r, its force
-    is therefore f = (a_ref - r'') d / ((1 - d) A): a spring k d / ((1 - d) A), a damper b d / ((1 - d) A) and an inertia
-    that is left out here. The residual of a rotation is half its angle times `torquescale`.
+    is therefore f = (a_ref - r'') d / ((1 - d) A): a spring k d / ((1 - d) A), a damper b d / ((1 - d) A) and an
+    inertia, which is left out here. The residual of a rotation is half its angle times `torquescale`.
     """
     d = float(np.clip(model.eq_solimp[e, 1], SOFTEST, STIFFEST))
     time, ratio = map(float, model.eq_solref[e])
@@ -46,13 +46,19 @@ def softness(model: Model, e: int, bodies: list[int]) -> tuple[Array, Array]:
     return k * share, b * share
 
 
-def bushing(name: str, parent: str, child: str, frames: list[Array], poses: list[Array], stiffness: Array, damping: Array) -> Joint:
-    """A free joint with springs between frames (4, 4) on two bodies; its reference is that of the bodies' poses (4, 4)."""
+def bushing(
+    name: str,
+    bodies: tuple[str, str],
+    frames: list[Array],
+    poses: list[Array],
+    stiffness: Array,
+    damping: Array,
+) -> Joint:
+    """A free joint with springs between frames (4, 4) on two bodies. Its reference follows from their poses (4, 4)."""
     at = spatial.inverse(poses[0] @ frames[0]) @ poses[1] @ frames[1]
     return Joint(
         name,
-        parent,
-        child,
+        *bodies,
         frames[0],
         frames[1],
         np.eye(6),

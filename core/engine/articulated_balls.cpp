@@ -1,0 +1,164 @@
+// Elimination of the three coordinates of a ball joint. With the screws s_k of its axes as columns of S, N = ad(S)^T W, and the
+// matrices P', W of `inward`:
+//     U = P' S + N/2,   L = P'^T S + N/2,   K = k + S^T (U - N),   P' <- P' - U K^-1 L^T,   p <- p - U K^-1 (tau + S^T p)
+#include "engine/articulated.hpp"
+#include "engine/articulated_lanes.hpp"
+
+namespace supple {
+
+namespace {
+
+// Whether the symmetric part is positive definite.
+bool is_positive(const Mat3& K) {
+    const Mat3 M = 0.5 * (K + K.transpose());
+    return M(0, 0) > 0 && M(0, 0) * M(1, 1) - M(0, 1) * M(0, 1) > 0 && M.determinant() > 0;
+}
+
+// Torques of a wrench along the screws of the three axes R of a node at `at`: S^T w.
+SUPPLE_INLINE Vec3 along_axes(const Vec3& at, const Mat3& R, const Eight& w) {
+    const Vec3 f(w[0], w[1], w[2]), m(w[3], w[4], w[5]);
+    return R.transpose() * (m - at.cross(f));
+}
+
+// Screws of the three axes of a node at `at` with the axes R, and N = ad(s)^T W for each.
+struct BallScrews {
+    alignas(64) double s[3][width], n[3][width];
+
+    BallScrews(const Vec3& at, const Mat3& R, const Eight& W) {
+        const Vec3 F(W[0], W[1], W[2]), M(W[3], W[4], W[5]);
+        for (int k = 0; k < 3; ++k) {
+            const Vec3 axis = R.col(k), v = at.cross(axis), linear = F.cross(axis), angular = M.cross(axis) + F.cross(v);
+            for (int r = 0; r < 3; ++r) {
+                s[k][r] = v[r];
+                s[k][3 + r] = axis[r];
+                n[k][r] = linear[r];
+                n[k][3 + r] = angular[r];
+            }
+            s[k][6] = s[k][7] = n[k][6] = n[k][7] = 0;
+        }
+    }
+    // k + S^T (U - N)
+    Mat3 stiffness(const Mat3& k, const double (*u)[width]) const {
+        Mat3 K = k;
+        for (int b = 0; b < 3; ++b)
+            for (int a = 0; a < 3; ++a)
+                for (int r = 0; r < 6; ++r) K(a, b) += s[a][r] * (u[b][r] - n[b][r]);
+        return K;
+    }
+};
+
+}  // namespace
+
+template <bool tangent>
+bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right) {
+    if (!tangent) {
+        const Pose H = pose(node.node);
+        const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right);
+        const Vec3 by = node.inverse * rho;
+        for (int k = 0; k < 3; ++k) {
+            node.part[k][6] = by[k];
+            right -= rho[k] * node.upart[k];
+        }
+        return true;
+    }
+    const Pose H = pose(node.node);
+    const BallScrews screws(H.p - origin_, H.R, carried);
+    alignas(64) double u[3][width], l[3][width];
+    Eight left[3], up[3];
+    for (int k = 0; k < 3; ++k) {
+        node.screw[k] = load(screws.s[k]);
+        const Eight half = 0.5 * load(screws.n[k]);
+        left[k] = combined(screws.s[k], A, half);
+        left[k][6] += tau[k];
+        up[k] = combined(screws.s[k], B, half);
+        store(l[k], left[k]);
+        store(u[k], up[k]);
+    }
+    const Mat3 K = screws.stiffness(stiff, u);
+    node.inverse = K.inverse();
+    for (int k = 0; k < 3; ++k) {
+        node.part[k] = node.inverse(k, 0) * left[0] + node.inverse(k, 1) * left[1] + node.inverse(k, 2) * left[2];
+        node.upart[k] = node.inverse(0, k) * up[0] + node.inverse(1, k) * up[1] + node.inverse(2, k) * up[2];
+    }
+    for (int r = 0; r < 6; ++r) {
+        A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
+        B[r] -= l[0][r] * node.upart[0] + (l[1][r] * node.upart[1] + l[2][r] * node.upart[2]);
+    }
+    return is_positive(K);
+}
+template bool Articulated::eliminate_ball<true>(BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_ball<false>(BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+
+// The multipliers of ties are further columns of U and L, in `parts` and `uparts`.
+template <bool tangent>
+bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front) {
+    const int chunks = front.chunks, wide = 1 + chunks, m = front.open;
+    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *right = &numbers_[front.right];
+    Eight *parts = &numbers_[node.parts], *uparts = &numbers_[node.uparts];
+    if (!tangent) {
+        const Pose H = pose(node.node);
+        const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right[0]);
+        const Vec3 by = node.inverse * rho;
+        for (int k = 0; k < 3; ++k) {
+            node.part[k][6] = by[k];
+            right[0] -= rho[k] * node.upart[k];
+            for (int c = 0; c < chunks; ++c) right[1 + c] -= rho[k] * uparts[k * chunks + c];
+        }
+        return true;
+    }
+    const Pose H = pose(node.node);
+    const BallScrews screws(H.p - origin_, H.R, carried);
+    alignas(64) double u[3][width], l[3][width];
+    for (int k = 0; k < 3; ++k) {
+        node.screw[k] = load(screws.s[k]);
+        for (int c = 0; c < wide; ++c) {
+            Eight a = c ? every(0.0) : 0.5 * load(screws.n[k]), b = a;
+            for (int r = 0; r < 6; ++r) {
+                a += screws.s[k][r] * A[r * wide + c];
+                b += screws.s[k][r] * B[r * wide + c];
+            }
+            if (c) {
+                parts[k * chunks + c - 1] = a;
+                uparts[k * chunks + c - 1] = b;
+            } else {
+                a[6] += tau[k];
+                store(l[k], a);
+                store(u[k], b);
+            }
+        }
+    }
+    const Mat3 K = screws.stiffness(stiff, u);
+    node.inverse = K.inverse();
+    for (int k = 0; k < 3; ++k) {
+        node.part[k] = node.upart[k] = every(0.0);
+        for (int j = 0; j < 3; ++j) {
+            node.part[k] += node.inverse(k, j) * load(l[j]);
+            node.upart[k] += node.inverse(j, k) * load(u[j]);
+        }
+    }
+    for (int r = 0; r < 6 + m; ++r)
+        for (int k = 0; k < 3; ++k) {
+            const double ur = r < 6 ? u[k][r] : reinterpret_cast<double*>(uparts + k * chunks)[r - 6];
+            const double lr = r < 6 ? l[k][r] : reinterpret_cast<double*>(parts + k * chunks)[r - 6];
+            A[r * wide] -= ur * node.part[k];
+            B[r * wide] -= lr * node.upart[k];
+            for (int c = 1; c < wide; ++c)
+                for (int j = 0; j < 3; ++j) {
+                    A[r * wide + c] -= (ur * node.inverse(k, j)) * parts[j * chunks + c - 1];
+                    B[r * wide + c] -= (lr * node.inverse(j, k)) * uparts[j * chunks + c - 1];
+                }
+        }
+    for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
+        const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
+        const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
+        for (int k = 0; k < 3; ++k) {
+            parts[k * chunks + c] = node.inverse(k, 0) * p[0] + node.inverse(k, 1) * p[1] + node.inverse(k, 2) * p[2];
+            uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
+        }
+    }
+    return is_positive(K);
+}
+template bool Articulated::eliminate_tied_ball<true>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+template bool Articulated::eliminate_tied_ball<false>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+
+}  // namespace supple
