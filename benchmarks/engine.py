@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import resource
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def main() -> None:
         report.finish()
         return
     step_times(report, args.quick)
+    tangled(report, args.quick)
     factorisation(report)
     statics(report)
     large_displacements(report)
@@ -94,6 +96,27 @@ def step_times(report: Report, quick: bool) -> None:
         took = step_time(report, name, simulations(mech, q), mujoco_robot(name), None, quick)
         most = 0.85 if mech.topology.loops else 0.6
         report.target(f"time per step / MuJoCo's, {name}", took["euler"] / took["mujoco"], at_most=most)
+
+
+def tangled(report: Report, quick: bool) -> None:
+    """Mechanisms with many loops: the solver that the engine chooses beside the sparse one. Net: loops share rods.
+    Tethered chain: a rod ties each link to the world."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from small_mechanisms import net, tethered_chain
+
+    worst = 0.0
+    for mech in (net(6, 6), net(8, 8), net(12, 12), tethered_chain(10), tethered_chain(20), tethered_chain(40)):
+        chosen, sparse = (supple.Simulation(mech, DT) for _ in range(2))
+        sparse._core.use_passes(False)
+        for sim in (chosen, sparse):
+            sim.step(10)
+        calls = {"chosen": lambda sim=chosen: sim.step(5), "sparse": lambda sim=sparse: sim.step(5)}
+        times = {name: 1e6 * seconds / 5 for name, seconds in alternate(calls, 5 if quick else 20).items()}
+        worst = max(worst, times["chosen"] / times["sparse"])
+        report.row(mechanism=mech.name, loops=len(mech.topology.loops), solver=chosen._core.solver, **times)
+    report.target(
+        "time of the chosen solver / of the sparse one, largest of the mechanisms with many loops", worst, at_most=1.2
+    )
 
 
 def aba_of(mech: Mechanism) -> Callable[[int], None] | None:

@@ -134,3 +134,39 @@ def held_arm() -> Mechanism:
     springs = {"stiffness": (300, 200, 400, 3, 2, 1), "damping": (5, 4, 3, 0.1, 0.2, 0.3)}
     b.bushing("grip", "stand", "hand", (0.9, 0, 0.3), **springs)
     return b.build()
+
+
+def net(columns: int, rows: int) -> Mechanism:
+    """A planar net: bodies on a grid, neighbours joined by rods with sprung hinges; (columns - 1) (rows - 1) loops."""
+    b = supple.Builder("net", gravity=(0, 0, -9.81))
+    places = {
+        (i, j): np.array([0.3 * i + 0.02 * j, 0, 0.3 * j + 0.03 * i]) for i in range(columns) for j in range(rows)
+    }
+    for (i, j), at in places.items():
+        b.body(f"node {i} {j}", spatial.translation(at), mass=0.1, inertia=(1e-3, 1e-3, 1e-3))
+    b.fixed("root", "world", "node 0 0")
+    for (i, j), at in places.items():
+        for next_i, next_j in ((i + 1, j), (i, j + 1)):
+            if (next_i, next_j) not in places:
+                continue
+            end, name = places[next_i, next_j], f"{i} {j} to {next_i} {next_j}"
+            b.link(name, at, end, mass=0.1)
+            b.hinge(f"start of {name}", f"node {i} {j}", name, at=at, axis="y", stiffness=5.0, damping=0.05)
+            b.hinge(f"end of {name}", name, f"node {next_i} {next_j}", at=end, axis="y", stiffness=5.0, damping=0.05)
+    return b.build()
+
+
+def tethered_chain(links: int) -> Mechanism:
+    """A chain of ball joints; a rod ties each link to the world, so that all loops pass its root."""
+    b = supple.Builder("tethered chain", gravity=(0, 0, -9.81))
+    last = "world"
+    for i in range(links):
+        start, end = (0.1 * i, 0, 0), (0.1 * (i + 1), 0, 0)
+        b.link(f"link {i}", start, end, mass=0.1)
+        b.ball(f"joint {i}", last, f"link {i}", at=start, stiffness=5.0, damping=0.05)
+        last = f"link {i}"
+        top = (end[0], 0.02 * i, 0.5)
+        b.link(f"rod {i}", end, top, mass=0.05)
+        b.ball(f"foot {i}", last, f"rod {i}", at=end, stiffness=0.1, damping=0.01)
+        b.ball(f"top {i}", f"rod {i}", "world", at=top)
+    return b.build()

@@ -16,10 +16,10 @@ Newton's method solves  [[K, G'], [G, 0]] [dx, dm] = -[residual, c]  with
 
     K = dt/dx - sum over b of J_b' (dw_b/dtwist) J_b - geometric stiffness,
 
-where the columns of J_b are the screws that move b. The geometric stiffness is the change of the screws: coordinate k
-turns the screw of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's
-origin. Limits are left out. The wrench of a loop joint is constant within an iteration; that changes the iterates, not
-the solution.
+where the columns of J_b are the screws that move b. Bodies that fixed joints connect have one momentum, that of a body
+with their mass, centre and inertia. The geometric stiffness is the change of the screws: coordinate k turns the screw
+of every coordinate i beyond it by ad(s_k) s_i. All wrenches and screws are in world axes at the world's origin. Limits
+are left out. The wrench of a loop joint is constant within an iteration; that changes the iterates, not the solution.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class StepTwin:
         self.now = self.before = Past(q, poses, np.zeros((n, 3)), np.zeros((n, 6)), np.zeros(len(q)))
         self.multipliers = np.zeros(6 * len(mech.topology.loops) + len(self.rows))
         self.turned_by = self._turned_by()
+        self.inertia = self._inertia()
 
     def step(self, n: int = 1) -> None:
         for _ in range(n):
@@ -176,19 +177,20 @@ class StepTwin:
 
     def _body(self, weights: tuple[float, float, float], b: int, pose: Array, after: Past) -> tuple[Array, Array]:
         """Wrench (6,) of weight, load and minus the rate of momentum, and its derivative in the body's twist."""
-        body, h, rotation = self.mech.bodies[b], self.h, pose[:3, :3]
-        at = [p[:3, :3] @ body.centre + p[:3, 3] for p in (pose, self.now.poses[b], self.before.poses[b])]
+        h, rotation = self.h, pose[:3, :3]
+        mass, centre, inertia = self.inertia[b]
+        at = [p[:3, :3] @ centre + p[:3, 3] for p in (pose, self.now.poses[b], self.before.poses[b])]
         centre_velocity = np.tensordot(weights, at, axes=1) / h
         # the body's angular velocity: Jr(x) (c0 x - c2 x_before) / h, where the steps turned it by x and by x_before
         x = spatial.so3_log(self.now.poses[b, :3, :3].T @ rotation)
         right = spatial.so3_right_jacobian(x)
         spin = (weights[0] * x - weights[2] * right @ self.now.turn[b]) / h
         after.turn[b] = x
-        after.momentum[b] = [*(body.mass * centre_velocity), *(rotation @ body.inertia @ spin)]
+        after.momentum[b] = [*(mass * centre_velocity), *(rotation @ inertia @ spin)]
         past = (weights[1] * self.now.momentum[b] + weights[2] * self.before.momentum[b]) / h
         rate = weights[0] / h * after.momentum[b] + past
-        load = self.wrenches.get(body.name, np.zeros(6))
-        force = body.mass * self.mech.gravity - rate[:3]
+        load = self.wrenches.get(self.mech.bodies[b].name, np.zeros(6))
+        force = mass * self.mech.gravity - rate[:3]
         torque = -rate[3:]
         about_origin = torque + np.cross(at[0], force) + load[3:] + np.cross(pose[:3, 3], load[:3])
         wrench = np.concatenate([force + load[:3], about_origin])
@@ -196,14 +198,36 @@ class StepTwin:
         # twist (v, w) at the world's origin: a point p moves by v + w x p, and R^T w turns the body in its own axes
         c = weights[0] / h
         moved = np.hstack([np.eye(3), -spatial.skew(at[0])])
-        d_force = -body.mass * c * c * moved
+        d_force = -mass * c * c * moved
         d_spin = weights[0] / h * np.linalg.inv(right) @ rotation.T
-        angular = rotation @ body.inertia @ spin
+        angular = rotation @ inertia @ spin
         d_torque = np.zeros((3, 6))
-        d_torque[:, 3:] = -c * (rotation @ body.inertia @ d_spin - spatial.skew(angular))
+        d_torque[:, 3:] = -c * (rotation @ inertia @ d_spin - spatial.skew(angular))
         d_torque += spatial.skew(at[0]) @ d_force - spatial.skew(force) @ moved
         d_torque -= spatial.skew(load[:3]) @ np.hstack([np.eye(3), -spatial.skew(pose[:3, 3])])
         return wrench, np.vstack([d_force, d_torque])
+
+    def _inertia(self) -> list[tuple[float, Array, Array]]:
+        """Mass, centre and inertia of each body: of all bodies that fixed joints connect it to, or zero if another of
+        them has these."""
+        topology, bodies, poses = self.mech.topology, self.mech.bodies, self.now.poses
+        first = list(range(len(bodies)))  # of the bodies that are connected
+        for b in topology.order:
+            if topology.parent[b] >= 0 and not self.mech.joints[topology.joint[b]].axes:
+                first[b] = first[topology.parent[b]]
+        result = [(0.0, np.zeros(3), np.zeros((3, 3)))] * len(bodies)
+        for b in set(first):
+            group = [k for k in range(len(bodies)) if first[k] == b]
+            here = [spatial.inverse(poses[b]) @ poses[k] for k in group]
+            mass = sum(bodies[k].mass for k in group)
+            centres = [T[:3, :3] @ bodies[k].centre + T[:3, 3] for T, k in zip(here, group, strict=True)]
+            centre = sum(bodies[k].mass * c for c, k in zip(centres, group, strict=True)) / (mass or 1.0)
+            inertia = np.zeros((3, 3))
+            for T, c, k in zip(here, centres, group, strict=True):
+                d = spatial.skew(c - centre)
+                inertia += T[:3, :3] @ bodies[k].inertia @ T[:3, :3].T - bodies[k].mass * d @ d
+            result[b] = (mass, centre, inertia)
+        return result
 
     def _constraints(
         self, q: Array, m: Array, poses, screws: Array, moves: Array, increments: Array

@@ -40,7 +40,7 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     for (const auto& [node, actuator] : actuators_)
         if (flags_[node] & fronted) unresisted_[node] = 1;
     tip_poses_.resize(tips.size());
-    for (const EndEffector& tip : tips) tip_in_node_.push_back(nodes_[body_node_[tip.body]].body_in_node * tip.on_body);
+    for (const EndEffector& tip : tips) tip_in_node_.push_back(in_node_[tip.body] * tip.on_body);
     on_tip_path_.assign(n, 0);
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;

@@ -45,21 +45,23 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     body_of_.assign(width * blocks, -1);
     for (int b = 0; b < nb; ++b) {
         node_of_.push_back(passes ? passes_->body_node_[b] : b);
-        body_in_node_.push_back(passes ? passes_->nodes_[node_of_[b]].body_in_node : Pose{});
+        body_in_node_.push_back(passes ? passes_->in_node_[b] : Pose{});
+        if (system_.is_carried(b)) continue;
         body_of_[node_of_[b]] = b;
+        movers_.push_back(b);
     }
     const Three none = every(Vec3(0, 0, 0));
     constants_.assign(blocks, {every(0.0), none, none, {}, {none, none, none}});
     for (Constants& each : constants_) std::fill_n(each.inertia, 6, every(0.0));
-    for (int b = 0; b < nb; ++b) {
+    for (int b : movers_) {
         const int i = node_of_[b], l = i % width;
         Constants& to = constants_[i / width];
         const Pose& in = body_in_node_[b];
-        const Mat3 I = in.R * system_.inertia[b] * in.R.transpose();
+        const Mat3 I = in.R * system_.group_inertia[b] * in.R.transpose();
         const double six[] = {I(0, 0), I(1, 1), I(2, 2), I(0, 1), I(0, 2), I(1, 2)};
-        to.mass[l] = system_.mass[b];
-        put(to.centre, l, in.act(system_.centre[b]));
-        put(to.arm, l, in.R * system_.centre[b]);
+        to.mass[l] = system_.group_mass[b];
+        put(to.centre, l, in.act(system_.group_centre[b]));
+        put(to.arm, l, in.R * system_.group_centre[b]);
         for (int k = 0; k < 6; ++k) to.inertia[k][l] = six[k];
         put(to.body_axes.x, l, in.R.col(0));
         put(to.body_axes.y, l, in.R.col(1));
@@ -221,7 +223,7 @@ Adjoint::Frame& Adjoint::moved(int record) {
     if (record < 2) {
         const Three none = every(Vec3(0, 0, 0));
         for (FrameBlock& block : frame.blocks) block.linear = block.angular = none;
-        for (int b = 0; b < system_.bodies(); ++b) {
+        for (int b : movers_) {
             FrameBlock& block = frame.blocks[node_of_[b] / width];
             put(block.linear, node_of_[b] % width, tape_->momentum[record][b].head<3>());
             put(block.angular, node_of_[b] % width, tape_->momentum[record][b].tail<3>());
@@ -289,7 +291,7 @@ std::vector<double> Adjoint::recorded_velocities() {
             const Mat3 in = body_in_node_[b].R.transpose();
             const Vec3 spin = in * get(m.spin, l), centre_velocity = in * Vec3(get(m.R, l).transpose() * get(m.centre_velocity, l));
             Eigen::Map<Vec6>(result.data() + 6 * (static_cast<std::size_t>(t) * nb + b)) =
-                stack(centre_velocity - spin.cross(system_.centre[b]), spin);
+                stack(centre_velocity - spin.cross(system_.group_centre[b]), spin);
         }
     }
     return result;
@@ -399,6 +401,8 @@ void Adjoint::factorise_sparse(int i) {
         history_.turn[b] = body_in_node_[b].R.transpose() * get(frame[1]->blocks[k].motion.x, l);
         history_.centre[b] = get(frame[1]->blocks[k].motion.centre, l);
         history_.centre_before[b] = get(frame[2]->blocks[k].motion.centre, l);
+        history_.momentum[b] = history_.momentum_before[b] = Vec6::Zero();
+        if (system_.is_carried(b)) continue;
         history_.momentum[b] = momentum(frame[1]->blocks[k]);
         history_.momentum_before[b] = momentum(frame[2]->blocks[k]);
     }

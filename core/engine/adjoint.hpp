@@ -88,9 +88,9 @@ class Adjoint {
     Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape);
     Adjoint(const Adjoint&) = delete;
 
-    InputArrays backward(const OutputArrays& gradient);
+    InputArrays backward(OutputArrays gradient);
     // One motion for each direction of the inputs; only the arrays asked for are filled.
-    std::vector<OutputArrays> forward(const std::vector<InputArrays>& directions, bool coordinates, bool poses,
+    std::vector<OutputArrays> forward(std::vector<InputArrays> directions, bool coordinates, bool poses,
                                       bool velocities, bool multipliers);
     // Twists, velocities, increments and rates at the start that follow from coordinates q and rates of the spanning tree,
     // for their directions (axes); those of loop joints follow from the bodies.
@@ -156,6 +156,11 @@ class Adjoint {
     Frame& posed(int record);      // with poses
     Frame& turned(int record);     // with rotations since the record before
     Frame& moved(int record);      // with velocities and momenta
+    // Inside the sweeps a group of bodies is its carrier: directions and gradients of the other bodies become those of the carrier,
+    // and gradients of the carrier those of all its bodies.
+    void carry_to_groups(InputArrays& direction) const;
+    void carry_to_groups(OutputArrays& gradient) const;
+    void carry_from_groups(InputArrays& gradient) const;
     Gradient zero_gradient() const;
     void set_inputs(int record);
     void linearise(int record);
@@ -191,6 +196,7 @@ class Adjoint {
     std::unique_ptr<Articulated> passes_;     // null: they do not cover the mechanism
     bool exact_passes_ = false;               // they can factorise the exact tangent
     std::vector<int> node_of_, body_of_;      // node of each body, and back (-1: none)
+    std::vector<int> movers_;                 // bodies that no other one carries
     std::vector<Pose> body_in_node_;
     std::vector<Constants> constants_;
     std::vector<Block> blocks_;

@@ -70,20 +70,20 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         auto axes_of = [&](int b) {
             return get(bodies_[node_of_[b] / width].motion.R, node_of_[b] % width) * body_in_node_[b].R;
         };
-        for (int b = 0; b < system_.bodies(); ++b) {
+        for (int b : movers_) {
             const Gradient::Bodies& from = g.bodies[node_of_[b] / width];
             const int l = node_of_[b] % width;
             const Mat3 Rt = axes_of(b).transpose();
-            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.centre[b]);
+            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.group_centre[b]);
         }
         for (int a = 0; a < system_.axes(); ++a) right_[system_.axis_row(a)] = g.q[a];
         for (std::size_t r = 0; by_multipliers && r < z_rows_.size(); ++r)
             right_[system_.row_row(static_cast<int>(r))] = by_multipliers[r];
         system_.solve(right_.data(), x_.data(), true, true);
-        for (int b = 0; b < system_.bodies(); ++b) {
+        for (int b : movers_) {
             const Vec6 z(&x_[system_.twist_row(b)]);
             const Mat3 R = axes_of(b);
-            put(z_[node_of_[b] / width].linear, node_of_[b] % width, R * velocity_at(z, system_.centre[b]));
+            put(z_[node_of_[b] / width].linear, node_of_[b] % width, R * velocity_at(z, system_.group_centre[b]));
             put(z_[node_of_[b] / width].angular, node_of_[b] % width, R * z.tail<3>());
         }
         for (int a = 0; a < system_.axes(); ++a) z_axes_[a] = x_[system_.axis_row(a)];
@@ -145,7 +145,8 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         if (coupling.system_row >= 0) z_rows_[coupling.system_row] = one_.tie[coupling.row];
 }
 
-InputArrays Adjoint::backward(const OutputArrays& objective) {
+InputArrays Adjoint::backward(OutputArrays objective) {
+    carry_to_groups(objective);
     const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size()),
               ns = static_cast<int>(system_.springs.size());
     const std::size_t blocks = constants_.size();
@@ -230,7 +231,7 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
             const int k = node_of_[handle.body] / width, l = node_of_[handle.body] % width;
             const Articulated::Motion& m = bodies_[k].motion;
             const Mat3 R = get(m.R, l);
-            const Vec3 a = R * Vec3(body_in_node_[handle.body].R * Vec3(handle.point - system_.centre[handle.body]));
+            const Vec3 a = R * Vec3(body_in_node_[handle.body].R * Vec3(handle.point - system_.group_centre[handle.body]));
             const Vec3 omega = R * get(m.spin, l);
             const Vec3 force = -handle.damping * (get(z_[k].linear, l) + get(z_[k].angular, l).cross(a));
             put(by_motion_[k].linear, l, get(by_motion_[k].linear, l) + force);
@@ -315,16 +316,16 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
 
     add_objective(objective, 1, g);
     const Frame& start = posed(1);
-    for (int b = 0; b < nb; ++b) {  // M = (m R (v + w x c), R I w)
+    for (int b : movers_) {  // M = (m R (v + w x c), R I w)
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         const Mat3 &in = body_in_node_[b].R, Rt = Mat3(get(start.blocks[k].motion.R, l) * in).transpose();
         const Vec3 linear = Rt * get(g.bodies[k].linear, l), angular = Rt * get(g.bodies[k].angular, l);
-        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.centre[b]);
-        const double m = system_.mass[b];
-        Vec6 by_velocity = stack(m * linear, m * system_.centre[b].cross(linear) + system_.inertia[b] * angular);
+        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.group_centre[b]);
+        const double m = system_.group_mass[b];
+        Vec6 by_velocity = stack(m * linear, m * system_.group_centre[b].cross(linear) + system_.group_inertia[b] * angular);
         if (!objective.velocities.empty()) by_velocity += Vec6(&objective.velocities[6 * b]);
-        Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.centre[b]);
-        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.inertia[b] * w).cross(angular);
+        Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.group_centre[b]);
+        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.group_inertia[b] * w).cross(angular);
         Eigen::Map<Vec6>(&result.twists[6 * b]) = by_pose;
         Eigen::Map<Vec6>(&result.velocities[6 * b]) = by_velocity;
         result.mass[b] = by_body[k].mass[l] + centre_velocity.dot(linear);
@@ -338,6 +339,7 @@ InputArrays Adjoint::backward(const OutputArrays& objective) {
         result.armature[axis] += tape_->rate[axis] * g.p[axis];
     }
     pull_back_flexible_start(g, result);
+    carry_from_groups(result);
     return result;
 }
 

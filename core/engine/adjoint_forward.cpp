@@ -46,21 +46,21 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
     const Frame& frame = posed(1);
     for (int column = 0; column < count; ++column) {
         const InputArrays& d = directions[column];
-        for (int b = 0; b < system_.bodies(); ++b) {
-            const Mat3 R = body_pose(frame, b).R, &I = system_.inertia[b];
+        for (int b : movers_) {
+            const Mat3 R = body_pose(frame, b).R, &I = system_.group_inertia[b];
             const Vec6& V = tape_->velocity[b];
-            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.centre[b]);
-            const double m = system_.mass[b];
+            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.group_centre[b]);
+            const double m = system_.group_mass[b];
             const Vec6 dV = d.velocities.empty() ? Vec6(Vec6::Zero()) : six(d.velocities, b);
             const Vec6 twist = d.twists.empty() ? Vec6(Vec6::Zero()) : six(d.twists, b);
             const Vec3 turn = twist.tail<3>();
-            Vec3 linear = m * velocity_at(dV, system_.centre[b]) + m * turn.cross(centre_velocity);
+            Vec3 linear = m * velocity_at(dV, system_.group_centre[b]) + m * turn.cross(centre_velocity);
             Vec3 angular = I * dV.tail<3>() + turn.cross(Vec3(I * w));
             if (!d.mass.empty()) linear += d.mass[b] * centre_velocity;
             if (!d.centre.empty()) linear += m * w.cross(three(d.centre, b));
             if (!d.inertia.empty()) angular += nine(d.inertia, b) * w;
             Six &H = now.H[node_of_[b]], &M = now.M[node_of_[b]], &v = velocities[node_of_[b]];
-            put(H.linear, column, R * velocity_at(twist, system_.centre[b]));
+            put(H.linear, column, R * velocity_at(twist, system_.group_centre[b]));
             put(H.angular, column, R * turn);
             put(M.linear, column, R * linear);
             put(M.angular, column, R * angular);
@@ -86,11 +86,11 @@ void Adjoint::solve_forward() {
         x_.resize(width * n);
         for (int column = 0; column < width; ++column) {
             double* to = right_.data() + column * n;
-            for (int b = 0; b < system_.bodies(); ++b) {
+            for (int b : movers_) {
                 const int i = node_of_[b];
                 const Mat3 Rt = Mat3(get(bodies_[i / width].motion.R, i % width) * body_in_node_[b].R).transpose();
                 Eigen::Map<Vec6>(to + system_.twist_row(b)) =
-                    at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.centre[b]);
+                    at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.group_centre[b]);
             }
             for (int a = 0; a < system_.axes(); ++a) to[system_.axis_row(a)] = axes_[a][column];
             for (std::size_t r = 0; r < system_.rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
@@ -98,11 +98,11 @@ void Adjoint::solve_forward() {
         system_.solve(right_.data(), x_.data(), false, true, width);
         for (int column = 0; column < width; ++column) {
             const double* from = x_.data() + column * n;
-            for (int b = 0; b < system_.bodies(); ++b) {
+            for (int b : movers_) {
                 const int i = node_of_[b];
                 const Mat3 R = get(bodies_[i / width].motion.R, i % width) * body_in_node_[b].R;
                 const Vec6 twist(from + system_.twist_row(b));
-                put(twists_[i].linear, column, R * velocity_at(twist, system_.centre[b]));
+                put(twists_[i].linear, column, R * velocity_at(twist, system_.group_centre[b]));
                 put(twists_[i].angular, column, R * twist.tail<3>());
             }
             for (int a = 0; a < system_.axes(); ++a) axes_[a][column] = from[system_.axis_row(a)];
@@ -113,8 +113,10 @@ void Adjoint::solve_forward() {
     eight_.prepare(*passes_);
     const Articulated& passes = *passes_;
     auto arm = [&](int node) { return Vec3(get(bodies_[node / width].motion.centre, node % width) - passes.origin_); };
-    for (int i : node_of_)
+    for (int b : movers_) {
+        const int i = node_of_[b];
         eight_.wrench[i].v = {-1.0 * wrenches_[i].linear, -1.0 * (wrenches_[i].angular + cross(arm(i), wrenches_[i].linear))};
+    }
     for (std::size_t i = 0; i < passes.nodes_.size(); ++i)
         if (passes.nodes_[i].size == 1) eight_.turn[i] = -axes_[passes.nodes_[i].axis];
     for (std::size_t k = 0; k < passes.balls_.size(); ++k) {
@@ -141,7 +143,8 @@ void Adjoint::solve_forward() {
         rows_[lock.system_row] = lock.active ? (1 / lock.coefficient) * eight_.reaction[lock.node] : every(0.0);
     for (const Articulated::Coupling& coupling : passes.couplings_)
         if (coupling.system_row >= 0) rows_[coupling.system_row] = eight_.tie[coupling.row];
-    for (int i : node_of_) {
+    for (int b : movers_) {
+        const int i = node_of_[b];
         const Six& v = eight_.twist[i].v;
         twists_[i] = {v.linear - cross(arm(i), v.angular), v.angular};
     }
@@ -183,13 +186,13 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     const bool with_wrench = any(&InputArrays::wrenches), with_centre = any(&InputArrays::centre);
 
     // velocities f of the centres and spins s, as far as they do not depend on the pose at the end; in `velocities`
-    for (int b = 0; b < nb; ++b) {
+    for (int b : movers_) {
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l), force = get(body.force, l);
-        const double mass = system_.mass[b];
+        const double mass = system_.group_mass[b];
         Three df = c1 * last.H[i].linear + c2 * before.H[i].linear;
         Three ds = get(body.spin_by_turn, l) * (-1.0 * last.H[i].angular);
         if (c2 != 0) add(ds, get(past_spin_[k], l) * (last.H[i].angular - before.H[i].angular));
@@ -218,7 +221,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
             const Vec6 w = six(directions[column].wrenches, static_cast<std::size_t>(record_ - 1) * nb + b);
             const Mat3 axes = R * in;
             add(F, column, axes * w.head<3>());
-            add(T, column, axes * Vec3(w.tail<3>() - system_.centre[b].cross(Vec3(w.head<3>()))));
+            add(T, column, axes * Vec3(w.tail<3>() - system_.group_centre[b].cross(Vec3(w.head<3>()))));
         }
         wrenches_[i] = {F, T};
     }
@@ -226,7 +229,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int b = handle.body, i = node_of_[b], k = i / width, l = i % width;
         const Articulated::Motion& m = bodies_[k].motion;
         const Mat3 R = get(m.R, l), &in = body_in_node_[b].R;
-        const Vec3 a = R * Vec3(in * Vec3(handle.point - system_.centre[b])), omega = R * get(m.spin, l);
+        const Vec3 a = R * Vec3(in * Vec3(handle.point - system_.group_centre[b])), omega = R * get(m.spin, l);
         Three force = velocities[i].linear - cross(a, R * velocities[i].angular);
         for (int column = 0; with_centre && column < count; ++column)
             if (!directions[column].centre.empty()) add(force, column, -omega.cross(Vec3(R * Vec3(in * three(directions[column].centre, b)))));
@@ -292,17 +295,17 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     add_flexible_forces(directions, count, last, before);
     solve_forward();
 
-    for (int b = 0; b < nb; ++b) {
+    for (int b : movers_) {
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l);
         const Six& H = now.H[i] = twists_[i];
         const Three df = velocities[i].linear + c * H.linear, ds = velocities[i].angular + get(body.spin_by_turn, l) * H.angular;
-        Six& M = now.M[i] = {system_.mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
+        Six& M = now.M[i] = {system_.group_mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
         // of (R^T f - s x arm, s), in body axes
-        const Vec3 arm = in * system_.centre[b];
+        const Vec3 arm = in * system_.group_centre[b];
         Three v = Rt * (df + cross(centre_velocity, H.angular)) + cross(arm, ds);
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
@@ -335,13 +338,15 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
     for (int b = 0; !out->poses.empty() && b < nb; ++b) {
         const Mat3 Rt = body_pose(posed(record), b).R.transpose();
         const Six& H = now.H[node_of_[b]];
-        const Three turn = Rt * H.angular, moved = Rt * H.linear + cross(system_.centre[b], turn);
+        const Three turn = Rt * H.angular, moved = Rt * H.linear + cross(system_.group_centre[b], turn);
         for (int column = 0; column < count; ++column)
             Eigen::Map<Vec6>(&out[column].poses[6 * (first + b)]) = stack(get(moved, column), get(turn, column));
     }
-    for (int b = 0; !out->velocities.empty() && b < nb; ++b)
+    for (int b = 0; !out->velocities.empty() && b < nb; ++b) {
+        const Mat6 to_body = adjoint(system_.in_carrier[b].inverse());
         for (int column = 0; column < count; ++column)
-            Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = get(velocities[node_of_[b]], column);
+            Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = to_body * get(velocities[node_of_[system_.carrier[b]]], column);
+    }
     for (int column = 0; !out->multipliers.empty() && column < count; ++column)
         for (std::size_t r = 0; r < rows_.size(); ++r) out[column].multipliers[time * rows_.size() + r] = now.mu[r][column];
     for (int column = 0; !out->coordinates.empty() && column < count; ++column) {
@@ -353,9 +358,10 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
     }
 }
 
-std::vector<OutputArrays> Adjoint::forward(const std::vector<InputArrays>& directions, bool coordinates, bool poses,
+std::vector<OutputArrays> Adjoint::forward(std::vector<InputArrays> directions, bool coordinates, bool poses,
                                            bool velocities, bool multipliers) {
     const int na = system_.axes(), columns = static_cast<int>(directions.size());
+    for (InputArrays& each : directions) carry_to_groups(each);
     std::vector<OutputArrays> result(columns);
     for (OutputArrays& out : result) {
         if (coordinates) out.coordinates.assign(size_of("coordinates"), 0.0);

@@ -112,11 +112,11 @@ void bind_adjoint(nb::module_& module) {
             return numpy(std::move(values), {records - 1, 3, 3});
         }, nb::rv_policy::automatic)
         .def("backward", [](Adjoint& self, const nb::dict& gradient) {
-            const auto objective = from_dict<OutputArrays>(self, gradient);
+            auto objective = from_dict<OutputArrays>(self, gradient);
             InputArrays result;
             {
                 nb::gil_scoped_release release;
-                result = self.backward(objective);
+                result = self.backward(std::move(objective));
             }
             return to_dict(std::move(result));
         })
@@ -127,7 +127,7 @@ void bind_adjoint(nb::module_& module) {
             std::vector<OutputArrays> result;
             {
                 nb::gil_scoped_release release;
-                result = self.forward(inputs, coordinates, poses, velocities, multipliers);
+                result = self.forward(std::move(inputs), coordinates, poses, velocities, multipliers);
             }
             nb::list list;
             for (OutputArrays& each : result) list.append(to_dict(std::move(each)));

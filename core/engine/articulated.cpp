@@ -108,6 +108,7 @@ void Articulated::forward() {
 void Articulated::write_poses(double* rows) const {
     const int n = static_cast<int>(nodes_.size());
     alignas(64) double unused[2 * width];
+    constexpr double unit_row[] = {0, 0, 0, 1};
     for (int b = 0; b < blocks_; ++b) {
         const Present& now = present_[b];
         const Eight* fixed = body_in_node_[b].data();
@@ -124,6 +125,15 @@ void Articulated::write_poses(double* rows) const {
             store(to, upper[l]);
             store(to + width, lower[l]);
         }
+    }
+    for (int b : carried_bodies_) {
+        const Pose H = body_pose(b);
+        double* to = rows + 16 * b;
+        for (int r = 0; r < 3; ++r) {
+            for (int c = 0; c < 3; ++c) to[4 * r + c] = H.R(r, c);
+            to[4 * r + 3] = H.p[r];
+        }
+        std::copy_n(unit_row, 4, to + 12);
     }
 }
 

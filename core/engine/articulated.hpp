@@ -102,6 +102,9 @@ class Articulated {
     void substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes = nullptr, const char* outward_nodes = nullptr) const;
     Vec6 joint_wrench(int joint) const;  // of a joint of the tree, as System::state.lambda; after `factorise_exactly`
 
+    // Multiply-adds by which one pass eliminates the nodes with ties.
+    double tie_operations() const;
+
     long long iterations = 0, factorisations = 0;
 
    protected:
@@ -109,10 +112,12 @@ class Articulated {
     // flexes: has the amplitudes of a flexible body; attached: the frame of an interface. `general`: see `eliminate_general`.
     enum Flag : unsigned char { chained = 1, joins = 2, branches = 4, rooted = 8, fronted = 16, ball = 32, flexes = 64, attached = 128 };
     static constexpr unsigned char general = fronted | ball | flexes | attached;
-    static constexpr int most_chunks = 7;   // most vectors of eight tie multipliers at one node
+    static constexpr int most_chunks = 39;  // most vectors of eight tie multipliers at one node
+    static constexpr double regularised = 1e-8;  // compliance of a tie over that of the mechanism: keeps redundant ties solvable
+    static constexpr int most_idle = 100;   // steps after which a coupling that does not resist loses its columns in the fronts
     struct Node : JointNode {  // its frame is in the parent node
-        int parent = -1, body = -1;
-        Pose body_in_node{};
+        int parent = -1, body = -1;  // body: the carrier of the group of bodies that the node moves
+        Pose body_in_node{};         // of that body; of the last axis of a joint that closes a loop: the joint's frame
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
@@ -208,7 +213,7 @@ class Articulated {
         }
     };
     struct End {  // of a loop, at a node
-        int node = 0;
+        int node = 0, body = -1;   // body: on which the loop's wrench acts, through the joint's own axes if they are nodes
         Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
     };
     struct Loop {
@@ -251,12 +256,12 @@ class Articulated {
         int active = 0, active_past = 0;
     };
     struct NodeLoad {
-        int node = 0;
+        int node = 0, body = 0;
         Vec3 point, force, torque;
         bool world = true;
     };
     struct NodeHandle {
-        int node = 0;
+        int node = 0, body = 0;
         Vec3 point, target;
         double stiffness = 0, damping = 0;
     };
@@ -271,6 +276,11 @@ class Articulated {
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
     void find_bushings(const System& system);
+    // Whether the tree passes a joint from its parent to its child.
+    bool held_along(int joint) const {
+        const int child = system_->joints[joint].child;
+        return child >= 0 && held_by_[child] == joint;
+    }
     void find_axes_acted_on(const System& system);
     void add_nodes(const System& system);
     void add_flexible_bodies(const System& system);
@@ -279,6 +289,7 @@ class Articulated {
     void add_ties(const System& system);
     void lay_out_nodes();
     void lay_out_fronts();
+    static int padded_chunks(int chunks);  // the next number of vectors for which there is compiled code
     void lay_out_couplings(int most_idle);
 
     // one step
@@ -388,7 +399,7 @@ class Articulated {
     Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
     static Pose pose_in(const std::vector<Present>& all, int node);
     Pose pose(int node) const { return pose_in(present_, node); }
-    Pose body_pose(int body) const;
+    Pose body_pose(int body) const { return pose(body_node_[body]) * in_node_[body]; }
     // Velocity of the origin of a body at `at`, and angular velocity, after the last step, world axes.
     Vec6 velocity_of(int body, const Pose& at) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
@@ -398,6 +409,10 @@ class Articulated {
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
+    std::vector<Pose> in_node_;           // pose of each body in its node
+    std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
+    std::vector<int> inner_, held_by_;    // that body and that joint, per body
+    std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it

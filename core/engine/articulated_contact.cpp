@@ -48,7 +48,7 @@ bool Articulated::begin_in_world() {
 
 Pose Articulated::frame(int body) const {
     const int node = body_node_[body];
-    return pose_in(in_step_ ? started_ : present_, node) * nodes_[node].body_in_node;
+    return pose_in(in_step_ ? started_ : present_, node) * in_node_[body];
 }
 
 Vec6 Articulated::free_velocity(int body) const {
@@ -63,8 +63,8 @@ Vec6 Articulated::velocity_of(int body, const Pose& at) const {
     const int node = body_node_[body], l = node % width;
     const Past& past = past_[node / width];
     auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
-    const Vec3 spin = at.R * (nodes_[node].body_in_node.R.transpose() * vector(past.spin));
-    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->centre[body]), spin);
+    const Vec3 spin = at.R * (in_node_[body].R.transpose() * vector(past.spin));
+    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->group_centre[body]), spin);
 }
 
 double Articulated::row_value(const Combination& of, const std::vector<Present>& at) const {
@@ -191,7 +191,7 @@ bool Articulated::finish(const std::vector<Touch>& touches, const double* impuls
         const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h);
         if (wrench.isZero(0)) continue;
         const int node = body_node_[touches[i].frame];
-        contact_loads_.push_back({node, pose_in(started_, node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
+        contact_loads_.push_back({node, touches[i].frame, pose_in(started_, node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
     }
     return contact_step_.c2 != 0 ? finish_in_world<true>() : finish_in_world<false>();
 }

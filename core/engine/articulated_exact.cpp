@@ -81,7 +81,7 @@ void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const
 Vec6 Articulated::joint_wrench(int j) const {
     const Joint& joint = system_->joints[j];
     const int node = joint_node_[j];
-    const double sign = nodes_[node].body == joint.child ? 1 : -1;
+    const double sign = held_along(j) ? 1 : -1;
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
     const Eight& W = carried_[node];
     const Vec3 force(W[0], W[1], W[2]), moment = Vec3(W[3], W[4], W[5]) - (frame.p - origin_).cross(force);

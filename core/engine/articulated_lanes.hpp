@@ -21,6 +21,8 @@ SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& mo
     return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
 }
 
+SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // tie column k of a front's row
+
 SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
 SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
 SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }

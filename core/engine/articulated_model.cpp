@@ -9,6 +9,10 @@ namespace supple {
 
 namespace {
 
+// Measured on nets of rods and on chains with a tie to the world at each link (benchmarks/engine.py, "tangled"): time of a multiply-add
+// in the elimination of ties and in that of the sparse solver, which needs more for each body besides.
+constexpr double tie_nanoseconds = 0.14, sparse_nanoseconds = 0.2, body_nanoseconds = 3500;
+
 bool is_pure_rotation(const Vec6& twist) {
     const Vec3 v = twist.head<3>(), w = twist.tail<3>();
     return w.squaredNorm() > 0 && std::abs(v.dot(w)) < 1e-14 * (1 + v.norm());
@@ -34,6 +38,8 @@ Articulated::Articulated(const System& system) : system_(&system), length_scale_
     if (!*uncovered_) add_ties(system);
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
+    if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
+        uncovered_ = "so many loops around one body that the sparse solver is faster";
     if (*uncovered_) return;
     mean_mass_ = std::accumulate(system.mass.begin(), system.mass.end(), 0.0) / std::max(1, system.bodies());
     refresh(system);
@@ -125,7 +131,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
             const std::vector<int> cycle = cycles[j];
             double least = best - 1e-9;
             for (int e : cycle) {
-                if (holds_ground_[e]) continue;
+                if (s.connects_group(e) || holds_ground_[e]) continue;
                 in[j] = 1;
                 in[e] = 0;
                 const double c = cost(false);
@@ -180,8 +186,12 @@ void Articulated::add_nodes(const System& s) {
     };
     body_node_.assign(nb, -1);
     joint_node_.assign(nj, -1);
+    in_node_.resize(nb);
+    inner_.resize(nb);
+    held_by_ = holder;
+    for (int b = 0; b < nb; ++b)
+        if (s.is_carried(b)) carried_bodies_.push_back(b);
     nodes_.push_back({});  // the world
-    std::vector<Pose> body_in(nb);
     std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
     std::vector<char> still(nb + 1, 0);
     still[0] = flexible_.empty();
@@ -206,15 +216,25 @@ void Articulated::add_nodes(const System& s) {
         if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
+        if (branch.outer >= 0) {
+            inner_[branch.outer] = inner;
+            outward_bodies_.push_back(branch.outer);
+        }
+        if (s.connects_group(branch.joint)) {  // the bodies of a group share a node
+            const int b = branch.outer, node = joint_node_[branch.joint] = body_node_[b] = body_node_[inner];
+            in_node_[b] = nodes_[node].body_in_node * s.in_carrier[b];
+            follow(b);
+            continue;
+        }
         FlexibleNode* flexible = joint.interface >= 0 ? &flexible_[flexible_index(joint)] : nullptr;
         if (flexible && flexible->node == 0) {
             Node node;
             node.parent = body_node_[inner];
-            node.frame = body_in[inner];
+            node.frame = in_node_[inner];
             flexible->node = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
         }
-        Pose lead = inner < 0 || flexible ? Pose{} : body_in[inner];
+        Pose lead = inner < 0 || flexible ? Pose{} : in_node_[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
         const JointNodes parts = joint_nodes(s, joint, along);
         for (const JointNode& part : parts.nodes) {
@@ -231,10 +251,10 @@ void Articulated::add_nodes(const System& s) {
             continue;
         }
         const int b = branch.outer;
-        body_in[b] = parts.outer_body;
+        in_node_[b] = parts.outer_body;
         body_node_[b] = last;
-        nodes_[last].body = b;
-        nodes_[last].body_in_node = body_in[b];
+        nodes_[last].body = s.carrier[b];
+        nodes_[last].body_in_node = in_node_[b] * s.in_carrier[b].inverse();
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
         if (still[b + 1]) grounded_ = static_cast<int>(nodes_.size());
         follow(b);
@@ -268,8 +288,9 @@ void Articulated::add_ties(const System& s) {
             } else {
                 const int body = side ? joint.parent : joint.child;
                 end.node = body < 0 ? 0 : body_node_[body];
-                in_node = (body < 0 ? Pose{} : nodes_[end.node].body_in_node) * (side ? joint.pose_parent : joint.pose_child);
+                in_node = (body < 0 ? Pose{} : in_node_[body]) * (side ? joint.pose_parent : joint.pose_child);
             }
+            end.body = side ? joint.parent : joint.child;
             in_node = in_node * in_joint;
             end.point = in_node.p;
             end.direction[0] = in_node.R.col(2);
@@ -282,9 +303,9 @@ void Articulated::add_ties(const System& s) {
     for (Bushing& each : bushings_) {
         const Joint& joint = s.joints[each.joint];
         each.node = body_node_[joint.child];
-        each.in_node = nodes_[each.node].body_in_node * joint.pose_child;
+        each.in_node = in_node_[joint.child] * joint.pose_child;
         each.ground = joint.parent < 0 ? 0 : body_node_[joint.parent];
-        each.in_ground = (joint.parent < 0 ? Pose{} : nodes_[each.ground].body_in_node) * joint.pose_parent;
+        each.in_ground = (joint.parent < 0 ? Pose{} : in_node_[joint.parent]) * joint.pose_parent;
     }
 
     auto couple = [&](const Combination& of) {
@@ -422,10 +443,10 @@ void Articulated::lay_out_nodes() {
         fixed.turns[l] = node.turns;
         fixed.slides[l] = node.slides;
         if (node.body >= 0) {
-            const Vec3 centre = node.body_in_node.act(s.centre[node.body]);
-            const Mat3 inertia = node.body_in_node.R * s.inertia[node.body] * node.body_in_node.R.transpose();
+            const Vec3 centre = node.body_in_node.act(s.group_centre[node.body]);
+            const Mat3 inertia = node.body_in_node.R * s.group_inertia[node.body] * node.body_in_node.R.transpose();
             const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
-            fixed.mass[l] = s.mass[node.body];
+            fixed.mass[l] = s.group_mass[node.body];
             for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
             for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
         }
@@ -500,7 +521,7 @@ void Articulated::lay_out_fronts() {
         front.rows = open[i];
         front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
         const int k = front.open + front.own;
-        front.chunks = (k + width - 1) / width;
+        front.chunks = padded_chunks((k + width - 1) / width);
         const std::size_t wide = 1 + front.chunks;
         if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
         front.A = place((6 + k) * wide);
@@ -588,13 +609,12 @@ void Articulated::refresh(const System& s) {
             fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
             fixed_[i / width].applied[i % width] = s.applied[nodes_[i].axis];
         }
-    auto in_node = [&](int body) { return nodes_[body_node_[body]].body_in_node; };
     loads_.clear();
     handles_.clear();
     for (const Load& load : s.loads) {
-        const Pose body = in_node(load.body);
+        const Pose& body = in_node_[load.body];
         const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
-        loads_.push_back({body_node_[load.body], body.act(load.point), load.world ? force : Vec3(body.R * force),
+        loads_.push_back({body_node_[load.body], load.body, body.act(load.point), load.world ? force : Vec3(body.R * force),
                           load.world ? torque : Vec3(body.R * torque), load.world});
     }
     for (const Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
@@ -602,12 +622,12 @@ void Articulated::refresh(const System& s) {
         for (int side = 0; side < 2; ++side) {
             const End& end = loop.end[side];
             const Vec3 torque = (side == 0 ? 1.0 : -1.0) * s.applied[loop.axes[0]] * end.direction[0];
-            loads_.push_back({end.node, end.point, Vec3::Zero(), torque, false});
+            loads_.push_back({end.node, end.body, end.point, Vec3::Zero(), torque, false});
         }
     }
     std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
     for (const Handle& handle : s.handles) {
-        handles_.push_back({body_node_[handle.body], in_node(handle.body).act(handle.point), handle.target, handle.stiffness,
+        handles_.push_back({body_node_[handle.body], handle.body, in_node_[handle.body].act(handle.point), handle.target, handle.stiffness,
                             handle.damping});
     }
     for (Lock& lock : locks_) {

@@ -124,7 +124,7 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
         .def_prop_ro("convergence_failure", [](const Engine& e) {
             const auto& u = e.stepper->convergence_failure;
-            return std::make_tuple(u.axis, u.joint, u.row, u.size);
+            return std::make_tuple(u.axis, u.joint, u.row, u.size, u.q);
         })
         .def_prop_ro("softened", [](const Engine& e) { return e.stepper->softened; })
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })

@@ -421,7 +421,7 @@ class Engine {
         return n;
     }
 
-    // Records the following time steps, until another record begins, a step fails, or the state is set from outside.
+    // Records the following time steps, until another record begins or the state is set from outside.
     std::shared_ptr<Tape> record() {
         stepper->start_tape();
         return stepper->tape;

@@ -82,8 +82,8 @@ double Row::penetration(double torque_over_stiffness) const {
 }
 
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
-    const Vec3 linear = mass[b] * (v.head<3>() + v.tail<3>().cross(centre[b]));
-    return stack(H.R * linear, H.R * (inertia[b] * v.tail<3>()));
+    const Vec3 linear = group_mass[b] * (v.head<3>() + v.tail<3>().cross(group_centre[b]));
+    return stack(H.R * linear, H.R * (group_inertia[b] * v.tail<3>()));
 }
 
 // Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta are taken in
@@ -91,30 +91,34 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
 void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();
+    const double mass = group_mass[b];
+    const Vec3& centre = group_centre[b];
+    const Mat3& inertia = group_inertia[b];
     const double c = step.c0 / step.h;
-    const Vec3 centre_velocity = (step.c0 * H.act(centre[b]) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
+    const Vec3 centre_velocity = (step.c0 * H.act(centre) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
     // spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R)
     const Vec3 x = so3_log(history.H[b].R.transpose() * H.R);
     const Vec3& before = history.turn[b];
     Vec3 spin = step.c0 * x;
     if (step.c2 != 0) spin -= step.c2 * (so3_right_jacobian(x) * before);
     spin /= step.h;
-    velocity[b] = stack(Rt * centre_velocity - spin.cross(centre[b]), spin);
-    momentum[b] = stack(mass[b] * centre_velocity, H.R * (inertia[b] * spin));
+    velocity[b] = stack(Rt * centre_velocity - spin.cross(centre), spin);
+    momentum[b] = stack(mass * centre_velocity, H.R * (inertia * spin));
 
     const Vec6 past = (step.c1 * history.momentum[b] + step.c2 * history.momentum_before[b]) / step.h;
-    const Vec3 force = -(Rt * (c * momentum[b].head<3>() + past.head<3>()));
+    momentum_wrench_[b] = -(c * momentum[b] + past);
+    const Vec3 force = Rt * momentum_wrench_[b].head<3>();
     const Vec3 past_torque = -(Rt * past.tail<3>());
-    wrench_[b] += at_origin(force, past_torque - c * (inertia[b] * spin), centre[b]);
+    wrench_[b] += at_origin(force, past_torque - c * (inertia * spin), centre);
     if (!derivative) return;
-    *derivative += world_wrench_derivative(force, past_torque, centre[b]);
-    const Mat3 r = skew(centre[b]);
-    *derivative -= mass[b] * c * c * blocks(Mat3::Identity(), -r, r, -r * r);
+    *derivative += world_wrench_derivative(force, past_torque, centre);
+    const Mat3 r = skew(centre);
+    *derivative -= mass * c * c * blocks(Mat3::Identity(), -r, r, -r * r);
     // d spin = (c0 - c2 d(Jr(x) x_0)/dx) Jr(x)^-1 / h
     Mat3 turn = step.c0 * Mat3::Identity();
     if (step.c2 != 0) turn -= step.c2 * so3_right_jacobian_directional(x, before);
     spin_derivative_[b] = turn * so3_right_jacobian_inverse(x) / step.h;
-    derivative->bottomRightCorner<3, 3>() -= c * (inertia[b] * spin_derivative_[b]);
+    derivative->bottomRightCorner<3, 3>() -= c * (inertia * spin_derivative_[b]);
 }
 
 // Inertia, weight, internal force and damping of flexible bodies.
@@ -174,9 +178,9 @@ void System::apply(const Step* step, const History* history, bool tangent) {
             Mat3 moved = handle.stiffness * Mat3::Identity(), turned = -handle.stiffness * r;
             if (step) {  // velocity of the point: that of the centre of mass, and spin x arm
                 const double c = handle.damping * step->c0 / step->h;
-                const Vec3 arm = handle.point - centre[handle.body], spin = v.tail<3>();
+                const Vec3 arm = handle.point - group_centre[handle.body], spin = v.tail<3>();
                 moved += c * Mat3::Identity();
-                turned -= c * skew(centre[handle.body]) +
+                turned -= c * skew(group_centre[handle.body]) +
                           handle.damping * (skew(spin.cross(arm)) + skew(arm) * spin_derivative_[handle.body]);
             }
             derivative[handle.body] -= blocks(moved, turned, r * moved, r * turned);
@@ -457,7 +461,7 @@ Vec6 System::total_momentum() const {
     Vec6 sum = Vec6::Zero();
     for (int b = 0; b < bodies(); ++b) {
         const Vec3 linear = momentum[b].head<3>();
-        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(centre[b]).cross(linear));
+        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(group_centre[b]).cross(linear));
     }
     for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].momentum(flexible_state[f]);
     return sum;

@@ -91,7 +91,7 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
     history.centre.resize(nb);
     history.momentum.resize(nb);
     for (int b = 0; b < nb; ++b) {
-        history.centre[b] = system_.state.H[b].act(system_.centre[b]);
+        history.centre[b] = system_.state.H[b].act(system_.group_centre[b]);
         history.momentum[b] = system_.momentum[b] = system_.momentum_of(b, system_.state.H[b], velocities[b]);
     }
     history.centre_before = history.centre;
@@ -145,22 +145,32 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
         fresh = limit_changed_;  // a second-order difference across an impact would add energy
         return true;
     }
-    const double before = time;
-    const bool done = divide(h_, driven, from.data(), targets, 1);
-    if (time != before) {
+    const auto start = kept_;
+    const History history_at_start = history;
+    const double time_at_start = time;
+    const bool tape_softened = tape && tape->softened;
+    if (divide(h_, driven, from.data(), targets, 1)) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
-    } else {  // the step failed: the passes are in the state before it, too
-        refusals_ = refusals;
-        steps_by_fronts_ = pause;
-        current_ = current;
-        restore_activations();
+        return true;
     }
-    if (tape && !done) {
+    // the state before the step, which the passes still have
+    convergence_failure.q = system_.state.q;
+    kept_ = start;
+    history = history_at_start;
+    time = time_at_start;
+    restore_kept_state();
+    system_.set_active(kept_.active);
+    set_targets(driven, from.data());
+    restore_activations();
+    refusals_ = refusals;
+    steps_by_fronts_ = pause;
+    current_ = current;
+    if (tape) {
         tape->drop_unfinished();
-        tape.reset();  // the state is not that of a recorded time step
+        tape->softened = tape_softened;
     }
-    return done;
+    return false;
 }
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
@@ -176,10 +186,7 @@ bool Stepper::advance_with_stops(double h) {
 
 // Solves both halves of a step that failed; each is divided further if necessary.
 bool Stepper::divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth) {
-    if (depth > halvings) {
-        set_targets(driven, from);
-        return false;
-    }
+    if (depth > halvings) return false;
     std::vector<double> middle(driven.size());
     for (std::size_t i = 0; i < driven.size(); ++i) middle[i] = 0.5 * (from[i] + to[i]);
     const double* ends[] = {from, middle.data(), to};
@@ -293,8 +300,9 @@ bool Stepper::solve(double h, int order) {
 }
 
 void Stepper::find_convergence_failure(double motion) {
-    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains
-        convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
+    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains, or something turned too far
+        const double size = convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
+        if (size <= closed) convergence_failure.joint = convergence_failure.row = -1;
         return;
     }
     for (int axis = 0; axis < system_.axes(); ++axis) {
@@ -324,8 +332,9 @@ void Stepper::accept(double h) {
         history.turn[b] = so3_log(history.H[b].R.transpose() * state.H[b].R);
         history.H[b] = state.H[b];
         history.centre_before[b] = history.centre[b];
-        history.centre[b] = state.H[b].act(system_.centre[b]);
+        history.centre[b] = state.H[b].act(system_.group_centre[b]);
     }
+    system_.share_momentum_rates(system_.momentum_wrenches());
     history.momentum_before.swap(history.momentum);
     history.momentum = system_.momentum;
     history.q_before.swap(history.q);

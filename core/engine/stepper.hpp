@@ -16,7 +16,7 @@ class Stepper : public Participant {
     void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
 
     // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge is
-    // repeated in halves. False if it fails at every size; the state is then that after the last step that converged.
+    // repeated in halves. False if it fails at every size; the state is then that before the step.
     bool step(const std::vector<int>& driven, const double* targets);
 
     void accept(double h);  // makes the state of the system the end of a step of h
@@ -41,6 +41,7 @@ class Stepper : public Participant {
     struct ConvergenceFailure {
         int axis = -1, joint = -1, row = -1;
         double size = 0;  // rad or m; of a loop, lengths over the length scale
+        std::vector<double> q;  // coordinates after the last part of the step that converged
     };
     ConvergenceFailure convergence_failure;
 

@@ -97,7 +97,9 @@ void System::prepare() {
     for (const FlexibleBody& each : flexible) elements.push_back({each.body, nb + 2 * axis_joint[each.axis] + 1});
     fronts_.emplace(sizes, nodes, elements, early, inner);
 
+    find_groups();
     for (int b = 0; b < nb; ++b) mass_matrix_.push_back(spatial_inertia(mass[b], centre[b], inertia[b]));
+    momentum_wrench_.assign(nb, Vec6::Zero());
     for (Joint& joint : joints) {
         for (int size : joint.blocks) single_.insert(single_.end(), size, size == 1);
         joint.A_child = adjoint_inverse(joint.pose_child);
@@ -133,6 +135,7 @@ void System::set_inertia(int body, double new_mass, const Vec3& new_centre, cons
     centre[body] = new_centre;
     inertia[body] = new_inertia;
     mass_matrix_[body] = spatial_inertia(new_mass, new_centre, new_inertia);
+    combine_inertias();
 }
 
 void System::set_stops(bool stops) {

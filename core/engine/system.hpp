@@ -171,6 +171,14 @@ class System {
 
     State state;
 
+    // Bodies that fixed joints connect are a group: they move as one and have one momentum. One of them, the carrier, has the mass
+    // and inertia of the group, about its common centre of mass; for the others both are zero. Set by `prepare`.
+    std::vector<int> carrier;         // per body; itself if it is not in a group
+    std::vector<Pose> in_carrier;     // pose of each body in the frame of its carrier
+    std::vector<double> group_mass;
+    std::vector<Vec3> group_centre;   // of each body's group, in the frame of the body
+    std::vector<Mat3> group_inertia;  // about that centre
+
     void prepare();  // after the description is complete: analyses the pattern
     void set_inertia(int body, double mass, const Vec3& centre, const Mat3& inertia);  // after `prepare`
 
@@ -181,6 +189,9 @@ class System {
     void set_stops(bool stops);  // whether limits are stiff springs; otherwise they are exact
 
     int bodies() const { return static_cast<int>(mass.size()); }
+    bool is_carried(int body) const { return carrier[body] != body; }
+    // Whether a joint is one of the fixed ones that connect a group.
+    bool connects_group(int joint) const { return joints[joint].outer >= 0 && is_carried(joints[joint].outer); }
     int axes() const { return static_cast<int>(twists.size()); }
     int unknowns() const { return fronts_->size(); }
     int twist_row(int b) const { return 6 * b; }
@@ -226,6 +237,11 @@ class System {
     // `most`, rad or radii.
     bool null_space_rhs(double* rhs) const;
     void remove_null_space(const double* x, double most);
+    // The equations have the rate of momentum of a group at its carrier. After an accepted step, this adds to the multipliers of the
+    // joints within groups what the bodies beyond them need for their own motion, so that they are the reactions of these joints.
+    // `inertial`: of each carrier, minus the rate of momentum, linear and about the centre of mass; world axes.
+    void share_momentum_rates(const std::vector<Vec6>& inertial);
+    const std::vector<Vec6>& momentum_wrenches() const { return momentum_wrench_; }  // for `share_momentum_rates`
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
     // state <- base moved by alpha x
@@ -251,6 +267,8 @@ class System {
    private:
     static constexpr double penalty = 1e9;  // stiffness of regularised constraints over that of the mechanism
 
+    void find_groups();
+    void combine_inertias();
     void move();
     void joint_kinematics(int j);
     void apply(const Step* step, const History* history, bool tangent);
@@ -271,6 +289,7 @@ class System {
     std::vector<int> holder_;                 // per body, its joint in the tree
     int row_start_ = 0, first_pair_ = 0;
     std::vector<Mat6> mass_matrix_;
+    std::vector<Vec6> momentum_wrench_;       // minus the rate of momentum of each body, world axes about the centre of mass
     std::vector<Pose> displacement_;          // X of each joint
     std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child
     std::vector<Mat6> B_parent_;              // Ad(X^-1 pose_parent^-1)

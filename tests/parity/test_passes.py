@@ -173,3 +173,20 @@ def test_bushing_to_a_body_at_rest(method):
     passes.restore(saved)
     passes.step(20)
     assert (passes.poses.array == after).all()
+
+
+@pytest.mark.parametrize("size", [(3, 3), (8, 8), (12, 12)])
+def test_nets(size):
+    """Loops that share rods: up to 121 of them, with hundreds of multipliers at one body."""
+    sims = pair(small_mechanisms.net(*size))
+    for sim in sims:
+        sim.apply(sim.mechanism.bodies[-1].name, [0, 0, 5, 0, 0, 0])
+    agree(sims, 20)
+
+
+def test_the_solver_with_fewer_operations_is_chosen():
+    """All ties of a tethered chain meet at the world: eliminated there, their cost grows with the cube of the links."""
+    solvers = {n: supple.Simulation(small_mechanisms.tethered_chain(n), DT)._core for n in (5, 40)}
+    assert solvers[5].solver == "passes"
+    assert solvers[40].solver == "sparse"
+    assert solvers[40].uncovered == "so many loops around one body that the sparse solver is faster"

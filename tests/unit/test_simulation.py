@@ -15,7 +15,7 @@ import mechanisms
 import supple
 from small_mechanisms import STILL, chain, driven, flat, pendulum, square, strut
 from supple import spatial
-from supple.mechanism import Mechanism
+from supple.mechanism import Mechanism, Motor
 
 # bad input to Simulation
 
@@ -181,6 +181,55 @@ def test_a_step_that_fails_leaves_the_last_good_state():
     with pytest.raises(supple.ConvergenceError):
         sim.step()
     assert np.array_equal(sim.save().history, good.save().history)
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_a_step_that_fails_in_its_middle_leaves_the_state_before_it(method):
+    """The motor's curve leaves the reach of the linkage within one step: some parts of the divided step converge."""
+
+    def four_bar_with_motor() -> supple.Simulation:
+        mech = replace(mechanisms.four_bar(stiffness=1.0), motors=(Motor("drive", "c", 0.0),))
+        curve = lambda t: float(np.interp(t, [0, 6e-3, 8e-3], [0, 0, 3.0]))  # noqa: E731
+        return supple.Simulation(mech, 2e-3, method, motors={"drive": curve})
+
+    sim, good = four_bar_with_motor(), four_bar_with_motor()
+    good.step(3)
+    with pytest.raises(supple.ConvergenceError, match="'b' still moves by") as caught:
+        sim.step(10)
+    assert caught.value.time == sim.time == good.time
+    assert np.array_equal(sim.save().history, good.save().history)
+    assert np.array_equal(sim.poses.array, good.poses.array)
+    assert sim.reactions.keys() == good.reactions.keys()
+
+
+def test_a_joint_that_turns_too_far_is_not_called_an_open_loop():
+    sim = supple.Simulation(replace(mechanisms.four_bar(stiffness=1.0), motors=(Motor("drive", "c", 0.0),)), 2e-3)
+    sim.set_target("drive", 3.0)
+    with pytest.raises(supple.ConvergenceError, match="a body or joint turns too far in one step"):
+        sim.step()
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_equal_limits_hold_a_coordinate_as_a_motor_does(passes):
+    def swing(**hinge: object) -> supple.Simulation:
+        b = supple.Builder("swing", gravity=(0, 0, -9.81))
+        b.link("first", (0, 0, 0), (1, 0, 0), mass=1.0)
+        b.hinge("held", "world", "first", at=(0, 0, 0), axis="y", **hinge)
+        b.link("second", (1, 0, 0), (2, 0, 0), mass=1.0)
+        b.hinge("free", "first", "second", at=(1, 0, 0), axis="y")
+        if not hinge:
+            b.motor("drive", "held")
+        sim = supple.Simulation(b.build(), 2e-3, "bdf2", rates=[0, 20.0])
+        sim._core.use_passes(passes)
+        return sim
+
+    driven, limited = swing(), swing(limits=(0.0, 0.0))
+    tape = limited.tape()
+    for sim in (driven, limited):
+        sim.step(300)
+    assert not tape.impacts
+    np.testing.assert_allclose(limited.q, driven.q, atol=1e-11)
+    assert limited.motor_torques["held"] == pytest.approx(driven.motor_torques["drive"], rel=1e-9)
 
 
 def test_the_gap_after_a_step_that_failed():

@@ -253,7 +253,11 @@ def central_difference(value: Callable[[float], float], size: float) -> float:
 
 
 def check(
-    case: Case, inputs: Inputs, seed: int = 0, sizes: Sequence[float] = (2e-4, 1e-3, 2e-5), skip: tuple[str, ...] = ()
+    case: Case,
+    inputs: Inputs,
+    seed: int = 0,
+    sizes: Sequence[float] = (2e-4, 1e-3, 2e-5, 2e-6),
+    skip: tuple[str, ...] = (),
 ) -> Tape:
     """The gradient and the tangent agree with central differences, and with each other to rounding.
 
@@ -507,14 +511,14 @@ def test_the_recording_ends_in_a_world() -> None:
     assert tape.steps == 0
 
 
-def test_the_recording_ends_where_a_step_fails() -> None:
+def test_a_step_that_fails_is_not_recorded() -> None:
     sim = Simulation(square(**{"driven": True, "driven twice": True}), DT)
     tape = sim.tape()
     sim.step(2)
     sim.set_target("drive", 0.4)
     with pytest.raises(ConvergenceError):
         sim.step(3)
-    assert not tape.recording
+    assert tape.recording
     assert tape.steps == 2
     assert adjoint.gradient(tape, coordinates=np.ones_like(tape.coordinates)).motors["drive"].shape == (3,)
 

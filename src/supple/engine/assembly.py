@@ -311,11 +311,12 @@ def equations(
         for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
             if np.isfinite(lower) or np.isfinite(upper):
                 limit_names.append(name)
-                core.add_row([axis[name]], [1.0], lower, upper, False)
+                core.add_row([axis[name]], [1.0], lower, upper, bool(lower == upper))
     for c in mech.couplings:
         if not c.rigid and np.isfinite(c.limits).any():
             limit_names.append(c.name)
-            core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), *c.limits.tolist(), False)
+            lower, upper = c.limits.tolist()
+            core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), lower, upper, bool(lower == upper))
 
     actuators = tuple(as_in_spring(mech, drive) for drive in mech.actuators) if with_actuators else ()
     for drive in actuators:

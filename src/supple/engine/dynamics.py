@@ -274,17 +274,17 @@ class Simulation(Recordable):
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
-                    f"{self._failure_reason()}. The state is that of the last step that converged",
+                    f"{self._failure_reason()}. The state is that before this step",
                     time=self.time,
                 )
 
     def _warn_of_softened_limits(self) -> None:
         """Warns once that limits gave way in steps that have no solution with exact ones."""
         self._softened = True
-        beyond = [fault.text for fault in broken_limits(self._eqs, "is")]
+        beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, "is")[:3])
         warnings.warn(
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
-            f"t = {self.time:.6g} s{': ' + '; '.join(beyond[:3]) if beyond else ''}. Steps that have no solution with exact limits treat "
+            f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
             "them as stiff springs",
             stacklevel=4,
         )
@@ -292,7 +292,8 @@ class Simulation(Recordable):
     def _failure_reason(self) -> str:
         """Why the last step did not converge and what helps, for an error message."""
         motors = [motor.coordinate for motor in self.mechanism.motors]
-        if (singular := singular_pose(self.mechanism, self._core.q, motors)) is not None:
+        *_, q = self._core.convergence_failure  # after the last part of the step that converged
+        if (singular := singular_pose(self.mechanism, np.array(q), motors)) is not None:
             return f"{singular}. Start or stay a little off this pose, for instance by a limit or a spring"
         remedy = "Limits or motors contradict each other, or a force is too large; apply less, or take a smaller dt"
         return f"{self._unconverged()}. {remedy}"
@@ -300,7 +301,7 @@ class Simulation(Recordable):
     def _unconverged(self) -> str:
         """The part that did not converge in the last step."""
         eqs = self._eqs
-        axis, joint, row, size = self._core.convergence_failure
+        axis, joint, row, size, _ = self._core.convergence_failure
         if axis >= 0:
             return f"coordinate '{list(eqs.axis)[axis]}' still moves by {size:.1g}"
         if joint >= 0:

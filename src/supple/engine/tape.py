@@ -18,8 +18,8 @@ class Tape:
     """The time steps that a `Simulation` has made since `Simulation.tape` was called.
 
     Arrays over time have `steps + 1` rows: the start, then the end of each time step. The recording ends with `stop`,
-    at the end of a `with` block, when another tape is started, when the simulation is reset or restored, when a
-    `World` steps the simulation, and when a time step fails.
+    at the end of a `with` block, when another tape is started, when the simulation is reset or restored, and when a
+    `World` steps the simulation. A time step that fails is not recorded.
 
     Coordinates and multipliers are stored; poses are computed from them. A step takes 8 (axes + 2 rows + 6 loops) bytes
     and 64 more, for an arm of 20 links 0.23 kB; rows are motors, rigid couplings and limits.
