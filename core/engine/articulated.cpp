@@ -28,7 +28,6 @@ void Articulated::forward() {
         for (Attachment& interface : each.interfaces) interface.frame.evaluate(each.eta.data());
     Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
     const int first = placed_ ? grounded_ / width : 0;
-    placed_ = true;
     for (int b = first; b < blocks_; ++b) {
         const Fixed& fixed = fixed_[b];
         Present& now = present_[b];
@@ -49,6 +48,11 @@ void Articulated::forward() {
             if (flags & ball) {
                 const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
                 for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
+                const BallNode& node = balls_[ball_of_[i]];
+                if (node.shift_axis >= 0) {
+                    const Vec3 at = nodes_[i].frame.act(node.t);
+                    for (int k = 0; k < 3; ++k) local[9 + k][l] = at[k];
+                }
             }
             if (flags & attached) {
                 const Pose frame = nodes_[i].frame * attachment_at(i).frame.pose();
@@ -103,6 +107,10 @@ void Articulated::forward() {
             now.p[i] = t[4 + i];
         }
     }
+    if (placed_) return;
+    placed_ = true;
+    for (BallNode& node : balls_)
+        if (node.shift_axis >= 0) node.along = pose(nodes_[node.node].parent).R * nodes_[node.node].frame.R;
 }
 
 void Articulated::write_poses(double* rows) const {
@@ -481,6 +489,10 @@ double Articulated::outward() {
         node.rotation = node.rotation * so3_exp_short(node.step);
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
+        if (node.shift_axis < 0) continue;
+        node.t += node.along.transpose() * node.shift;
+        size = std::max(size, node.shift.cwiseAbs().maxCoeff() / length_scale_);
+        if (!std::isfinite(node.shift.sum())) size = INFINITY;
     }
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p) {

@@ -39,7 +39,8 @@ struct EightColumns;
 
 class Articulated {
    public:
-    explicit Articulated(const System& system);
+    // `floating`: free joints may be single nodes, which the exact tangent does not cover.
+    explicit Articulated(const System& system, bool floating = true);
 
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
@@ -118,6 +119,7 @@ class Articulated {
     struct Node : JointNode {  // its frame is in the parent node
         int parent = -1, body = -1;  // body: the carrier of the group of bodies that the node moves
         Pose body_in_node{};         // of that body; of the last axis of a joint that closes a loop: the joint's frame
+        int shift_axis = -1;  // of a free joint that is a single node: the first of its three translations, which come before the rotation
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
@@ -156,6 +158,11 @@ class Articulated {
         Mat3 rotation;    // present
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
+        int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
+        Mat3 along;           // these axes in the world
+        Vec3 t, t_past, t_before, t_rate, t_rate_before;  // translations
+        Mat3 yield;           // inverse of their tangent after the elimination of the rotation, world axes
+        Vec3 shift;           // their correction, world axes
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
         Mat3 inverse;
@@ -276,6 +283,7 @@ class Articulated {
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
     void find_bushings(const System& system);
+    std::vector<char> find_single_nodes(const System& system, const std::vector<int>& holder) const;
     // Whether the tree passes a joint from its parent to its child.
     bool held_along(int joint) const {
         const int child = system_->joints[joint].child;
@@ -333,6 +341,9 @@ class Articulated {
     // The three coordinates of a ball joint, as `inward` eliminates one; without and with ties.
     template <bool tangent>
     bool eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right);
+    // The translations of a free joint, after its rotation.
+    bool eliminate_translations(BallNode& node, const Eight* A, int stride) const;
+    void correct_translations(BallNode& node, const Eight& right) const;
     template <bool tangent>
     bool eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
     // Without `correction`, for the second right-hand side: only the twist and the multipliers.
@@ -413,6 +424,7 @@ class Articulated {
     std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
     std::vector<int> inner_, held_by_;    // that body and that joint, per body
     std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
+    bool floating_ = true;
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it
@@ -479,7 +491,7 @@ class Articulated {
     // a step in a World
     bool in_step_ = false, finished_ = false;
     bool released_ = false;                            // the factors leave out limits that were active before the step
-    std::vector<Mat3> predicted_balls_;
+    std::vector<std::pair<Mat3, Vec3>> predicted_balls_;  // rotations and translations
     std::vector<std::vector<double>> predicted_amplitudes_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step

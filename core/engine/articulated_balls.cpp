@@ -1,6 +1,8 @@
 // Elimination of the three coordinates of a ball joint. With the screws s_k of its axes as columns of S, N = ad(S)^T W, and the
 // matrices P', W of `inward`:
 //     U = P' S + N/2,   L = P'^T S + N/2,   K = k + S^T (U - N),   P' <- P' - U K^-1 L^T,   p <- p - U K^-1 (tau + S^T p)
+#include <algorithm>
+
 #include "engine/articulated.hpp"
 #include "engine/articulated_lanes.hpp"
 
@@ -49,6 +51,27 @@ struct BallScrews {
 
 }  // namespace
 
+// The translations dt of a free joint on a parent at rest, world axes: M dt + p - f = 0 with the linear part M of P', p the linear part of
+// the residual and f the applied force.
+bool Articulated::eliminate_translations(BallNode& node, const Eight* A, int stride) const {
+    Mat3 M;
+    Eight right = every(0.0);
+    for (int r = 0; r < 3; ++r) {
+        alignas(64) double row[width];
+        store(row, A[r * stride]);
+        for (int c = 0; c < 3; ++c) M(r, c) = row[c];
+        right[r] = row[6];
+    }
+    node.yield = M.inverse();
+    correct_translations(node, right);
+    return is_positive(M);
+}
+
+void Articulated::correct_translations(BallNode& node, const Eight& right) const {
+    const Vec3 applied(&system_->applied[node.shift_axis]);
+    node.shift = -(node.yield * (Vec3(right[0], right[1], right[2]) - node.along * applied));
+}
+
 template <bool tangent>
 bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right) {
     if (!tangent) {
@@ -59,6 +82,7 @@ bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& st
             node.part[k][6] = by[k];
             right -= rho[k] * node.upart[k];
         }
+        if (node.shift_axis >= 0) correct_translations(node, right);
         return true;
     }
     const Pose H = pose(node.node);
@@ -79,6 +103,10 @@ bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& st
     for (int k = 0; k < 3; ++k) {
         node.part[k] = node.inverse(k, 0) * left[0] + node.inverse(k, 1) * left[1] + node.inverse(k, 2) * left[2];
         node.upart[k] = node.inverse(0, k) * up[0] + node.inverse(1, k) * up[1] + node.inverse(2, k) * up[2];
+    }
+    if (node.shift_axis >= 0) {  // its parent is at rest: only the translations remain
+        for (int r = 0; r < 3; ++r) A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
+        return is_positive(K) && eliminate_translations(node, A, 1);
     }
     for (int r = 0; r < 6; ++r) {
         A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
@@ -104,6 +132,7 @@ bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat
             right[0] -= rho[k] * node.upart[k];
             for (int c = 0; c < chunks; ++c) right[1 + c] -= rho[k] * uparts[k * chunks + c];
         }
+        if (node.shift_axis >= 0) correct_translations(node, right[0]);
         return true;
     }
     const Pose H = pose(node.node);
@@ -156,9 +185,56 @@ bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat
             uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
         }
     }
-    return is_positive(K);
+    return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(node, A, wide));
 }
 template bool Articulated::eliminate_tied_ball<true>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
 template bool Articulated::eliminate_tied_ball<false>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+
+// Free joints that are single nodes: the parent is at rest, nothing acts on the translations, and no tie connects the bodies beyond with
+// others.
+std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
+    const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    std::vector<char> single(nj, 0), tied(nb, 0);
+    if (!floating_ || !flexible_.empty()) return single;
+    auto inner = [&](int body) {
+        const Joint& joint = s.joints[holder[body]];
+        return joint.child == body ? joint.parent : joint.child;
+    };
+    std::vector<int> top(nb, -2);  // the first moving body on the path from the world, -1 for bodies at rest
+    auto find_top = [&](auto&& find, int body) -> int {
+        if (body < 0) return -1;
+        if (top[body] == -2) {
+            const int before = find(find, inner(body));
+            top[body] = before >= 0 ? before : s.joints[holder[body]].count ? body : -1;
+        }
+        return top[body];
+    };
+    auto tie = [&](int a, int b) {
+        if (a == b) return;
+        for (int body : {a, b})
+            if (body >= 0) tied[body] = 1;
+    };
+    std::vector<int> of_axis(s.axes(), -1);
+    for (int j = 0; j < nj; ++j) {
+        const Joint& joint = s.joints[j];
+        const int outer = in_tree_[j] ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent) : joint.parent;
+        for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
+        if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
+    }
+    auto tie_all = [&](const Combination& of) {
+        for (int axis : of.axes) tie(of_axis[of.axes[0]], of_axis[axis]);
+    };
+    for (const Spring& spring : s.springs) tie_all(spring.of);
+    for (const Row& row : s.rows) tie_all(row.of);
+    for (int b = 0; b < nb; ++b) {
+        const int j = holder[b];
+        const Joint& joint = s.joints[j];
+        if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
+        single[j] = 1;
+        for (int i = 0; i < 6; ++i)
+            if (s.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && acted_on_[joint.first + i])) single[j] = 0;
+    }
+    return single;
+}
 
 }  // namespace supple

@@ -83,6 +83,12 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         node.rate_before = of(history.rate_before);
         node.p = of(history.p);
         node.p_before = of(history.p_before);
+        if (node.shift_axis < 0) continue;
+        auto translations = [&](const std::vector<double>& all) { return Vec3(&all[node.shift_axis]); };
+        node.t = node.t_past = translations(s.state.q);
+        node.t_before = translations(history.q_before);
+        node.t_rate = translations(s.rate);
+        node.t_rate_before = translations(history.rate_before);
     }
     read_flexible(s, history);
     forward();
@@ -163,7 +169,10 @@ void Articulated::put_rows(double* mu, Integer* active) const {
 void Articulated::record(double* q, double* mu, signed char* active, double* lambda) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) q[nodes_[i].axis] = past_[i / width].q[i % width];
-    for (const BallNode& node : balls_) std::copy_n(node.q_past.data(), 3, q + node.axis);
+    for (const BallNode& node : balls_) {
+        std::copy_n(node.q_past.data(), 3, q + node.axis);
+        if (node.shift_axis >= 0) std::copy_n(node.t_past.data(), 3, q + node.shift_axis);
+    }
     for (const FlexibleNode& each : flexible_)
         for (const Attachment& interface : each.interfaces) std::copy_n(each.past.eta.data(), each.modes, q + system_->joints[interface.joint].first);
     for (const Loop& loop : loops_) {
@@ -206,6 +215,14 @@ void Articulated::write(System& s, History& history) const {
         put(history.rate_before, node.rate_before);
         put(history.p, node.p);
         put(history.p_before, node.p_before);
+        if (node.shift_axis < 0) continue;
+        auto put_translations = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.shift_axis]); };
+        put_translations(s.state.q, node.t_past);
+        put_translations(history.q_before, node.t_before);
+        put_translations(s.rate, node.t_rate);
+        put_translations(history.rate_before, node.t_rate_before);
+        put_translations(history.p, Vec3::Zero());
+        put_translations(history.p_before, Vec3::Zero());
     }
     write_flexible(s, history);
     for (int b = 0; b < nb; ++b) {
@@ -349,7 +366,8 @@ void Articulated::visit_state(Self& self, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;
     for (auto& past : self.past_) visit(reinterpret_cast<Numbers>(&past), static_cast<int>(sizeof(Past) / sizeof(double)));
     for (auto& ball : self.balls_)
-        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before})
+        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.t, &ball.t_past,
+                        &ball.t_before, &ball.t_rate, &ball.t_rate_before})
             visit(v->data(), 3);
     for (auto& each : self.flexible_) {
         for (auto* state : {&each.past, &each.before}) visit_numbers(*state, visit);

@@ -252,6 +252,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         ball_torque<second>(node, step, tau, stiff);
         regular = (front ? eliminate_tied_ball<tangent>(node, tau, stiff, carried, *front)
                          : eliminate_ball<tangent>(node, tau, stiff, carried, A, B, right)) && regular;
+        if (node.shift_axis >= 0) return regular;  // its parent is at rest
     }
 
     // add to the parent
@@ -335,6 +336,7 @@ void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_st
         }
     } else if (nodes_[i].size == 3) {
         BallNode& node = balls_[ball_of_[i]];
+        for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) eta[k] += node.shift[k];
         for (int k = 0; k < 3; ++k)
             node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];

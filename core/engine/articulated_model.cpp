@@ -30,7 +30,7 @@ bool is_ball(const Vec6* twists) {
 
 }  // namespace
 
-Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+Articulated::Articulated(const System& system, bool floating) : system_(&system), floating_(floating), length_scale_(system.length_scale) {
     find_axes_acted_on(system);
     find_bushings(system);
     add_flexible_bodies(system);
@@ -179,6 +179,7 @@ void Articulated::add_nodes(const System& s) {
         for (const Branch& branch : beyond[order[k] + 1])
             if (branch.outer >= 0) weight[order[k] + 1] += weight[branch.outer + 1];
 
+    const std::vector<char> single_node = find_single_nodes(s, holder);
     auto flexible_index = [&](const Joint& joint) {
         std::size_t f = 0;
         while (s.flexible[f].axis != amplitude_axis_[joint.first]) ++f;
@@ -236,12 +237,17 @@ void Articulated::add_nodes(const System& s) {
         }
         Pose lead = inner < 0 || flexible ? Pose{} : in_node_[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
-        const JointNodes parts = joint_nodes(s, joint, along);
+        JointNodes parts = joint_nodes(s, joint, along);
+        if (single_node[branch.joint]) {
+            parts.nodes.erase(parts.nodes.begin(), parts.nodes.begin() + 3);
+            parts.nodes[0].frame = joint.pose_parent;
+        }
         for (const JointNode& part : parts.nodes) {
             Node node{part, last};
             node.frame = lead * part.frame;
             if (part.size == 3 && !is_ball(&s.twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
             lead = Pose{};
+            if (single_node[branch.joint]) node.shift_axis = joint.first;
             last = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
         }
@@ -394,6 +400,8 @@ void Articulated::lay_out_nodes() {
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
+        node.shift_axis = nodes_[i].shift_axis;
+        for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
         for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);

@@ -127,7 +127,10 @@ void Articulated::restore_kept_state() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
+    for (BallNode& node : balls_) {
+        node.turn_to(node.sign * node.q_past);
+        node.t = node.t_past;
+    }
     for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
@@ -201,8 +204,10 @@ bool Articulated::predict(const Step& step) {
         const Past& past = past_[b];
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
-    for (BallNode& node : balls_)
+    for (BallNode& node : balls_) {
+        node.t = node.t_past + step.h * (node.t_rate + trend * (node.t_rate - node.t_rate_before));
         node.set_joint_rotation(node.rotation_past * so3_exp_short(step.h * (node.rate + trend * (node.rate - node.rate_before))));
+    }
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p)
             each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
@@ -316,6 +321,12 @@ void Articulated::accept(const Step& step) {
         for (int i = 0; i < 3; ++i) node.p[i] = system_->armature[node.axis + i] * rate[i];
         node.rate_before = node.rate;
         node.rate = rate;
+        if (node.shift_axis < 0) continue;
+        const Vec3 t_rate = (step.c0 * node.t + step.c1 * node.t_past + step.c2 * node.t_before) / step.h;
+        node.t_before = node.t_past;
+        node.t_past = node.t;
+        node.t_rate_before = node.t_rate;
+        node.t_rate = t_rate;
     }
     accept_flexible(step);
     for (Loop& loop : loops_) {

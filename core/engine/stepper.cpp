@@ -15,6 +15,7 @@ constexpr double negligible_correction = 1e-13;     // a step has converged if t
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
+constexpr double added_stiffness = 1e-3;  // to the tangent of coordinates, over the mechanism's, in steps that fail otherwise
 constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
 
 Step difference(double h, int order) { return order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0}; }
@@ -177,7 +178,12 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
 bool Stepper::advance_with_stops(double h) {
     if (std::all_of(system_.rows.begin(), system_.rows.end(), [](const Row& row) { return row.equality; })) return false;
     system_.set_stops(true);
-    const bool done = advance(h, 1);
+    bool done = advance(h, 1);
+    if (!done) {  // where axes of joints without mass between them are parallel, no torque resists some motions
+        shift_ = added_stiffness;
+        done = advance(h, 1);
+        shift_ = 0;
+    }
     system_.set_stops(false);
     softened += done;
     if (done && tape) tape->softened = true;
@@ -266,7 +272,7 @@ bool Stepper::solve(double h, int order) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
         if (k == 0 || slow) {
-            system_.factorise();
+            system_.factorise(shift_);
             ++factorisations;
             if (system_.fronts().negative()) break;  // the step is so long that it may have several solutions
         }

@@ -128,6 +128,7 @@ class Stepper : public Participant {
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, steps_by_fronts_ = 0;         // consecutive steps that the passes could not solve; next steps to solve with the fronts
+    double shift_ = 0;                     // stiffness that the tangent adds to all coordinates, over the mechanism's
     bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
     State predicted_;                      // in a World: the state at which the step is linearised
     std::vector<double> free_;             // and its solution without contact
