@@ -170,3 +170,24 @@ def tethered_chain(links: int) -> Mechanism:
         b.ball(f"foot {i}", last, f"rod {i}", at=end, stiffness=0.1, damping=0.01)
         b.ball(f"top {i}", f"rod {i}", "world", at=top)
     return b.build()
+
+
+def loose_bodies(tied: bool = False) -> Mechanism:
+    """Two floating bodies with geared booms, one of them on springs. `tied`: a rod connects them."""
+    b = supple.Builder("loose bodies", gravity=(0, 0, -9.81))
+    for i in range(2):
+        at = np.array([1.0 * i, 0.2, 0.5])
+        pose = spatial.exp(np.append(at, [0.2, -0.1, 0.4]))
+        b.body(f"hull{i}", pose, 3.0, inertia=(0.1, 0.2, 0.25), centre=(0.1, 0, 0))
+        springs = {"stiffness": (20, 30, 40, 1, 2, 3), "damping": 0.5, "armature": 0.2} if i else {}
+        b.bushing(f"float{i}", "world", f"hull{i}", at, **springs)
+        for k in range(2):
+            start = at + [0, 0.2 * k, 0.1]
+            b.link(f"boom{i}{k}", start, start + [0, 0.3, 0.2], mass=0.4)
+            b.hinge(f"hinge{i}{k}", f"hull{i}", f"boom{i}{k}", start, "x", damping=0.05)
+        b.couple(f"gear{i}", {f"hinge{i}0": 1.0, f"hinge{i}1": -0.5}, rigid=True)
+    if tied:
+        b.link("rod", (0, 0.2, 0.5), (1, 0.2, 0.5), mass=0.2)
+        b.ball("near", "hull0", "rod", (0, 0.2, 0.5))
+        b.ball("far", "rod", "hull1", (1, 0.2, 0.5))
+    return b.build()

@@ -159,6 +159,7 @@ class Articulated {
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
         int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
+        bool sprung = false;  // whether springs, dampers or armatures act on the translations
         Mat3 along;           // these axes in the world
         Vec3 t, t_past, t_before, t_rate, t_rate_before;  // translations
         Mat3 yield;           // inverse of their tangent after the elimination of the rotation, world axes
@@ -340,12 +341,13 @@ class Articulated {
                            Eight* A, Eight* B, Eight& right);
     // The three coordinates of a ball joint, as `inward` eliminates one; without and with ties.
     template <bool tangent>
-    bool eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right);
+    bool eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B,
+                        Eight& right);
     // The translations of a free joint, after its rotation.
-    bool eliminate_translations(BallNode& node, const Eight* A, int stride) const;
-    void correct_translations(BallNode& node, const Eight& right) const;
+    bool eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const;
+    void correct_translations(const Step& step, BallNode& node, const Eight& right) const;
     template <bool tangent>
-    bool eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
+    bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
     // Without `correction`, for the second right-hand side: only the twist and the multipliers.
     void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
     // flexible bodies

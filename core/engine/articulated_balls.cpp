@@ -51,29 +51,47 @@ struct BallScrews {
 
 }  // namespace
 
-// The translations dt of a free joint on a parent at rest, world axes: M dt + p - f = 0 with the linear part M of P', p the linear part of
-// the residual and f the applied force.
-bool Articulated::eliminate_translations(BallNode& node, const Eight* A, int stride) const {
+// The translations dt of a free joint on a parent at rest, world axes: (M + G k G^T) dt + p + G f = 0 with the linear part M of P', the linear
+// part p of the residual, the axes G of the translations, the forces f of spring, damper and armature on them and their slope k.
+bool Articulated::eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const {
+    const System& s = *system_;
+    const double c = step.c0 / step.h;
     Mat3 M;
     Eight right = every(0.0);
     for (int r = 0; r < 3; ++r) {
         alignas(64) double row[width];
         store(row, A[r * stride]);
-        for (int c = 0; c < 3; ++c) M(r, c) = row[c];
+        for (int k = 0; k < 3; ++k) M(r, k) = row[k];
         right[r] = row[6];
     }
+    if (node.sprung) {
+        Vec3 slope;
+        for (int i = 0; i < 3; ++i) {
+            const int a = node.shift_axis + i;
+            slope[i] = s.stiffness[a] + c * (s.damping[a] + c * s.armature[a]);
+        }
+        M += node.along * slope.asDiagonal() * node.along.transpose();
+    }
     node.yield = M.inverse();
-    correct_translations(node, right);
+    correct_translations(step, node, right);
     return is_positive(M);
 }
 
-void Articulated::correct_translations(BallNode& node, const Eight& right) const {
-    const Vec3 applied(&system_->applied[node.shift_axis]);
-    node.shift = -(node.yield * (Vec3(right[0], right[1], right[2]) - node.along * applied));
+void Articulated::correct_translations(const Step& step, BallNode& node, const Eight& right) const {
+    const System& s = *system_;
+    Vec3 force = -Vec3(&s.applied[node.shift_axis]);
+    for (int i = 0; node.sprung && i < 3; ++i) {
+        const int a = node.shift_axis + i;
+        const double rate = (step.c0 * node.t[i] + step.c1 * node.t_past[i] + step.c2 * node.t_before[i]) / step.h;
+        const double accelerated = (step.c0 * rate + step.c1 * node.t_rate[i] + step.c2 * node.t_rate_before[i]) / step.h;
+        force[i] += s.stiffness[a] * (node.t[i] - s.rest[a]) + s.damping[a] * rate + s.armature[a] * accelerated;
+    }
+    node.shift = -(node.yield * (Vec3(right[0], right[1], right[2]) + node.along * force));
 }
 
 template <bool tangent>
-bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B, Eight& right) {
+bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A,
+                                 Eight* B, Eight& right) {
     if (!tangent) {
         const Pose H = pose(node.node);
         const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right);
@@ -82,7 +100,7 @@ bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& st
             node.part[k][6] = by[k];
             right -= rho[k] * node.upart[k];
         }
-        if (node.shift_axis >= 0) correct_translations(node, right);
+        if (node.shift_axis >= 0) correct_translations(step, node, right);
         return true;
     }
     const Pose H = pose(node.node);
@@ -106,7 +124,7 @@ bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& st
     }
     if (node.shift_axis >= 0) {  // its parent is at rest: only the translations remain
         for (int r = 0; r < 3; ++r) A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
-        return is_positive(K) && eliminate_translations(node, A, 1);
+        return is_positive(K) && eliminate_translations(step, node, A, 1);
     }
     for (int r = 0; r < 6; ++r) {
         A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
@@ -114,12 +132,13 @@ bool Articulated::eliminate_ball(BallNode& node, const Vec3& tau, const Mat3& st
     }
     return is_positive(K);
 }
-template bool Articulated::eliminate_ball<true>(BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
-template bool Articulated::eliminate_ball<false>(BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
 
 // The multipliers of ties are further columns of U and L, in `parts` and `uparts`.
 template <bool tangent>
-bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front) {
+bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried,
+                                      Front& front) {
     const int chunks = front.chunks, wide = 1 + chunks, m = front.open;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *right = &numbers_[front.right];
     Eight *parts = &numbers_[node.parts], *uparts = &numbers_[node.uparts];
@@ -132,7 +151,7 @@ bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat
             right[0] -= rho[k] * node.upart[k];
             for (int c = 0; c < chunks; ++c) right[1 + c] -= rho[k] * uparts[k * chunks + c];
         }
-        if (node.shift_axis >= 0) correct_translations(node, right[0]);
+        if (node.shift_axis >= 0) correct_translations(step, node, right[0]);
         return true;
     }
     const Pose H = pose(node.node);
@@ -185,13 +204,13 @@ bool Articulated::eliminate_tied_ball(BallNode& node, const Vec3& tau, const Mat
             uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
         }
     }
-    return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(node, A, wide));
+    return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(step, node, A, wide));
 }
-template bool Articulated::eliminate_tied_ball<true>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
-template bool Articulated::eliminate_tied_ball<false>(BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+template bool Articulated::eliminate_tied_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
 
-// Free joints that are single nodes: the parent is at rest, nothing acts on the translations, and no tie connects the bodies beyond with
-// others.
+// Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on the translations, and
+// no tie connects the bodies beyond with others.
 std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
     const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
     std::vector<char> single(nj, 0), tied(nb, 0);
@@ -221,8 +240,15 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
         for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
         if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
     }
+    std::vector<char> other(s.axes(), 0);  // coordinates with something else
+    for (int a = 0; a < s.axes(); ++a) other[a] = s.curve[a] >= 0;
+    for (const Actuator& each : s.actuators)
+        if (each.axis >= 0) other[each.axis] = 1;
     auto tie_all = [&](const Combination& of) {
-        for (int axis : of.axes) tie(of_axis[of.axes[0]], of_axis[axis]);
+        for (int axis : of.axes) {
+            tie(of_axis[of.axes[0]], of_axis[axis]);
+            other[axis] = 1;
+        }
     };
     for (const Spring& spring : s.springs) tie_all(spring.of);
     for (const Row& row : s.rows) tie_all(row.of);
@@ -232,7 +258,7 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
         if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
         single[j] = 1;
         for (int i = 0; i < 6; ++i)
-            if (s.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && acted_on_[joint.first + i])) single[j] = 0;
+            if (s.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
     }
     return single;
 }

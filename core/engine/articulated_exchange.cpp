@@ -221,8 +221,9 @@ void Articulated::write(System& s, History& history) const {
         put_translations(history.q_before, node.t_before);
         put_translations(s.rate, node.t_rate);
         put_translations(history.rate_before, node.t_rate_before);
-        put_translations(history.p, Vec3::Zero());
-        put_translations(history.p_before, Vec3::Zero());
+        const Vec3 armature(&s.armature[node.shift_axis]);
+        put_translations(history.p, armature.cwiseProduct(node.t_rate));
+        put_translations(history.p_before, armature.cwiseProduct(node.t_rate_before));
     }
     write_flexible(s, history);
     for (int b = 0; b < nb; ++b) {

@@ -250,8 +250,8 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Vec3 tau;
         Mat3 stiff;
         ball_torque<second>(node, step, tau, stiff);
-        regular = (front ? eliminate_tied_ball<tangent>(node, tau, stiff, carried, *front)
-                         : eliminate_ball<tangent>(node, tau, stiff, carried, A, B, right)) && regular;
+        regular = (front ? eliminate_tied_ball<tangent>(step, node, tau, stiff, carried, *front)
+                         : eliminate_ball<tangent>(step, node, tau, stiff, carried, A, B, right)) && regular;
         if (node.shift_axis >= 0) return regular;  // its parent is at rest
     }
 

@@ -401,6 +401,7 @@ void Articulated::lay_out_nodes() {
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
         node.shift_axis = nodes_[i].shift_axis;
+        for (int a = node.shift_axis; a >= 0 && a < node.shift_axis + 3; ++a) node.sprung = node.sprung || acted_on_[a];
         for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
         for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         ball_of_[i] = static_cast<int>(balls_.size());
