@@ -120,6 +120,22 @@ def satellite(gravity=(0, 0, 0)) -> Mechanism:
     return b.build()
 
 
+def held_arm() -> Mechanism:
+    """An arm on a stand whose hand a bushing holds to the stand: the bushing closes a loop to a body at rest."""
+    b = supple.Builder("held arm", gravity=(0, 1.0, -9.81))
+    b.link("stand", (0, 0, 0), (0, 0, 0.3), mass=1.0)
+    b.fixed("floor", "world", "stand")
+    b.link("upper", (0, 0, 0.3), (0.4, 0, 0.3), mass=1.0)
+    b.link("lower", (0.4, 0, 0.3), (0.8, 0, 0.3), mass=1.0)
+    b.link("hand", (0.8, 0, 0.3), (0.9, 0, 0.3), mass=0.5)
+    b.hinge("shoulder", "stand", "upper", (0, 0, 0.3), "z", damping=0.1)
+    b.hinge("elbow", "upper", "lower", (0.4, 0, 0.3), "y", stiffness=5.0)
+    b.ball("wrist", "lower", "hand", (0.8, 0, 0.3))
+    springs = {"stiffness": (300, 200, 400, 3, 2, 1), "damping": (5, 4, 3, 0.1, 0.2, 0.3)}
+    b.bushing("grip", "stand", "hand", (0.9, 0, 0.3), **springs)
+    return b.build()
+
+
 def net(columns: int, rows: int) -> Mechanism:
     """A planar net: bodies on a grid, neighbours joined by rods with sprung hinges; (columns - 1) (rows - 1) loops."""
     b = supple.Builder("net", gravity=(0, 0, -9.81))
@@ -153,4 +169,25 @@ def tethered_chain(links: int) -> Mechanism:
         b.link(f"rod {i}", end, top, mass=0.05)
         b.ball(f"foot {i}", last, f"rod {i}", at=end, stiffness=0.1, damping=0.01)
         b.ball(f"top {i}", f"rod {i}", "world", at=top)
+    return b.build()
+
+
+def loose_bodies(tied: bool = False) -> Mechanism:
+    """Two floating bodies with geared booms, one of them on springs. `tied`: a rod connects them."""
+    b = supple.Builder("loose bodies", gravity=(0, 0, -9.81))
+    for i in range(2):
+        at = np.array([1.0 * i, 0.2, 0.5])
+        pose = spatial.exp(np.append(at, [0.2, -0.1, 0.4]))
+        b.body(f"hull{i}", pose, 3.0, inertia=(0.1, 0.2, 0.25), centre=(0.1, 0, 0))
+        springs = {"stiffness": (20, 30, 40, 1, 2, 3), "damping": 0.5, "armature": 0.2} if i else {}
+        b.bushing(f"float{i}", "world", f"hull{i}", at, **springs)
+        for k in range(2):
+            start = at + [0, 0.2 * k, 0.1]
+            b.link(f"boom{i}{k}", start, start + [0, 0.3, 0.2], mass=0.4)
+            b.hinge(f"hinge{i}{k}", f"hull{i}", f"boom{i}{k}", start, "x", damping=0.05)
+        b.couple(f"gear{i}", {f"hinge{i}0": 1.0, f"hinge{i}1": -0.5}, rigid=True)
+    if tied:
+        b.link("rod", (0, 0.2, 0.5), (1, 0.2, 0.5), mass=0.2)
+        b.ball("near", "hull0", "rod", (0, 0.2, 0.5))
+        b.ball("far", "rod", "hull1", (1, 0.2, 0.5))
     return b.build()

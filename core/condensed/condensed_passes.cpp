@@ -62,6 +62,7 @@ PassesInterior::~PassesInterior() = default;
 const char* PassesInterior::uncovered() const {
     if (*uncovered_) return uncovered_;
     if (!balls_.empty()) return "a ball joint";
+    if (!bushings_.empty()) return "a bushing that closes a loop";
     return groups_ > most_columns ? "too many end effectors" : "";
 }
 

@@ -101,7 +101,7 @@ class DeterminedCore {
 
     static Engine& with_stepper(Engine& of, double h, int order) {
         of.stepper = std::make_unique<Stepper>(of.system, h, order);
-        of.stepper->soften_limits = true;
+        of.stepper->soften_limits_at = 1;
         return of;
     }
     ExternalLoad& tip(int i) { return model.tips.at(i); }

@@ -71,6 +71,7 @@ void bind_adjoint(nb::module_& module) {
             return result;
         })
         .def_ro("driven", &Tape::driven)
+        .def_ro("softened", &Tape::softened)
         // time steps (from 1) that were divided, and those in which a limit was met or left
         .def_prop_ro("divided", [](const Tape& tape) {
             std::vector<int> result;

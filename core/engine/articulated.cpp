@@ -28,7 +28,6 @@ void Articulated::forward() {
         for (Attachment& interface : each.interfaces) interface.frame.evaluate(each.eta.data());
     Four X = unit_four(0), Y = unit_four(1), Z = unit_four(2), P = four(0.0);
     const int first = placed_ ? grounded_ / width : 0;
-    placed_ = true;
     for (int b = first; b < blocks_; ++b) {
         const Fixed& fixed = fixed_[b];
         Present& now = present_[b];
@@ -49,6 +48,11 @@ void Articulated::forward() {
             if (flags & ball) {
                 const Mat3 turned = nodes_[i].frame.R * balls_[ball_of_[i]].rotation;
                 for (int k = 0; k < 9; ++k) local[k][l] = turned.data()[k];
+                const BallNode& node = balls_[ball_of_[i]];
+                if (node.shift_axis >= 0) {
+                    const Vec3 at = nodes_[i].frame.act(node.t);
+                    for (int k = 0; k < 3; ++k) local[9 + k][l] = at[k];
+                }
             }
             if (flags & attached) {
                 const Pose frame = nodes_[i].frame * attachment_at(i).frame.pose();
@@ -103,6 +107,10 @@ void Articulated::forward() {
             now.p[i] = t[4 + i];
         }
     }
+    if (placed_) return;
+    placed_ = true;
+    for (BallNode& node : balls_)
+        if (node.shift_axis >= 0) node.along = pose(nodes_[node.node].parent).R * nodes_[node.node].frame.R;
 }
 
 void Articulated::write_poses(double* rows) const {
@@ -143,9 +151,15 @@ void Articulated::write_poses(double* rows) const {
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
-    const Vec3 q = node.sign * node.q;
+    torque.setZero();
     slope.setZero();
-    for (int i = 0; i < 3; ++i) {
+    bool sprung = false, damped = false;
+    for (int a = node.axis; a < node.axis + 3; ++a) {
+        sprung = sprung || s.stiffness[a] != 0 || s.curve[a] >= 0 || s.applied[a] != 0;
+        damped = damped || s.damping[a] != 0 || s.armature[a] != 0;
+    }
+    const Vec3 q = sprung ? Vec3(node.sign * so3_log(node.rotation)) : Vec3::Zero();
+    for (int i = 0; sprung && i < 3; ++i) {
         const int a = node.axis + i;
         const double deflection = q[i] - s.rest[a];
         torque[i] = s.stiffness[a] * deflection - s.applied[a];
@@ -156,24 +170,24 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
         torque[i] += more;
         slope(i, i) += steeper;
     }
-    if (!torque.isZero(0) || !slope.isZero(0)) {
+    if (sprung) {
         const Vec3 y = torque;
         const Mat3 Ji = so3_right_jacobian_inverse(q);
         slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(q, y)) * Ji;
         torque = Ji.transpose() * y;
     }
-    const Vec3 rate = ball_rate(node, step, node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose()));
+    const Vec3 rate = damped ? ball_rate(node, step, node.joint_rotation()) : Vec3::Zero();
     const double c = step.c0 / step.h;
-    Vec3 resistance;
-    for (int i = 0; i < 3; ++i) {
+    Vec3 resistance = Vec3::Zero();
+    for (int i = 0; damped && i < 3; ++i) {
         const int a = node.axis + i;
         torque[i] += s.damping[a] * rate[i];
         torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
         resistance[i] = c * (s.damping[a] + c * s.armature[a]);
     }
     if (exact_) {
-        const Mat3 R = node.sign > 0 ? node.rotation : Mat3(node.rotation.transpose());
-        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(so3_log(node.rotation_past.transpose() * R));
+        const Vec3 turned = so3_log(node.rotation_past.transpose() * node.joint_rotation());
+        slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(turned);
     } else {
         slope.diagonal() += resistance;  // accurate enough for Newton's method, because steps are short
     }
@@ -274,6 +288,8 @@ bool Articulated::inward(const Step& step) {
                 lanes.add_world_wrench<tangent>(l, at - origin_, force, Vec3::Zero());
                 if (tangent) lanes.add_point_spring(l, at - origin_, each.stiffness + each.damping * kappa);
             }
+        for (const Bushing& each : bushings_)
+            if (each.node / width == b) add_bushing<tangent>(lanes, each, step);
         for (const FlexibleNode& each : flexible_)
             if (each.node / width == b) add_flexible_element<tangent>(lanes, each);
         for (int l = 0; l < count && !loops_.empty(); ++l)
@@ -470,9 +486,13 @@ double Articulated::outward() {
     }
     double size = largest(most);
     for (BallNode& node : balls_) {
-        node.turn_to(so3_log(node.rotation * so3_exp(node.step)));
+        node.rotation = node.rotation * so3_exp_short(node.step);
         size = std::max(size, node.step.cwiseAbs().maxCoeff());
         if (!std::isfinite(node.step.sum())) size = INFINITY;
+        if (node.shift_axis < 0) continue;
+        node.t += node.along.transpose() * node.shift;
+        size = std::max(size, node.shift.cwiseAbs().maxCoeff() / length_scale_);
+        if (!std::isfinite(node.shift.sum())) size = INFINITY;
     }
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p) {

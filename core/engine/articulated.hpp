@@ -39,7 +39,8 @@ struct EightColumns;
 
 class Articulated {
    public:
-    explicit Articulated(const System& system);
+    // `floating`: free joints may be single nodes, which the exact tangent does not cover.
+    explicit Articulated(const System& system, bool floating = true);
 
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
@@ -118,6 +119,7 @@ class Articulated {
     struct Node : JointNode {  // its frame is in the parent node
         int parent = -1, body = -1;  // body: the carrier of the group of bodies that the node moves
         Pose body_in_node{};         // of that body; of the last axis of a joint that closes a loop: the joint's frame
+        int shift_axis = -1;  // of a free joint that is a single node: the first of its three translations, which come before the rotation
     };
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
@@ -152,10 +154,16 @@ class Articulated {
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
-        Vec3 q;           // rotation vector of the node
-        Mat3 rotation;    // its exponential
+        Vec3 q;           // rotation vector of the node after a step, when `settle` has computed it
+        Mat3 rotation;    // present
         Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
         Mat3 rotation_past;
+        int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
+        bool sprung = false;  // whether springs, dampers or armatures act on the translations
+        Mat3 along;           // these axes in the world
+        Vec3 t, t_past, t_before, t_rate, t_rate_before;  // translations
+        Mat3 yield;           // inverse of their tangent after the elimination of the rotation, world axes
+        Vec3 shift;           // their correction, world axes
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
         Mat3 inverse;
@@ -168,6 +176,9 @@ class Articulated {
             q = to;
             rotation = so3_exp(to);
         }
+        void settle() { turn_to(so3_log(rotation)); }
+        Mat3 joint_rotation() const { return sign > 0 ? rotation : Mat3(rotation.transpose()); }
+        void set_joint_rotation(const Mat3& to) { rotation = sign > 0 ? to : Mat3(to.transpose()); }
     };
     struct Attachment {  // an interface of a flexible body
         int node = 0, joint = 0;
@@ -221,6 +232,13 @@ class Articulated {
         std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
     };
+    // A joint with all six coordinates that closes a loop between a body at rest, its parent, and a moving one, its child. Its springs and
+    // dampers are a wrench on the child and need no multipliers; its coordinates are computed from the poses.
+    struct Bushing {
+        int joint = 0, axis = 0, node = 0, ground = 0;  // first coordinate; nodes of child and parent
+        Pose in_node, in_ground;                        // the joint's frames
+        Vec6 past, before, rate, rate_before;           // coordinates at the ends of the last two steps, rates of their increments
+    };
     struct LoopEnd {
         int loop = 0, side = 0, place = 0;   // index of its first row in the node's front
     };
@@ -265,6 +283,8 @@ class Articulated {
     // building
     std::vector<int> choose_tree(const System& system) const;
     int rows_of(const System& system, int joint) const;
+    void find_bushings(const System& system);
+    std::vector<char> find_single_nodes(const System& system, const std::vector<int>& holder) const;
     // Whether the tree passes a joint from its parent to its child.
     bool held_along(int joint) const {
         const int child = system_->joints[joint].child;
@@ -304,6 +324,14 @@ class Articulated {
     template <bool tangent>
     void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
     void add_loop_rows(Front& front, const LoopEnd& end);
+    // bushings
+    Vec6 coordinates(const Bushing& bushing) const;
+    Vec6 rates(const Bushing& bushing, const Vec6& q, const Step& step) const;
+    // Forces along the translations and torque on the increments of the rotation; `on_vector`: the springs' torque on the rotation vector.
+    Vec6 torques(const Bushing& bushing, const Vec6& q, const Vec6& rate, Vec3& on_vector) const;
+    Vec6 wrench(const Bushing& bushing) const;  // as System::state.lambda, after the last step
+    template <bool tangent>
+    void add_bushing(Lanes& lanes, const Bushing& bushing, const Step& step) const;
     template <bool tangent>
     void start_fronts();
     void add_to_front(Front& front, const Eight* A, const Eight* B);
@@ -311,6 +339,15 @@ class Articulated {
     template <bool second, bool tangent>
     bool eliminate_general(const Step& step, int node, Lanes& lanes, const Eight& carried, double torque, double slope,
                            Eight* A, Eight* B, Eight& right);
+    // The three coordinates of a ball joint, as `inward` eliminates one; without and with ties.
+    template <bool tangent>
+    bool eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B,
+                        Eight& right);
+    // The translations of a free joint, after its rotation.
+    bool eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const;
+    void correct_translations(const Step& step, BallNode& node, const Eight& right) const;
+    template <bool tangent>
+    bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
     // Without `correction`, for the second right-hand side: only the twist and the multipliers.
     void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
     // flexible bodies
@@ -336,7 +373,7 @@ class Articulated {
     void compute_corrections();
     template <bool second>
     void accept(const Step& step);
-    bool update_limits();
+    bool update_limits(bool one);
     void lock_coordinates();
     bool turned_too_far() const;
     void restore_kept_state();
@@ -389,6 +426,7 @@ class Articulated {
     std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
     std::vector<int> inner_, held_by_;    // that body and that joint, per body
     std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
+    bool floating_ = true;
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it
@@ -435,6 +473,8 @@ class Articulated {
     // ties
     int tie_rows_ = 0;
     std::vector<Loop> loops_;
+    std::vector<Bushing> bushings_;
+    std::vector<char> is_bushing_, holds_ground_;  // per joint; holds_ground_: between the world and the parent of a bushing
     std::vector<Coupling> couplings_;
     std::vector<Lock> locks_;
     std::vector<int> lock_of_;                 // per node, -1: none
@@ -453,7 +493,7 @@ class Articulated {
     // a step in a World
     bool in_step_ = false, finished_ = false;
     bool released_ = false;                            // the factors leave out limits that were active before the step
-    std::vector<Vec3> predicted_balls_;
+    std::vector<std::pair<Mat3, Vec3>> predicted_balls_;  // rotations and translations
     std::vector<std::vector<double>> predicted_amplitudes_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step

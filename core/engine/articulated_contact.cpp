@@ -1,6 +1,7 @@
 // Steps in a World: the response of the mechanism to contact impulses and limits, by the factors of the step.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "engine/articulated.hpp"
 #include "engine/articulated_exact.hpp"
@@ -34,7 +35,7 @@ bool Articulated::begin_in_world() {
         forward();
         predicted_ = present_;
         predicted_balls_.clear();
-        for (const BallNode& node : balls_) predicted_balls_.push_back(node.q);
+        for (const BallNode& node : balls_) predicted_balls_.emplace_back(node.rotation, node.t);
         predicted_amplitudes_.clear();
         for (const FlexibleNode& each : flexible_) predicted_amplitudes_.push_back(each.eta);
         solved = inward<second, true>(contact_step_) && std::isfinite(outward());
@@ -206,7 +207,7 @@ bool Articulated::finish_in_world() {
         for (Lock& lock : locks_) lock.active = lock.active_past;
         for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
         present_ = predicted_;
-        for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].turn_to(predicted_balls_[i]);
+        for (std::size_t i = 0; i < balls_.size(); ++i) std::tie(balls_[i].rotation, balls_[i].t) = predicted_balls_[i];
         for (std::size_t i = 0; i < flexible_.size(); ++i) flexible_[i].eta = predicted_amplitudes_[i];
         lock_coordinates();
     }

@@ -5,7 +5,10 @@
 
 namespace supple {
 
-Articulated::Articulated(const Articulated& passes, const System& system) : Articulated(passes) {
+Articulated::Articulated(const Articulated& passes, const System& system)
+    : Articulated(std::any_of(passes.balls_.begin(), passes.balls_.end(), [](const BallNode& node) { return node.shift_axis >= 0; })
+                      ? Articulated(system, false)
+                      : passes) {
     system_ = &system;
     responses_.reset();
     for (Coupling& coupling : couplings_) coupling.idle = 0;  // any of them may resist in one of the recorded steps
@@ -13,12 +16,13 @@ Articulated::Articulated(const Articulated& passes, const System& system) : Arti
 }
 
 bool Articulated::can_be_exact() const {
-    return !*uncovered_ && flexible_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
+    return !*uncovered_ && flexible_.empty() && bushings_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
 std::vector<int> Articulated::loop_joints() const {
     std::vector<int> joints;
     for (const Loop& loop : loops_) joints.push_back(loop.joint);
+    for (const Bushing& bushing : bushings_) joints.push_back(bushing.joint);
     return joints;
 }
 
@@ -41,6 +45,10 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
         node.rotation_past = so3_exp(node.q_past);
         node.p = Vec3(p[1] + node.axis);
         node.p_before = Vec3(p[2] + node.axis);
+    }
+    for (Bushing& each : bushings_) {
+        each.past = Vec6(q[1] + each.axis);
+        each.before = Vec6(q[2] + each.axis);
     }
     freeze_directions();
     for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));
@@ -147,6 +155,11 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
                 for (int j = 0; j < 3; ++j) turn[k] += (transposed ? node.inverse(j, k) : node.inverse(k, j)) * rho[j];
                 add_column(-rho[k], ball_vectors(transposed, node, k, front ? front->chunks : 0));
             }
+            for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) {
+                Number& shift = columns.shift[3 * ball_of_[i] + k];
+                shift = right.product(unit_eight(0)) * node.yield(k, 0);
+                for (int j = 1; j < 3; ++j) shift += right.product(unit_eight(j)) * node.yield(k, j);
+            }
         } else if (flags_[i] & flexes) {
             const FlexibleNode& body = flexible_at(i);
             Number* amplitude = &columns.amplitude[body.first];
@@ -192,6 +205,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             twist.add(turn, out.screw);
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
+            for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) twist.add(-columns.shift[3 * ball_of_[i] + k], unit_eight(k));
             Number* turn = &columns.ball[3 * ball_of_[i]];
             for (int k = 0; k < 3; ++k) turn[k] = back_substitute(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
             for (int k = 0; k < 3; ++k) twist.add(turn[k], node.screw[k]);

@@ -45,6 +45,7 @@ struct Articulated::Solution {
     std::vector<Column> twist;     // per node
     std::vector<Number> turn;      // of each node's coordinate
     std::vector<Number> ball;      // three for each ball node
+    std::vector<Number> shift;     // three for each ball node: minus the translations of a free joint that is a single node, world axes
     std::vector<Number> amplitude; // of flexible bodies
     std::vector<Number> tie;       // multipliers of loops and couplings
     std::vector<Number> locked;    // per node: the given motion of a locked coordinate
@@ -65,6 +66,7 @@ struct Articulated::Solution {
                 turn[i] = locked[i] = zero;
             }
         ball.assign(3 * passes.balls_.size(), zero);
+        shift.assign(3 * passes.balls_.size(), zero);
         amplitude.assign(passes.amplitudes_, zero);
         tie.assign(passes.tie_rows_, zero);
     }

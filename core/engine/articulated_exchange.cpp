@@ -83,6 +83,12 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         node.rate_before = of(history.rate_before);
         node.p = of(history.p);
         node.p_before = of(history.p_before);
+        if (node.shift_axis < 0) continue;
+        auto translations = [&](const std::vector<double>& all) { return Vec3(&all[node.shift_axis]); };
+        node.t = node.t_past = translations(s.state.q);
+        node.t_before = translations(history.q_before);
+        node.t_rate = translations(s.rate);
+        node.t_rate_before = translations(history.rate_before);
     }
     read_flexible(s, history);
     forward();
@@ -116,6 +122,13 @@ void Articulated::read(const System& s, const History& history, double h, bool f
             loop.rate = s.rate[a];
             loop.rate_before = history.rate_before[a];
         }
+    }
+    for (Bushing& each : bushings_) {
+        auto of = [&](const std::vector<double>& all) { return Vec6(&all[each.axis]); };
+        each.past = of(s.state.q);
+        each.before = of(history.q_before);
+        each.rate = of(s.rate);
+        each.rate_before = of(history.rate_before);
     }
     for (Coupling& c : couplings_) {
         c.value = 0;
@@ -156,13 +169,20 @@ void Articulated::put_rows(double* mu, Integer* active) const {
 void Articulated::record(double* q, double* mu, signed char* active, double* lambda) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) q[nodes_[i].axis] = past_[i / width].q[i % width];
-    for (const BallNode& node : balls_) std::copy_n(node.q_past.data(), 3, q + node.axis);
+    for (const BallNode& node : balls_) {
+        std::copy_n(node.q_past.data(), 3, q + node.axis);
+        if (node.shift_axis >= 0) std::copy_n(node.t_past.data(), 3, q + node.shift_axis);
+    }
     for (const FlexibleNode& each : flexible_)
         for (const Attachment& interface : each.interfaces) std::copy_n(each.past.eta.data(), each.modes, q + system_->joints[interface.joint].first);
     for (const Loop& loop : loops_) {
         if (loop.rows == 5) q[loop.axes[0]] = loop.angle;
         if (loop.rows == 3) Eigen::Map<Vec3>(q + loop.axes[0]) = free_ball(loop);
         Eigen::Map<Vec6>(lambda + 6 * (&loop - loops_.data())) = loop_wrench(loop);
+    }
+    for (const Bushing& each : bushings_) {
+        Eigen::Map<Vec6>(q + each.axis) = each.past;
+        Eigen::Map<Vec6>(lambda + 6 * (loops_.size() + (&each - bushings_.data()))) = wrench(each);
     }
     put_rows(mu, active);
 }
@@ -195,6 +215,15 @@ void Articulated::write(System& s, History& history) const {
         put(history.rate_before, node.rate_before);
         put(history.p, node.p);
         put(history.p_before, node.p_before);
+        if (node.shift_axis < 0) continue;
+        auto put_translations = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.shift_axis]); };
+        put_translations(s.state.q, node.t_past);
+        put_translations(history.q_before, node.t_before);
+        put_translations(s.rate, node.t_rate);
+        put_translations(history.rate_before, node.t_rate_before);
+        const Vec3 armature(&s.armature[node.shift_axis]);
+        put_translations(history.p, armature.cwiseProduct(node.t_rate));
+        put_translations(history.p_before, armature.cwiseProduct(node.t_rate_before));
     }
     write_flexible(s, history);
     for (int b = 0; b < nb; ++b) {
@@ -237,6 +266,15 @@ void Articulated::write(System& s, History& history) const {
                 history.p[axis] = history.p_before[axis] = 0;
             }
         }
+    }
+    for (const Bushing& each : bushings_) {
+        auto put = [&](std::vector<double>& all, const Vec6& v) { std::copy_n(v.data(), 6, &all[each.axis]); };
+        put(s.state.q, each.past);
+        put(history.q_before, each.before);
+        put(s.rate, each.rate);
+        put(history.rate_before, each.rate_before);
+        put(history.p, Vec6::Zero());
+        put(history.p_before, Vec6::Zero());
     }
     history.q = s.state.q;
     history.rate = s.rate;
@@ -285,6 +323,13 @@ void Articulated::write(System& s, History& history) const {
         }
         s.state.lambda[loop.joint] = loop_wrench(loop);
     }
+    for (const Bushing& each : bushings_) {
+        const Pose H = pose(each.node) * each.in_node;
+        const Vec6 w = s.state.lambda[each.joint] = wrench(each);
+        const Vec3 force = H.R * w.head<3>(), moment = H.R * w.tail<3>();
+        add(s.joints[each.joint].child, H.p, -force, -moment);
+        add(s.joints[each.joint].parent, H.p, force, moment);
+    }
     for (std::size_t k = outward_bodies_.size(); k-- > 0;) {
         const int b = outward_bodies_[k], j = held_by_[b];
         const Joint& joint = s.joints[j];
@@ -322,7 +367,8 @@ void Articulated::visit_state(Self& self, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;
     for (auto& past : self.past_) visit(reinterpret_cast<Numbers>(&past), static_cast<int>(sizeof(Past) / sizeof(double)));
     for (auto& ball : self.balls_)
-        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before})
+        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.t, &ball.t_past,
+                        &ball.t_before, &ball.t_rate, &ball.t_rate_before})
             visit(v->data(), 3);
     for (auto& each : self.flexible_) {
         for (auto* state : {&each.past, &each.before}) visit_numbers(*state, visit);
@@ -331,6 +377,8 @@ void Articulated::visit_state(Self& self, Visit visit) {
     }
     for (auto& loop : self.loops_)
         for (auto* v : {&loop.angle, &loop.angle_before, &loop.rate, &loop.rate_before}) visit(v, 1);
+    for (auto& bushing : self.bushings_)
+        for (auto* v : {&bushing.past, &bushing.before, &bushing.rate, &bushing.rate_before}) visit(v->data(), 6);
     for (auto& coupling : self.couplings_)
         for (auto* v : {&coupling.value, &coupling.past, &coupling.before}) visit(v, 1);
     visit(self.multiplier_.data(), self.tie_rows_);

@@ -250,91 +250,9 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Vec3 tau;
         Mat3 stiff;
         ball_torque<second>(node, step, tau, stiff);
-        const Pose H = pose(i);
-        const Vec3 at = H.p - origin_;
-        Eight *parts = front ? &numbers_[node.parts] : nullptr, *uparts = front ? &numbers_[node.uparts] : nullptr;
-        const int chunks = wide - 1;
-        Vec3 rho = tau;
-        Eight screw[3];
-        for (int k = 0; k < 3; ++k) {
-            const Vec3 axis = H.R.col(k), v = at.cross(axis);
-            screw[k] = Eight{v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
-            if (tangent) node.screw[k] = screw[k];
-        }
-        if (tangent) {
-            const Vec3 F(carried[0], carried[1], carried[2]), M(carried[3], carried[4], carried[5]);
-            Mat3 K = stiff;
-            Eight u[3], lft[3];
-            Vec6 n[3];
-            for (int k = 0; k < 3; ++k) {
-                const Vec6 s(reinterpret_cast<const double*>(&node.screw[k]));
-                n[k] = stack(F.cross(Vec3(s.tail<3>())), M.cross(Vec3(s.tail<3>())) + F.cross(Vec3(s.head<3>())));
-                for (int c = 0; c < wide; ++c) {
-                    Eight a = none, b = none;
-                    for (int r = 0; r < 6; ++r) {
-                        a += s[r] * FA[r * wide + c];
-                        b += s[r] * FB[r * wide + c];
-                    }
-                    if (c == 0) {
-                        u[k] = b;
-                        lft[k] = a;
-                    } else {
-                        parts[k * chunks + c - 1] = a;
-                        uparts[k * chunks + c - 1] = b;
-                    }
-                }
-                for (int r = 0; r < 6; ++r) {
-                    u[k][r] += 0.5 * n[k][r];
-                    lft[k][r] += 0.5 * n[k][r];
-                }
-                lft[k][6] += tau[k];
-            }
-            for (int a = 0; a < 3; ++a)
-                for (int b = 0; b < 3; ++b) {
-                    const Vec6 s(reinterpret_cast<const double*>(&node.screw[a]));
-                    K(a, b) += sum(node.screw[a] * u[b]) - s.dot(n[b]);
-                }
-            node.inverse = K.inverse();
-            if (!(Mat3(0.5 * (K + K.transpose())).determinant() > 0) || !(K(0, 0) > 0) ||
-                !(K(0, 0) * K(1, 1) - 0.25 * (K(0, 1) + K(1, 0)) * (K(0, 1) + K(1, 0)) > 0))
-                regular = false;
-            for (int k = 0; k < 3; ++k) {
-                node.part[k] = node.upart[k] = none;
-                for (int j = 0; j < 3; ++j) {
-                    node.part[k] += node.inverse(k, j) * lft[j];
-                    node.upart[k] += node.inverse(j, k) * u[j];
-                }
-            }
-            // A -= U K^-1 L^T, B -= L K^-T U^T
-            for (int r = 0; r < 6 + m; ++r)
-                for (int k = 0; k < 3; ++k) {
-                    const double ur = r < 6 ? u[k][r] : reinterpret_cast<double*>(uparts + k * chunks)[r - 6];
-                    const double lr = r < 6 ? lft[k][r] : reinterpret_cast<double*>(parts + k * chunks)[r - 6];
-                    FA[r * wide] -= ur * node.part[k];
-                    FB[r * wide] -= lr * node.upart[k];
-                    for (int c = 1; c < wide; ++c)
-                        for (int j = 0; j < 3; ++j) {
-                            FA[r * wide + c] -= (ur * node.inverse(k, j)) * parts[j * chunks + c - 1];
-                            FB[r * wide + c] -= (lr * node.inverse(j, k)) * uparts[j * chunks + c - 1];
-                        }
-                }
-            for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
-                const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
-                const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
-                for (int k = 0; k < 3; ++k) {
-                    parts[k * chunks + c] = node.inverse(k, 0) * p[0] + node.inverse(k, 1) * p[1] + node.inverse(k, 2) * p[2];
-                    uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
-                }
-            }
-        } else {
-            for (int k = 0; k < 3; ++k) rho[k] += sum(screw[k] * R[0]);
-            const Vec3 by = node.inverse * rho;
-            for (int k = 0; k < 3; ++k) {
-                node.part[k][6] = by[k];
-                R[0] -= rho[k] * node.upart[k];
-                for (int c = 0; c < chunks; ++c) R[1 + c] -= rho[k] * uparts[k * chunks + c];
-            }
-        }
+        regular = (front ? eliminate_tied_ball<tangent>(step, node, tau, stiff, carried, *front)
+                         : eliminate_ball<tangent>(step, node, tau, stiff, carried, A, B, right)) && regular;
+        if (node.shift_axis >= 0) return regular;  // its parent is at rest
     }
 
     // add to the parent
@@ -418,6 +336,7 @@ void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_st
         }
     } else if (nodes_[i].size == 3) {
         BallNode& node = balls_[ball_of_[i]];
+        for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) eta[k] += node.shift[k];
         for (int k = 0; k < 3; ++k)
             node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];

@@ -239,6 +239,15 @@ SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x
     return G;
 }
 
+// exp([w]) by short series for rotations of less than 0.1 rad, such as corrections and the turn in a time step.
+SUPPLE_INLINE Mat3 so3_exp_short(const Vec3& w) {
+    const double s = w.squaredNorm();
+    if (!(s < 0.01)) return so3_exp(w);
+    const double a = 1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72 * (1 - s / 110))));
+    const double b = 0.5 - s / 24 * (1 - s / 30 * (1 - s / 56 * (1 - s / 90 * (1 - s / 132))));
+    return detail::polynomial(w, a, b);
+}
+
 SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
 
 }  // namespace supple

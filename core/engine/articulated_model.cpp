@@ -30,8 +30,9 @@ bool is_ball(const Vec6* twists) {
 
 }  // namespace
 
-Articulated::Articulated(const System& system) : system_(&system), length_scale_(system.length_scale) {
+Articulated::Articulated(const System& system, bool floating) : system_(&system), floating_(floating), length_scale_(system.length_scale) {
     find_axes_acted_on(system);
+    find_bushings(system);
     add_flexible_bodies(system);
     if (!*uncovered_) add_nodes(system);
     if (!*uncovered_) add_ties(system);
@@ -56,9 +57,10 @@ void Articulated::find_axes_acted_on(const System& s) {
         for (int a : row.of.axes) acted_on_[a] = 1;
 }
 
-// Rows of a joint that closes a loop: 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
+// Rows of a joint that closes a loop: none for a bushing, 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
 int Articulated::rows_of(const System& system, int j) const {
     const Joint& joint = system.joints[j];
+    if (is_bushing_[j]) return 0;
     for (int a = joint.first; a < joint.first + joint.count; ++a)
         if (acted_on_[a]) return 6;
     if (joint.blocks.size() != 1) return 6;
@@ -129,7 +131,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
             const std::vector<int> cycle = cycles[j];
             double least = best - 1e-9;
             for (int e : cycle) {
-                if (s.connects_group(e)) continue;
+                if (s.connects_group(e) || holds_ground_[e]) continue;
                 in[j] = 1;
                 in[e] = 0;
                 const double c = cost(false);
@@ -177,6 +179,7 @@ void Articulated::add_nodes(const System& s) {
         for (const Branch& branch : beyond[order[k] + 1])
             if (branch.outer >= 0) weight[order[k] + 1] += weight[branch.outer + 1];
 
+    const std::vector<char> single_node = find_single_nodes(s, holder);
     auto flexible_index = [&](const Joint& joint) {
         std::size_t f = 0;
         while (s.flexible[f].axis != amplitude_axis_[joint.first]) ++f;
@@ -234,12 +237,17 @@ void Articulated::add_nodes(const System& s) {
         }
         Pose lead = inner < 0 || flexible ? Pose{} : in_node_[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
-        const JointNodes parts = joint_nodes(s, joint, along);
+        JointNodes parts = joint_nodes(s, joint, along);
+        if (single_node[branch.joint]) {
+            parts.nodes.erase(parts.nodes.begin(), parts.nodes.begin() + 3);
+            parts.nodes[0].frame = joint.pose_parent;
+        }
         for (const JointNode& part : parts.nodes) {
             Node node{part, last};
             node.frame = lead * part.frame;
             if (part.size == 3 && !is_ball(&s.twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
             lead = Pose{};
+            if (single_node[branch.joint]) node.shift_axis = joint.first;
             last = static_cast<int>(nodes_.size());
             nodes_.push_back(node);
         }
@@ -266,7 +274,7 @@ void Articulated::add_ties(const System& s) {
         if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
     ends_.assign(nodes_.size(), {});
     for (int j = 0; j < nj; ++j) {
-        if (in_tree_[j]) continue;
+        if (in_tree_[j] || is_bushing_[j]) continue;
         const Joint& joint = s.joints[j];
         Loop loop;
         loop.joint = j;
@@ -296,6 +304,14 @@ void Articulated::add_ties(const System& s) {
             ends_[end.node].push_back({static_cast<int>(loops_.size()), side, 0});
         }
         loops_.push_back(loop);
+    }
+
+    for (Bushing& each : bushings_) {
+        const Joint& joint = s.joints[each.joint];
+        each.node = body_node_[joint.child];
+        each.in_node = in_node_[joint.child] * joint.pose_child;
+        each.ground = joint.parent < 0 ? 0 : body_node_[joint.parent];
+        each.in_ground = (joint.parent < 0 ? Pose{} : in_node_[joint.parent]) * joint.pose_parent;
     }
 
     auto couple = [&](const Combination& of) {
@@ -384,6 +400,9 @@ void Articulated::lay_out_nodes() {
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
+        node.shift_axis = nodes_[i].shift_axis;
+        for (int a = node.shift_axis; a >= 0 && a < node.shift_axis + 3; ++a) node.sprung = node.sprung || acted_on_[a];
+        for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
         for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);

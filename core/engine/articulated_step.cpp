@@ -15,6 +15,8 @@ constexpr double negligible_correction = 1e-13;     // a step has converged if t
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
+constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
+constexpr int most_changes = 40;
 }  // namespace
 
 // Motion of eight bodies at the end of the step: spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R), x_0 the turn of
@@ -125,7 +127,10 @@ void Articulated::restore_kept_state() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) node.turn_to(node.sign * node.q_past);
+    for (BallNode& node : balls_) {
+        node.turn_to(node.sign * node.q_past);
+        node.t = node.t_past;
+    }
     for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     for (Lock& lock : locks_) lock.active = lock.active_past;
     for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
@@ -143,9 +148,12 @@ void Articulated::lock_coordinates() {
 }
 
 // Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it changed.
-bool Articulated::update_limits() {
+// All at once this may cycle; with `one` only the first limit that is wrong changes, which ends for a positive definite tangent (K. G.
+// Murty, Note on a Bard-type scheme for solving the complementarity problem, Opsearch 11, 1974).
+bool Articulated::update_limits(bool one) {
     bool changed = false;
     auto update = [&](int& active, double value, double lower, double upper, double push) {
+        if (one && changed) return;
         const int before = active;
         if (active != 0 && push * active < 0) active = 0;
         else if (active == 0 && value > upper + rounding) active = 1;
@@ -196,8 +204,10 @@ bool Articulated::predict(const Step& step) {
         const Past& past = past_[b];
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
-    for (BallNode& node : balls_)
-        node.turn_to(node.sign * so3_log(node.rotation_past * so3_exp(Vec3(step.h * (node.rate + trend * (node.rate - node.rate_before))))));
+    for (BallNode& node : balls_) {
+        node.t = node.t_past + step.h * (node.t_rate + trend * (node.t_rate - node.t_rate_before));
+        node.set_joint_rotation(node.rotation_past * so3_exp_short(step.h * (node.rate + trend * (node.rate - node.rate_before))));
+    }
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p)
             each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
@@ -208,7 +218,8 @@ bool Articulated::predict(const Step& step) {
 template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
-    for (int k = 0; k < newton_limit; ++k) {
+    int changes = 0;  // of the active set
+    for (int k = 0; k < newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();
         // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
         // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
@@ -230,7 +241,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
         last = size;
         if (!done) continue;
-        if (update_limits()) {
+        if (update_limits(changes >= changes_at_once)) {
+            if (++changes > most_changes) return false;
             limit_changed_ = true;
             lay_out_couplings(most_idle);
             if (second) return false;
@@ -239,6 +251,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             last = INFINITY;
             continue;
         }
+        for (BallNode& node : balls_) node.settle();
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);
@@ -299,7 +312,7 @@ void Articulated::accept(const Step& step) {
     }
     for (BallNode& node : balls_) {
         const Vec3 q = node.sign * node.q;
-        const Mat3 rotation = so3_exp(q);
+        const Mat3 rotation = node.joint_rotation();
         const Vec3 rate = ball_rate(node, step, rotation);
         node.q_before = node.q_past;
         node.q_past = q;
@@ -308,6 +321,12 @@ void Articulated::accept(const Step& step) {
         for (int i = 0; i < 3; ++i) node.p[i] = system_->armature[node.axis + i] * rate[i];
         node.rate_before = node.rate;
         node.rate = rate;
+        if (node.shift_axis < 0) continue;
+        const Vec3 t_rate = (step.c0 * node.t + step.c1 * node.t_past + step.c2 * node.t_before) / step.h;
+        node.t_before = node.t_past;
+        node.t_past = node.t;
+        node.t_rate_before = node.t_rate;
+        node.t_rate = t_rate;
     }
     accept_flexible(step);
     for (Loop& loop : loops_) {
@@ -317,6 +336,13 @@ void Articulated::accept(const Step& step) {
         loop.rate = (step.c0 * angle + step.c1 * loop.angle + step.c2 * loop.angle_before) / step.h;
         loop.angle_before = loop.angle;
         loop.angle = angle;
+    }
+    for (Bushing& each : bushings_) {
+        const Vec6 q = coordinates(each), rate = rates(each, q, step);
+        each.before = each.past;
+        each.past = q;
+        each.rate_before = each.rate;
+        each.rate = rate;
     }
     for (Coupling& c : couplings_) {
         c.before = c.past;

@@ -128,6 +128,7 @@ void bind_engine(nb::module_& module) {
             const auto& u = e.stepper->convergence_failure;
             return std::make_tuple(u.axis, u.joint, u.row, u.size, u.q);
         })
+        .def_prop_ro("softened", [](const Engine& e) { return e.stepper->softened; })
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
         .def("use_passes", [](Engine& e, bool use) {

@@ -15,6 +15,7 @@ constexpr double negligible_correction = 1e-13;     // a step has converged if t
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
+constexpr double added_stiffness = 1e-3;  // to the tangent of coordinates, over the mechanism's, in steps that fail otherwise
 constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
 
 Step difference(double h, int order) { return order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0}; }
@@ -148,6 +149,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     const auto start = kept_;
     const History history_at_start = history;
     const double time_at_start = time;
+    const bool tape_softened = tape && tape->softened;
     if (divide(h_, driven, from.data(), targets, 1)) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
@@ -165,15 +167,26 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     refusals_ = refusals;
     steps_by_fronts_ = pause;
     current_ = current;
-    if (tape) tape->drop_unfinished();
+    if (tape) {
+        tape->drop_unfinished();
+        tape->softened = tape_softened;
+    }
     return false;
 }
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
 bool Stepper::advance_with_stops(double h) {
+    if (std::all_of(system_.rows.begin(), system_.rows.end(), [](const Row& row) { return row.equality; })) return false;
     system_.set_stops(true);
-    const bool done = advance(h, 1);
+    bool done = advance(h, 1);
+    if (!done) {  // where axes of joints without mass between them are parallel, no torque resists some motions
+        shift_ = added_stiffness;
+        done = advance(h, 1);
+        shift_ = 0;
+    }
     system_.set_stops(false);
+    softened += done;
+    if (done && tape) tape->softened = true;
     return done;
 }
 
@@ -185,7 +198,7 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
     const double* ends[] = {from, middle.data(), to};
     for (int half = 0; half < 2; ++half) {
         set_targets(driven, ends[half + 1]);
-        if (advance(h / 2, 1) || (soften_limits && advance_with_stops(h / 2))) continue;
+        if (advance(h / 2, 1) || (depth >= soften_limits_at && advance_with_stops(h / 2))) continue;
         if (!divide(h / 2, driven, ends[half], ends[half + 1], depth + 1)) return false;
     }
     return true;
@@ -259,7 +272,7 @@ bool Stepper::solve(double h, int order) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
         if (k == 0 || slow) {
-            system_.factorise();
+            system_.factorise(shift_);
             ++factorisations;
             if (system_.fronts().negative()) break;  // the step is so long that it may have several solutions
         }

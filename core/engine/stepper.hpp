@@ -51,7 +51,9 @@ class Stepper : public Participant {
 
     double time = 0;
     bool fresh = true;  // no equidistant history: the next step is backward Euler
-    bool soften_limits = false;  // limits are stiff springs in parts of a step that have no solution with exact ones
+    // Limits are stiff springs in parts of a step that have no solution with exact ones, from this number of halvings on.
+    int soften_limits_at = 4;
+    long long softened = 0;  // number of such parts
     History history;
     long long iterations = 0, factorisations = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
@@ -126,6 +128,7 @@ class Stepper : public Participant {
     bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
     bool finished_by_passes_ = false;      // and they have finished it
     int refusals_ = 0, steps_by_fronts_ = 0;         // consecutive steps that the passes could not solve; next steps to solve with the fronts
+    double shift_ = 0;                     // stiffness that the tangent adds to all coordinates, over the mechanism's
     bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
     State predicted_;                      // in a World: the state at which the step is linearised
     std::vector<double> free_;             // and its solution without contact

@@ -69,6 +69,7 @@ class Tape {
     std::vector<FlexibleState> flexible[2];  // of the first two records
     bool uses_two_steps = false;
     bool driven = false;             // an actuator acted that the derivatives do not cover
+    bool softened = false;           // limits that contradict each other gave way, which the derivatives do not cover
     Vec3 gravity = Vec3::Zero();
 
    private:

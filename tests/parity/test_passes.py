@@ -155,6 +155,26 @@ def test_the_error_names_the_part_that_does_not_converge():
         sim.step(50)
 
 
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_bushing_to_a_body_at_rest(method):
+    """Its springs and dampers act without multipliers; coordinates and reactions are those of the joint."""
+    sims = pair(small_mechanisms.held_arm(), method)
+    for sim in sims:
+        sim.set_target("grip", [0.1, 0.05, 0, 0.2, 0, 0.3])
+        sim.apply("hand", [1, 2, 3, 0.1, 0.2, 0.3])
+    agree(sims, 200)
+    passes, sparse = sims
+    for name, reaction in sparse.reactions.items():
+        np.testing.assert_allclose(passes.reactions[name], reaction, atol=1e-7, err_msg=name)
+    assert passes.energy.strain == pytest.approx(sparse.energy.strain, rel=1e-9)
+    saved = passes.save()
+    passes.step(20)
+    after = passes.poses.array.copy()
+    passes.restore(saved)
+    passes.step(20)
+    assert (passes.poses.array == after).all()
+
+
 @pytest.mark.parametrize("size", [(3, 3), (8, 8), (12, 12)])
 def test_nets(size):
     """Loops that share rods: up to 121 of them, with hundreds of multipliers at one body."""
@@ -170,3 +190,25 @@ def test_the_solver_with_fewer_operations_is_chosen():
     assert solvers[5].solver == "passes"
     assert solvers[40].solver == "sparse"
     assert solvers[40].uncovered == "so many loops around one body that the sparse solver is faster"
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_free_joints(tied, method):
+    """Free joints are one node each, unless a loop or coupling connects the bodies that float on them."""
+    sims = pair(small_mechanisms.loose_bodies(tied), method)
+    for sim in sims:
+        sim.apply("boom01", [0.5, 1, -2, 0.1, 0.2, 0.05])
+        sim.apply("hull1", [2, -3, 30, 0.3, 0.2, -0.4])
+        sim.set_torque("float0", [1.0, -2.0, 3.0, 0.1, 0.2, -0.1])
+    agree(sims, 100, within=1e-8)  # the rod spins about its axis, where nothing resists rounding errors
+    passes, sparse = sims
+    for name, reaction in sparse.reactions.items():
+        np.testing.assert_allclose(passes.reactions[name], reaction, atol=1e-6, err_msg=name)
+    assert passes.qd == pytest.approx(np.asarray(sparse.qd), abs=1e-6)
+    saved = passes.save()
+    passes.step(20)
+    after = passes.poses.array.copy()
+    passes.restore(saved)
+    passes.step(20)
+    assert (passes.poses.array == after).all()

@@ -270,3 +270,52 @@ def test_rigid_couplings(equality: str, tmp_path: Path) -> None:
         q = dict(zip(mech.coordinates, reference.coordinates(model, data.qpos), strict=True))
         length = sum(c * q[name] for name, c in zip(coupling.coordinates, coupling.coefficients, strict=True))
         assert length - coupling.rest == pytest.approx(data.efc_pos[0], abs=1e-12)
+
+
+DRAGGED = """<mujoco><compiler angle="radian"/><option timestep="0.001" integrator="implicitfast" gravity="0 0 -2"/>
+<default><equality solimp="0.95 0.95 0.001"/></default><worldbody>
+  <body name="handle" mocap="true" pos="0.55 0 0.4" quat="0.96 0 0.28 0"/>
+  <body name="upper" pos="0 0 0.5"><joint name="a" type="ball" damping="0.02"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+    <body name="lower" pos="0.3 0 0"><joint name="b" axis="0 1 0" damping="0.02"/>
+      <joint name="c" axis="0 0 1" damping="0.02"/>
+      <joint name="d" axis="1 0 0" damping="0.02"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+    </body>
+  </body>
+</worldbody><equality>{}</equality></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    "equality",
+    [
+        '<weld name="e" body1="handle" body2="lower"/>',
+        '<weld name="e" body1="lower" body2="handle" solimp="0.97 0.97 0.001" solref="0.01 1"/>',
+        '<weld name="e" body1="handle" body2="lower" torquescale="0.5"/>',
+        '<connect name="e" body1="lower" body2="handle" anchor="0.25 0 0"/>',
+        '<connect name="e" body1="handle" body2="lower" anchor="0 0 0" solref="-4000 -120"/>',
+    ],
+)
+def test_mocap_bodies_drag_with_the_stiffness_of_mujoco(equality: str, tmp_path: Path) -> None:
+    """Where the arm comes to rest under its weight, at the mocap body's first place and after the user has moved it."""
+    mech, model = both(DRAGGED.format(equality), tmp_path)
+    assert "moves its rest" in "\n".join(map(str, mech.import_report))
+    (grip,) = (mech.joints[j] for j in mech.topology.loops)
+    assert grip.parent == "handle"
+    assert grip.axes == tuple(f"e.{x}" for x in ("x", "y", "z", "rx", "ry", "rz"))
+    sim, data = supple.Simulation(mech, 2e-3), mujoco.MjData(model)
+    for shift in (np.zeros(3), np.array([0.02, -0.03, 0.01])):
+        along = (supple.kinematics(mech).poses["handle"] @ grip.pose_parent)[:3, :3].T @ shift
+        sim.set_target({f"e.{x}": value for x, value in zip("xyz", along, strict=True)})
+        data.mocap_pos[0] = model.body("handle").pos + shift
+        mujoco.mj_step(model, data, 6000)
+        sim.step(3000)
+        held = pose(data, "lower") @ grip.pose_child
+        sag = held[:3, 3] - (pose(data, "handle") @ grip.pose_parent)[:3, 3]
+        assert np.linalg.norm((sim.poses["lower"] @ grip.pose_child - held)[:3, 3]) < 0.02 * np.linalg.norm(sag)
+        if "weld" in equality:
+            assert np.abs(sim.poses["lower"] - pose(data, "lower"))[:3, :3].max() < 1e-3
+    assert sim._core.solver == "passes"
+
+
+def pose(data: mujoco.MjData, body: str) -> np.ndarray:
+    return reference.pose(data.body(body).xpos, data.body(body).xmat)

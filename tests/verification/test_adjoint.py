@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import rounded_linkages
 import supple
 from mechanisms import KINDS, delta, four_bar, random_mechanism
-from small_mechanisms import arm, driven, satellite, square, wheels, with_motor
+from small_mechanisms import arm, driven, held_arm, loose_bodies, satellite, square, wheels, with_motor
 from supple import spatial
 from supple.engine import Simulation, Tape, adjoint
 from supple.errors import ConvergenceError, MechanismError
@@ -307,7 +307,16 @@ def test_joints_of_every_kind(kind: str, method: str) -> None:
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
     "mech",
-    [satellite(), arm(), with_motor(), driven(), wheels(rigid=True), wheels(stiffness=20.0, damping=1.0)],
+    [
+        satellite(),
+        arm(),
+        with_motor(),
+        driven(),
+        wheels(rigid=True),
+        wheels(stiffness=20.0, damping=1.0),
+        held_arm(),
+        loose_bodies(),
+    ],
     ids=lambda m: m.name,
 )
 def test_free_bodies_motors_and_couplings(mech: Mechanism, sparse: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import engine_reference
 import mechanisms
 import supple
+from small_mechanisms import square
 from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.kinematics import displacement_across
@@ -165,3 +168,49 @@ def test_rotations_stay_rotations_in_a_long_chain():
     turn = np.swapaxes(sim.poses.array[:, :3, :3], 1, 2) @ sim.poses.array[:, :3, :3] - np.eye(3)
     assert np.abs(turn).max() < 1e-12
     assert violation(mech, sim.poses, sim.coordinates) < 1e-12
+
+
+def test_limits_that_contradict_a_motor_give_way():
+    """The motor turns the parallelogram beyond the limit of its other crank; motor and loop stay exact."""
+    mech = square(driven=True, c={"limits": (-1.0, 0.2)})
+    sim = supple.Simulation(mech, 1e-2, motors={"drive": lambda t: t})
+    sim.step(19)
+    tape = sim.tape()
+    with pytest.warns(UserWarning, match="limits of 'square' contradict .* 'c' is at 0.3 rad, outside"):
+        sim.step(11)
+    assert sim.coordinates["a"] == pytest.approx(0.3, abs=1e-12)
+    assert sim.coordinates["c"] == pytest.approx(0.3, abs=1e-9)
+    assert sim.gap < 1e-9
+    with pytest.raises(supple.MechanismError, match="gave way, which derivatives do not take into account"):
+        tape.new_sweep()
+
+
+@pytest.mark.parametrize("seed", [10, 40, 56, 76, 84, 101, 110, 141])
+def test_limits_at_gimbal_lock(seed):
+    """A hip and an ankle of hinges with links without mass between them, as in the files of human models. One limit of
+    the hip is the pose in which two of its axes are parallel, where limits are met and left in turns."""
+    b = supple.Builder("leg", gravity=(0, -9.81, 0))
+    for name in ("first", "second", "ankle"):
+        b.body(name, np.eye(4))
+    b.link("thigh", (0, 0, 0), (0, -0.4, 0), mass=9.0, radius=0.06)
+    b.link("shin", (0, -0.4, 0), (0, -0.8, 0), mass=3.6, radius=0.05)
+    b.link("foot", (0, -0.8, 0), (0.2, -0.8, 0), mass=0.9, radius=0.03)
+    b.hinge("z", "world", "first", at=(0, 0, 0), axis="z", limits=(-0.35, 2.0))
+    b.hinge("x", "first", "second", at=(0, 0, 0), axis="x", limits=(-1.047196667, 1.570795))
+    b.hinge("y", "second", "thigh", at=(0, 0, 0), axis="y", limits=(-1.570795, 1.047196667))
+    b.hinge("knee", "thigh", "shin", at=(0, -0.4, 0), axis="z", limits=(0.0, np.pi))
+    b.hinge("ankle z", "shin", "ankle", at=(0, -0.8, 0), axis="z", limits=(-1.570795, 0.785))
+    b.hinge("ankle x", "ankle", "foot", at=(0, -0.8, 0), axis=(-1, 0, 0), limits=(-0.52, 0.785))
+    rng = np.random.default_rng(seed)
+    bounds = np.array([(-0.3, 1.9), (1.2, 1.57), (-1.5, 1.0), (0, 1), (-1, 0.7), (-0.5, 0.7)])
+    q = [rng.uniform(*each) for each in bounds]
+    sim = supple.Simulation(b.build(), 2e-3, q=q, rates=rng.normal(size=6) * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that limits gave way
+        for _ in range(6):
+            sim.apply("thigh", np.append(rng.normal(size=3) * 200, np.zeros(3)))
+            sim.step(40)
+    assert np.isfinite(sim.q).all()
+    limits = np.concatenate([joint.limits for joint in sim.mechanism.joints])
+    assert (limits[:, 0] - 0.05 < sim.q).all()
+    assert (sim.q < limits[:, 1] + 0.05).all()

@@ -154,7 +154,7 @@ def test_a_hand_on_the_ground_moves_as_in_the_engine():
 
 
 def test_limits_that_contradict_each_other_give_way(robots):
-    """The gripper has three degrees of freedom and limits of eight hinges. The engine finds no solution here."""
+    """The gripper has three degrees of freedom and limits of eight hinges; steps with exact limits have no solution."""
     mech, tips = robot(robots, "robotiq")
     model = supple.condense(mech, tips)
     assert not model.has_interior
@@ -168,11 +168,13 @@ def test_limits_that_contradict_each_other_give_way(robots):
                 sim.apply(tip, wrench)
             sim.step(20)
 
+    limits = np.concatenate([joint.limits for joint in mech.joints if joint.kind == "hinge"])
     jerk(sims[0])
     assert sims[0].separation.total < 1e-8
-    limits = np.concatenate([joint.limits for joint in mech.joints if joint.kind == "hinge"])
-    q = np.concatenate([sims[0].coordinates[joint.name] for joint in mech.joints if joint.kind == "hinge"])
-    assert (q > limits[:, 0] - 0.1).all()
-    assert (q < limits[:, 1] + 0.1).all()
-    with pytest.raises(supple.ConvergenceError):
+    with pytest.warns(UserWarning, match="contradict each other"):
         jerk(sims[1])
+    assert sims[1].gap < 1e-9
+    for sim in sims:
+        q = np.concatenate([sim.coordinates[joint.name] for joint in mech.joints if joint.kind == "hinge"])
+        assert (q > limits[:, 0] - 0.1).all()
+        assert (q < limits[:, 1] + 0.1).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,7 +16,7 @@ from supple import spatial
 from supple.engine.actuation import read_torques, set_controls
 from supple.engine.assembly import Equations, Load, Targets, equations, loads, one_or_more_targets, read_targets
 from supple.engine.linearisation import evenly_scaled, linearised
-from supple.engine.starting import LARGEST_START_GAP, closed_start, start_faults
+from supple.engine.starting import LARGEST_START_GAP, broken_limits, closed_start, start_faults
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
 from supple.errors import ConvergenceError, MechanismError, listed
@@ -115,6 +116,7 @@ class Simulation(Recordable):
             raise MechanismError("motors are given as {name: function of time (s)}")
         self._motors = dict(motors or {})
         self._beyond_range: set[str] = set()
+        self._softened = False
         names = [motor.name for motor in mech.motors]
         for name in self._motors:
             if name not in names:
@@ -271,12 +273,25 @@ class Simulation(Recordable):
             self.reached(ahead, done)
             if self.mechanism.flexible:
                 warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
+            if self._core.softened and not self._softened:
+                self._warn_of_softened_limits()
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
                     f"{self._failure_reason()}. The state is that before this step",
                     time=self.time,
                 )
+
+    def _warn_of_softened_limits(self) -> None:
+        """Warns once that limits gave way in steps that have no solution with exact ones."""
+        self._softened = True
+        beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, "is")[:3])
+        warnings.warn(
+            f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
+            f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
+            "them as stiff springs",
+            stacklevel=4,
+        )
 
     def _failure_reason(self) -> str:
         """Why the last step did not converge and what helps, for an error message."""

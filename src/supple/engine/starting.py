@@ -33,7 +33,7 @@ class Fault:
 
 def start_faults(eqs: Equations) -> list[Fault]:
     """What keeps a simulation from starting in the present state of the equations."""
-    return [*_open_loops(eqs), *_broken_limits(eqs), *_open_couplings(eqs)]
+    return [*_open_loops(eqs), *broken_limits(eqs), *_open_couplings(eqs)]
 
 
 def closed_start(eqs: Equations, q: Array) -> Array | None:
@@ -113,7 +113,8 @@ def _open_loops(eqs: Equations) -> list[Fault]:
     return faults
 
 
-def _broken_limits(eqs: Equations) -> list[Fault]:
+def broken_limits(eqs: Equations, verb: str = "starts") -> list[Fault]:
+    """Coordinates and couplings outside their limits; the text says that one `verb` there."""
     mech, q = eqs.mechanism, eqs.core.q
     limits = np.concatenate([np.zeros((0, 2)), *(joint.limits for joint in mech.joints)])
     names = list(eqs.axis)
@@ -124,7 +125,7 @@ def _broken_limits(eqs: Equations) -> list[Fault]:
         if not c.limits[0] - 1e-9 <= length <= c.limits[1] + 1e-9:
             broken.append((c.name, length, *c.limits, _coupling_unit(mech, c.coordinates)))
     return [
-        Fault(f"'{name}' starts at {value:g} {unit}, outside its limits {lower:g} ... {upper:g}", True)
+        Fault(f"'{name}' {verb} at {value:g} {unit}, outside its limits {lower:g} ... {upper:g}", True)
         for name, value, lower, upper, unit in broken
     ]
 

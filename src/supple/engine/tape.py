@@ -58,6 +58,11 @@ class Tape:
                 f"an actuator of '{self.mechanism.name}' was controlled or at the limit of its force on this tape, "
                 "which derivatives do not take into account; use set-points or set_torque instead of set_control"
             )
+        if self._core.softened:
+            raise MechanismError(
+                f"limits of '{self.mechanism.name}' contradicted each other on this tape and gave way, which "
+                "derivatives do not take into account; widen or remove some of them"
+            )
         return _core.Adjoint(self._eqs.core, self._core)
 
     @property

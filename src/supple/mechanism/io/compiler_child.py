@@ -26,7 +26,7 @@ SINGLE = (
     "mesh_faceadr", "mesh_facenum", "hfield_size", "hfield_nrow", "hfield_ncol", "hfield_adr", "hfield_data",
 )  # fmt: skip
 COUNTS = ("nsensor", "ncam", "nlight", "ntex", "nflex", "nnumeric", "ntext", "ntuple")
-OPTIONS = ("gravity", "wind", "density", "viscosity", "disableflags", "disableactuator")
+OPTIONS = ("timestep", "gravity", "wind", "density", "viscosity", "disableflags", "disableactuator")
 NAMED = ("body", "jnt", "geom", "site", "mesh", "eq", "tendon", "actuator", "key")
 
 

@@ -26,6 +26,7 @@ from supple.mechanism.io.mjcf_couplings import (
 )
 from supple.mechanism.io.mjcf_geoms import read_height_fields, read_meshes, read_shapes
 from supple.mechanism.io.mjcf_joints import Axes, body_joint, pose, read_axes, rotation
+from supple.mechanism.io.mjcf_mocap import DRAGGED, bushing, is_mocap, softness
 from supple.mechanism.io.mjcf_report import Names, Report
 from supple.mechanism.io.xml_tree import Element
 from supple.mechanism.joint import Joint
@@ -183,11 +184,24 @@ class _Reader:
             name = given or f"{('connect', 'weld')[kind]}_{first}_{second}"
             if not model.eq_active0[e]:
                 self.report.add("equality", name, SWITCHED_OFF)
+            elif is_mocap(model, bodies[0]) != is_mocap(model, bodies[1]):
+                joints.append(self._dragged(e, self.joint_names.make_unique(name), bodies, frames))
             elif kind == EQ_WELD:
                 joints.append(Joint(self.joint_names.make_unique(name), first, second, frames[0], frames[1]))
             else:
                 joints.append(self._ball(self.joint_names.make_unique(name), bodies, [f[:3, 3] for f in frames]))
         return joints
+
+    def _dragged(self, e: int, name: str, bodies: list[int], frames: list[Array]) -> Joint:
+        """The bushing for a weld or connect between a mocap body, which becomes its parent, and another one."""
+        stiffness, damping = softness(self.model, e, bodies)
+        if int(self.model.eq_type[e]) == EQ_CONNECT:
+            stiffness, damping = stiffness * [1, 0], damping * [1, 0]
+        self.report.add("equality", name, DRAGGED.format(name))
+        first, second = (0, 1) if is_mocap(self.model, bodies[0]) else (1, 0)
+        (parent, child), on = (bodies[first], bodies[second]), [frames[first], frames[second]]
+        poses = [self.poses[parent], self.poses[child]]
+        return bushing(name, (self.bodies[parent], self.bodies[child]), on, poses, stiffness, damping)
 
     def _equality_frames(self, e: int) -> tuple[list[int], list[Array]]:
         """The two bodies of a connect or weld, and the frames on them that it makes coincide."""

@@ -1,0 +1,266 @@
+// Elimination of the three coordinates of a ball joint. With the screws s_k of its axes as columns of S, N = ad(S)^T W, and the
+// matrices P', W of `inward`:
+//     U = P' S + N/2,   L = P'^T S + N/2,   K = k + S^T (U - N),   P' <- P' - U K^-1 L^T,   p <- p - U K^-1 (tau + S^T p)
+#include <algorithm>
+
+#include "engine/articulated.hpp"
+#include "engine/articulated_lanes.hpp"
+
+namespace supple {
+
+namespace {
+
+// Whether the symmetric part is positive definite.
+bool is_positive(const Mat3& K) {
+    const Mat3 M = 0.5 * (K + K.transpose());
+    return M(0, 0) > 0 && M(0, 0) * M(1, 1) - M(0, 1) * M(0, 1) > 0 && M.determinant() > 0;
+}
+
+// Torques of a wrench along the screws of the three axes R of a node at `at`: S^T w.
+SUPPLE_INLINE Vec3 along_axes(const Vec3& at, const Mat3& R, const Eight& w) {
+    const Vec3 f(w[0], w[1], w[2]), m(w[3], w[4], w[5]);
+    return R.transpose() * (m - at.cross(f));
+}
+
+// Screws of the three axes of a node at `at` with the axes R, and N = ad(s)^T W for each.
+struct BallScrews {
+    alignas(64) double s[3][width], n[3][width];
+
+    BallScrews(const Vec3& at, const Mat3& R, const Eight& W) {
+        const Vec3 F(W[0], W[1], W[2]), M(W[3], W[4], W[5]);
+        for (int k = 0; k < 3; ++k) {
+            const Vec3 axis = R.col(k), v = at.cross(axis), linear = F.cross(axis), angular = M.cross(axis) + F.cross(v);
+            for (int r = 0; r < 3; ++r) {
+                s[k][r] = v[r];
+                s[k][3 + r] = axis[r];
+                n[k][r] = linear[r];
+                n[k][3 + r] = angular[r];
+            }
+            s[k][6] = s[k][7] = n[k][6] = n[k][7] = 0;
+        }
+    }
+    // k + S^T (U - N)
+    Mat3 stiffness(const Mat3& k, const double (*u)[width]) const {
+        Mat3 K = k;
+        for (int b = 0; b < 3; ++b)
+            for (int a = 0; a < 3; ++a)
+                for (int r = 0; r < 6; ++r) K(a, b) += s[a][r] * (u[b][r] - n[b][r]);
+        return K;
+    }
+};
+
+}  // namespace
+
+// The translations dt of a free joint on a parent at rest, world axes: (M + G k G^T) dt + p + G f = 0 with the linear part M of P', the linear
+// part p of the residual, the axes G of the translations, the forces f of spring, damper and armature on them and their slope k.
+bool Articulated::eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const {
+    const System& s = *system_;
+    const double c = step.c0 / step.h;
+    Mat3 M;
+    Eight right = every(0.0);
+    for (int r = 0; r < 3; ++r) {
+        alignas(64) double row[width];
+        store(row, A[r * stride]);
+        for (int k = 0; k < 3; ++k) M(r, k) = row[k];
+        right[r] = row[6];
+    }
+    if (node.sprung) {
+        Vec3 slope;
+        for (int i = 0; i < 3; ++i) {
+            const int a = node.shift_axis + i;
+            slope[i] = s.stiffness[a] + c * (s.damping[a] + c * s.armature[a]);
+        }
+        M += node.along * slope.asDiagonal() * node.along.transpose();
+    }
+    node.yield = M.inverse();
+    correct_translations(step, node, right);
+    return is_positive(M);
+}
+
+void Articulated::correct_translations(const Step& step, BallNode& node, const Eight& right) const {
+    const System& s = *system_;
+    Vec3 force = -Vec3(&s.applied[node.shift_axis]);
+    for (int i = 0; node.sprung && i < 3; ++i) {
+        const int a = node.shift_axis + i;
+        const double rate = (step.c0 * node.t[i] + step.c1 * node.t_past[i] + step.c2 * node.t_before[i]) / step.h;
+        const double accelerated = (step.c0 * rate + step.c1 * node.t_rate[i] + step.c2 * node.t_rate_before[i]) / step.h;
+        force[i] += s.stiffness[a] * (node.t[i] - s.rest[a]) + s.damping[a] * rate + s.armature[a] * accelerated;
+    }
+    node.shift = -(node.yield * (Vec3(right[0], right[1], right[2]) + node.along * force));
+}
+
+template <bool tangent>
+bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A,
+                                 Eight* B, Eight& right) {
+    if (!tangent) {
+        const Pose H = pose(node.node);
+        const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right);
+        const Vec3 by = node.inverse * rho;
+        for (int k = 0; k < 3; ++k) {
+            node.part[k][6] = by[k];
+            right -= rho[k] * node.upart[k];
+        }
+        if (node.shift_axis >= 0) correct_translations(step, node, right);
+        return true;
+    }
+    const Pose H = pose(node.node);
+    const BallScrews screws(H.p - origin_, H.R, carried);
+    alignas(64) double u[3][width], l[3][width];
+    Eight left[3], up[3];
+    for (int k = 0; k < 3; ++k) {
+        node.screw[k] = load(screws.s[k]);
+        const Eight half = 0.5 * load(screws.n[k]);
+        left[k] = combined(screws.s[k], A, half);
+        left[k][6] += tau[k];
+        up[k] = combined(screws.s[k], B, half);
+        store(l[k], left[k]);
+        store(u[k], up[k]);
+    }
+    const Mat3 K = screws.stiffness(stiff, u);
+    node.inverse = K.inverse();
+    for (int k = 0; k < 3; ++k) {
+        node.part[k] = node.inverse(k, 0) * left[0] + node.inverse(k, 1) * left[1] + node.inverse(k, 2) * left[2];
+        node.upart[k] = node.inverse(0, k) * up[0] + node.inverse(1, k) * up[1] + node.inverse(2, k) * up[2];
+    }
+    if (node.shift_axis >= 0) {  // its parent is at rest: only the translations remain
+        for (int r = 0; r < 3; ++r) A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
+        return is_positive(K) && eliminate_translations(step, node, A, 1);
+    }
+    for (int r = 0; r < 6; ++r) {
+        A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
+        B[r] -= l[0][r] * node.upart[0] + (l[1][r] * node.upart[1] + l[2][r] * node.upart[2]);
+    }
+    return is_positive(K);
+}
+template bool Articulated::eliminate_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+
+// The multipliers of ties are further columns of U and L, in `parts` and `uparts`.
+template <bool tangent>
+bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried,
+                                      Front& front) {
+    const int chunks = front.chunks, wide = 1 + chunks, m = front.open;
+    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *right = &numbers_[front.right];
+    Eight *parts = &numbers_[node.parts], *uparts = &numbers_[node.uparts];
+    if (!tangent) {
+        const Pose H = pose(node.node);
+        const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right[0]);
+        const Vec3 by = node.inverse * rho;
+        for (int k = 0; k < 3; ++k) {
+            node.part[k][6] = by[k];
+            right[0] -= rho[k] * node.upart[k];
+            for (int c = 0; c < chunks; ++c) right[1 + c] -= rho[k] * uparts[k * chunks + c];
+        }
+        if (node.shift_axis >= 0) correct_translations(step, node, right[0]);
+        return true;
+    }
+    const Pose H = pose(node.node);
+    const BallScrews screws(H.p - origin_, H.R, carried);
+    alignas(64) double u[3][width], l[3][width];
+    for (int k = 0; k < 3; ++k) {
+        node.screw[k] = load(screws.s[k]);
+        for (int c = 0; c < wide; ++c) {
+            Eight a = c ? every(0.0) : 0.5 * load(screws.n[k]), b = a;
+            for (int r = 0; r < 6; ++r) {
+                a += screws.s[k][r] * A[r * wide + c];
+                b += screws.s[k][r] * B[r * wide + c];
+            }
+            if (c) {
+                parts[k * chunks + c - 1] = a;
+                uparts[k * chunks + c - 1] = b;
+            } else {
+                a[6] += tau[k];
+                store(l[k], a);
+                store(u[k], b);
+            }
+        }
+    }
+    const Mat3 K = screws.stiffness(stiff, u);
+    node.inverse = K.inverse();
+    for (int k = 0; k < 3; ++k) {
+        node.part[k] = node.upart[k] = every(0.0);
+        for (int j = 0; j < 3; ++j) {
+            node.part[k] += node.inverse(k, j) * load(l[j]);
+            node.upart[k] += node.inverse(j, k) * load(u[j]);
+        }
+    }
+    for (int r = 0; r < 6 + m; ++r)
+        for (int k = 0; k < 3; ++k) {
+            const double ur = r < 6 ? u[k][r] : reinterpret_cast<double*>(uparts + k * chunks)[r - 6];
+            const double lr = r < 6 ? l[k][r] : reinterpret_cast<double*>(parts + k * chunks)[r - 6];
+            A[r * wide] -= ur * node.part[k];
+            B[r * wide] -= lr * node.upart[k];
+            for (int c = 1; c < wide; ++c)
+                for (int j = 0; j < 3; ++j) {
+                    A[r * wide + c] -= (ur * node.inverse(k, j)) * parts[j * chunks + c - 1];
+                    B[r * wide + c] -= (lr * node.inverse(j, k)) * uparts[j * chunks + c - 1];
+                }
+        }
+    for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
+        const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
+        const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
+        for (int k = 0; k < 3; ++k) {
+            parts[k * chunks + c] = node.inverse(k, 0) * p[0] + node.inverse(k, 1) * p[1] + node.inverse(k, 2) * p[2];
+            uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
+        }
+    }
+    return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(step, node, A, wide));
+}
+template bool Articulated::eliminate_tied_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+
+// Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on the translations, and
+// no tie connects the bodies beyond with others.
+std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
+    const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    std::vector<char> single(nj, 0), tied(nb, 0);
+    if (!floating_ || !flexible_.empty()) return single;
+    auto inner = [&](int body) {
+        const Joint& joint = s.joints[holder[body]];
+        return joint.child == body ? joint.parent : joint.child;
+    };
+    std::vector<int> top(nb, -2);  // the first moving body on the path from the world, -1 for bodies at rest
+    auto find_top = [&](auto&& find, int body) -> int {
+        if (body < 0) return -1;
+        if (top[body] == -2) {
+            const int before = find(find, inner(body));
+            top[body] = before >= 0 ? before : s.joints[holder[body]].count ? body : -1;
+        }
+        return top[body];
+    };
+    auto tie = [&](int a, int b) {
+        if (a == b) return;
+        for (int body : {a, b})
+            if (body >= 0) tied[body] = 1;
+    };
+    std::vector<int> of_axis(s.axes(), -1);
+    for (int j = 0; j < nj; ++j) {
+        const Joint& joint = s.joints[j];
+        const int outer = in_tree_[j] ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent) : joint.parent;
+        for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
+        if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
+    }
+    std::vector<char> other(s.axes(), 0);  // coordinates with something else
+    for (int a = 0; a < s.axes(); ++a) other[a] = s.curve[a] >= 0;
+    for (const Actuator& each : s.actuators)
+        if (each.axis >= 0) other[each.axis] = 1;
+    auto tie_all = [&](const Combination& of) {
+        for (int axis : of.axes) {
+            tie(of_axis[of.axes[0]], of_axis[axis]);
+            other[axis] = 1;
+        }
+    };
+    for (const Spring& spring : s.springs) tie_all(spring.of);
+    for (const Row& row : s.rows) tie_all(row.of);
+    for (int b = 0; b < nb; ++b) {
+        const int j = holder[b];
+        const Joint& joint = s.joints[j];
+        if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
+        single[j] = 1;
+        for (int i = 0; i < 6; ++i)
+            if (s.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
+    }
+    return single;
+}
+
+}  // namespace supple
