@@ -9,7 +9,7 @@
 namespace supple {
 
 bool Articulated::begin(double h, int order) {
-    contact_step_ = order == 2 ? Step{h, 1.5, -2.0, 0.5} : Step{h, 1.0, -1.0, 0.0};
+    contact_step_ = Step::of_order(order, h);
     return order == 2 ? begin_in_world<true>() : begin_in_world<false>();
 }
 

@@ -113,12 +113,12 @@ bool Articulated::step(double h, int order) {
     keep();
     order_used_ = order;
     if (order == 2) {
-        if (solve<true>({h, 1.5, -2.0, 0.5})) return true;
+        if (solve<true>(Step::of_order(2, h))) return true;
         restore_kept_state();
         if (!limit_changed_) return false;
         order_used_ = 1;  // a second-order difference across an impact would add energy
     }
-    if (solve<false>({h, 1.0, -1.0, 0.0})) return true;
+    if (solve<false>(Step::of_order(1, h))) return true;
     restore_kept_state();
     return false;
 }

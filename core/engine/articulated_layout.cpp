@@ -1,0 +1,284 @@
+// Constants of the nodes eight abreast, places of the tie multipliers in the fronts, and inputs that change between steps.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/articulated.hpp"
+
+namespace supple {
+
+void Articulated::lay_out_nodes() {
+    const int n = static_cast<int>(nodes_.size());
+    flexible_of_.assign(n, -1);
+    interface_of_.assign(n, -1);
+    for (std::size_t f = 0; f < flexible_.size(); ++f) {
+        flexible_of_[flexible_[f].node] = static_cast<int>(f);
+        for (std::size_t k = 0; k < flexible_[f].interfaces.size(); ++k) {
+            flexible_of_[flexible_[f].interfaces[k].node] = static_cast<int>(f);
+            interface_of_[flexible_[f].interfaces[k].node] = static_cast<int>(k);
+        }
+    }
+    ball_of_.assign(n, -1);
+    for (int i = 0; i < n; ++i) {
+        if (nodes_[i].size != 3) continue;
+        BallNode node;
+        node.node = i;
+        node.axis = nodes_[i].axis;
+        node.sign = nodes_[i].sign;
+        node.shift_axis = nodes_[i].shift_axis;
+        for (int a = node.shift_axis; a >= 0 && a < node.shift_axis + 3; ++a) node.sprung = node.sprung || acted_on_[a];
+        for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
+        for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
+        ball_of_[i] = static_cast<int>(balls_.size());
+        balls_.push_back(node);
+    }
+
+    flags_.assign(n, 0);
+    based_.assign(n, 0);
+    for (int i = 0; i < n; ++i) {
+        const int parent = nodes_[i].parent;
+        based_[i] = parent < grounded_;
+        if (parent < 0) flags_[i] |= rooted;
+        if (nodes_[i].size == 3) flags_[i] |= ball;
+        if (flexible_of_[i] >= 0) flags_[i] |= interface_of_[i] < 0 ? flexes : attached;
+        if (parent >= 0 && parent != i - 1) {
+            flags_[i] |= branches;
+            if (!(flags_[parent] & joins)) joined_.push_back(parent);
+            flags_[parent] |= joins;
+        }
+        if (parent >= 0 && parent == i - 1) flags_[parent] |= chained;  // its next node is its child
+    }
+
+    blocks_ = (n + width - 1) / width;
+    fixed_.assign(blocks_, Fixed{});
+    body_in_node_.resize(blocks_);
+    past_.assign(blocks_, Past{});
+    present_.assign(blocks_, Present{});
+    eliminated_.assign(n, Eliminated{});
+    summed_.assign(n, Summed{});
+    outward_.assign(n, Eight{});
+    correction_.assign(width * blocks_, 0.0);
+    rho_.assign(width * blocks_, 0.0);
+    extra_torque_.assign(width * blocks_, 0.0);
+    unresisted_.assign(width * blocks_, 0.0);
+    balance_.assign(width * blocks_, 0.0);
+    const System& s = *system_;
+    for (int i = 0; i < width * blocks_; ++i) {
+        Fixed& fixed = fixed_[i / width];
+        const int l = i % width;
+        const Node node = i < n ? nodes_[i] : Node{};
+        for (int c = 0; c < 3; ++c) {
+            for (int r = 0; r < 3; ++r) fixed.frame[3 * c + r][l] = node.frame.R(r, c);
+            fixed.frame[9 + c][l] = node.frame.p[c];
+            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][l] = node.body_in_node.R(r, c);
+            body_in_node_[i / width][9 + c][l] = node.body_in_node.p[c];
+            present_[i / width].R[4 * c][l] = past_[i / width].R[4 * c][l] = 1;
+        }
+        fixed.turns[l] = node.turns;
+        fixed.slides[l] = node.slides;
+        if (node.body >= 0) {
+            const Vec3 centre = node.body_in_node.act(s.group_centre[node.body]);
+            const Mat3 inertia = node.body_in_node.R * s.group_inertia[node.body] * node.body_in_node.R.transpose();
+            const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
+            fixed.mass[l] = s.group_mass[node.body];
+            for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
+            for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
+        }
+        if (node.size != 1) {
+            fixed.stiffness[l] = 1;  // a pivot for lanes without a coordinate
+            continue;
+        }
+        fixed.free[l] = 1;
+        fixed.stiffness[l] = s.stiffness[node.axis];
+        fixed.damping[l] = s.damping[node.axis];
+        fixed.armature[l] = s.armature[node.axis];
+        if (s.curve[node.axis] >= 0) curves_.emplace_back(i, s.curve[node.axis]);
+        for (std::size_t a = 0; a < s.actuators.size(); ++a)
+            if (s.actuators[a].axis == node.axis) actuators_.emplace_back(i, static_cast<int>(a));
+        // massless axes of a loop joint: only the loop gives them stiffness
+        if (node.body < 0 && s.stiffness[node.axis] == 0 && s.damping[node.axis] == 0 && s.armature[node.axis] == 0)
+            for (const Loop& loop : loops_)
+                if (s.joints[loop.joint].first <= node.axis &&
+                    node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
+                    unresisted_[i] = 1;
+    }
+}
+
+void Articulated::lay_out_fronts() {
+    const int n = static_cast<int>(nodes_.size());
+    std::vector<int> depth(n, 0);
+    for (int i = 1; i < n; ++i) depth[i] = depth[nodes_[i].parent] + 1;
+    auto meet = [&](int a, int b) {
+        while (a != b) {
+            int& deeper = depth[a] >= depth[b] ? a : b;
+            deeper = nodes_[deeper].parent;
+        }
+        return a;
+    };
+    // The multipliers of ties between interfaces of one flexible body are eliminated after its amplitudes.
+    auto beyond_amplitudes = [&](int i) { return flexible_of_[i] >= 0 && interface_of_[i] < 0 ? nodes_[i].parent : i; };
+    std::vector<std::vector<int>> open(n), own(n);
+    auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
+        for (int i = from; i != top; i = nodes_[i].parent) {
+            if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
+            for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
+        }
+    };
+    for (const Loop& loop : loops_) {
+        const int top = beyond_amplitudes(meet(loop.end[0].node, loop.end[1].node));
+        for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
+        for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
+    }
+    for (const Coupling& coupling : couplings_) {
+        if (coupling.idle < 0) continue;
+        int top = nodes_[coupling.nodes[0]].parent;
+        for (int node : coupling.nodes) top = meet(top, nodes_[node].parent);
+        top = beyond_amplitudes(top);
+        for (int node : coupling.nodes) carry(node, top, coupling.row, 1);
+        own[top].push_back(coupling.row);
+    }
+
+    fronts_.clear();
+    front_of_.assign(n, -1);
+    std::size_t size = 0, inverse_size = 0;
+    auto place = [&](std::size_t count) {
+        const std::size_t at = size;
+        size += count;
+        return at;
+    };
+    for (int i = 0; i < n; ++i) {
+        if (open[i].empty() && own[i].empty()) continue;
+        Front front;
+        front.node = i;
+        front.open = static_cast<int>(open[i].size());
+        front.own = static_cast<int>(own[i].size());
+        front.rows = open[i];
+        front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
+        const int k = front.open + front.own;
+        front.chunks = padded_chunks((k + width - 1) / width);
+        const std::size_t wide = 1 + front.chunks;
+        if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
+        front.A = place((6 + k) * wide);
+        front.B = place((6 + k) * wide);
+        front.part = place(wide);
+        front.upart = place(wide);
+        front.X = place(front.own * wide);
+        front.Y = place(front.own * wide);
+        front.right = place(wide);
+        front.mask = place(front.chunks);
+        front.inverse = inverse_size;
+        inverse_size += static_cast<std::size_t>(front.own) * front.own;
+        front_of_[i] = static_cast<int>(fronts_.size());
+        fronts_.push_back(front);
+    }
+    std::vector<int> continued;  // fronts with the same rows as their only child: they use its memory
+    for (Front& front : fronts_) {
+        const int parent = nodes_[front.node].parent;
+        if (front.open > 0) {
+            front.parent = front_of_[parent];
+            const Front& next = fronts_[front.parent];
+            for (int k = 0; k < front.open; ++k)
+                front.place.push_back(static_cast<int>(
+                    std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
+            front.shift = front.place[0];
+            for (int k = 0; k < front.open; ++k)
+                if (front.place[k] != front.shift + k) front.shift = -1;
+        }
+        const int k = front_of_[front.node];
+        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
+                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
+        if (alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].chunks == front.chunks &&
+            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
+            continued.push_back(k);
+        for (LoopEnd& end : ends_[front.node])
+            end.place = static_cast<int>(
+                std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
+        for (const Coupling& coupling : couplings_)
+            for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
+                if (coupling.idle >= 0 && coupling.nodes[q] == front.node)
+                    front.coupled.emplace_back(
+                        static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
+                        coupling.coefficients[q]);
+    }
+    for (std::size_t i = continued.size(); i-- > 0;) {
+        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
+        front.A = child.A;
+        front.B = child.B;
+        front.right = child.right;
+    }
+    lay_out_flexible();
+    for (BallNode& node : balls_) {
+        const int chunks = front_of_[node.node] < 0 ? 0 : fronts_[front_of_[node.node]].chunks;
+        node.parts = place(3 * chunks);
+        node.uparts = place(3 * chunks);
+    }
+    numbers_.assign(size + 1, Eight{});  // one more vector: padding of the last row of a child may be written behind the parent's
+    inverses_.assign(inverse_size, 0.0);
+    for (Front& front : fronts_)
+        for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
+    for (int i = 0; i < n; ++i) flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
+    int first = 0;
+    while (first < grounded_ && !(flags_[first] & fronted)) ++first;
+    first_block_ = std::min(first, n - 1) / width;
+    std::fill(tie_step_.begin(), tie_step_.end(), 0.0);
+}
+
+// Gives columns in the fronts to couplings that resist, and takes them from those that have not resisted for more than `most_idle`
+// steps: a hand may have tens of limits on sums of its coordinates, of which few act at a time.
+void Articulated::lay_out_couplings(int most_idle) {
+    bool changed = false;
+    for (Coupling& c : couplings_) {
+        const bool had = c.idle >= 0;
+        if (c.resists()) c.idle = 0;
+        else if (had && c.idle > most_idle && flexible_.empty()) c.idle = -1;
+        changed = changed || had != (c.idle >= 0);
+    }
+    if (changed) lay_out_fronts();
+}
+
+void Articulated::refresh(const System& s) {
+    gravity_ = s.gravity;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) {
+            fixed_[i / width].rest[i % width] = s.rest[nodes_[i].axis];
+            fixed_[i / width].applied[i % width] = s.applied[nodes_[i].axis];
+        }
+    loads_.clear();
+    handles_.clear();
+    for (const Load& load : s.loads) {
+        const Pose& body = in_node_[load.body];
+        const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
+        loads_.push_back({body_node_[load.body], load.body, body.act(load.point), load.world ? force : Vec3(body.R * force),
+                          load.world ? torque : Vec3(body.R * torque), load.world});
+    }
+    for (const Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
+        if (loop.rows != 5 || s.applied[loop.axes[0]] == 0) continue;
+        for (int side = 0; side < 2; ++side) {
+            const End& end = loop.end[side];
+            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * s.applied[loop.axes[0]] * end.direction[0];
+            loads_.push_back({end.node, end.body, end.point, Vec3::Zero(), torque, false});
+        }
+    }
+    std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
+    for (const Handle& handle : s.handles) {
+        handles_.push_back({body_node_[handle.body], handle.body, in_node_[handle.body].act(handle.point), handle.target, handle.stiffness,
+                            handle.damping});
+    }
+    for (Lock& lock : locks_) {
+        const Row& row = s.rows[lock.system_row];
+        lock.lower = row.lower / lock.coefficient;
+        lock.upper = row.upper / lock.coefficient;
+        if (lock.coefficient < 0) std::swap(lock.lower, lock.upper);
+        if (lock.equality) lock.lower = lock.upper = row.lower / lock.coefficient;
+    }
+    for (Coupling& coupling : couplings_) {
+        if (coupling.spring >= 0) {
+            coupling.rest = s.springs[coupling.spring].rest;
+            continue;
+        }
+        const Row& row = s.rows[coupling.system_row];
+        coupling.lower = row.lower;
+        coupling.upper = coupling.equality ? row.lower : row.upper;
+    }
+}
+
+}  // namespace supple

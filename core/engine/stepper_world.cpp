@@ -1,0 +1,218 @@
+// Steps of a mechanism in a World.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/stepper.hpp"
+
+namespace supple {
+
+void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targets) {
+    driven_ = driven;
+    scheduled_ = std::move(targets);
+    next_ = 0;
+}
+
+bool Stepper::begin() {
+    tape.reset();  // contact forces are not recorded
+    kept_.finished = false;
+    kept_.system_outdated = system_outdated_;
+    kept_.targets.clear();
+    for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
+    if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
+    kept_.fresh = fresh;
+    contact_order_ = fresh || impact_ ? 1 : order_;
+    advance_activations();
+    begun_by_passes_ = prepare_passes(!driven_.empty());
+    if (begun_by_passes_) {
+        if (passes_->begin(h_, contact_order_)) return true;
+        begun_by_passes_ = false;
+        passes_refused();
+    }
+    if (begin_sparse()) return true;
+    set_targets(driven_, kept_.targets.data());
+    restore_activations();
+    return false;
+}
+
+// Solves the step without contact with the fronts, linearised at the predicted state. Limits are left out: they are rows of the
+// contact problem.
+bool Stepper::begin_sparse() {
+    sync();
+    changed();
+    refresh();
+    keep();
+    const Step step = Step::of_order(contact_order_, h_);
+    x_.assign(system_.unknowns(), 0.0);
+    for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * kept_.rate[axis];
+    system_.retract(kept_.state, x_.data(), 1.0);
+    system_.released = true;
+    system_.evaluate(true, &step, &history);
+    system_.factorise();
+    ++factorisations;
+    ++iterations;
+    predicted_ = system_.state;
+    free_.resize(x_.size());
+    system_.solve(system_.residual().data(), free_.data(), false, false);
+    const bool solved = !system_.fronts().negative() && std::isfinite(system_.motion_size(free_.data()));
+    if (solved) {
+        system_.retract(predicted_, free_.data(), 1.0);
+        system_.evaluate(false, &step, &history);
+    }
+    system_.released = false;
+    if (!solved) restore_kept_state();
+    return solved;
+}
+
+Pose Stepper::frame(int i) const { return current_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
+
+Vec6 Stepper::free_velocity(int b) const {
+    if (begun_by_passes_) return passes_->free_velocity(b);
+    const Pose &from = history.H[b], &to = system_.state.H[b];
+    return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
+}
+
+Vec6 Stepper::start_velocity(int b) const {
+    if (begun_by_passes_) return passes_->start_velocity(b);
+    const Mat3& R = history.H[b].R;
+    return stack(R * kept_.velocity[b].head<3>(), R * kept_.velocity[b].tail<3>());
+}
+
+void Stepper::limits(std::vector<Limit>& out) const {
+    if (begun_by_passes_) return passes_->limits(out);
+    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
+        const Row& row = system_.rows[r];
+        if (row.equality) continue;
+        const double from = row.of.value(history.q), rate = (row.of.value(system_.state.q) - from) / h_;
+        near_limits(r, from, rate, row.lower, row.upper, h_, out);
+    }
+}
+
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by h^2
+// this is velocity per impulse.
+void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                      double* response) {
+    if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
+    const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
+    Eigen::Map<Eigen::MatrixXd> all(response, n, n);
+    if (touches.empty()) {  // the step itself enforces the limits
+        all.setIdentity();
+        std::fill_n(free, n, 0.0);
+        return;
+    }
+    auto local = [&](const Touch& touch) { return history.H[touch.frame].inverse().act(touch.point); };
+    auto moved = [&](const Touch& touch, const std::vector<double>& x) -> Vec3 {
+        const Eigen::Map<const Vec6> twist(x.data() + system_.twist_row(touch.frame));
+        if (touch.moment) return predicted_.H[touch.frame].R * twist.tail<3>();
+        return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
+    };
+    auto turned = [&](const Limit& limit, const std::vector<double>& x) {
+        const Combination& of = system_.rows[limit.row].of;
+        double sum = 0;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) sum += of.coefficients[a] * x[system_.axis_row(of.axes[a])];
+        return limit.sign * sum;
+    };
+    right_.assign(system_.unknowns(), 0.0);
+    auto answer = [&](int column) {
+        system_.solve(right_.data(), x_.data(), false, false);
+        for (int i = 0; i < k; ++i)
+            all.block<3, 1>(3 * i, column) = touches[i].axes.transpose() * moved(touches[i], x_) / (h_ * h_);
+        for (int i = 3 * k; i < n; ++i) all(i, column) = turned(limits[i - 3 * k], x_) / (h_ * h_);
+    };
+    for (int j = 0; j < 3 * k; ++j) {
+        const Touch& touch = touches[j / 3];
+        const Pose& H = predicted_.H[touch.frame];
+        const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
+        const Pose& start = history.H[touch.frame];
+        const Vec3 predicted = touch.moment ? Vec3(start.R * so3_log(start.R.transpose() * H.R)) : Vec3(H.act(at) - touch.point);
+        free[j] = along.dot(predicted + moved(touch, free_)) / h_;
+        Eigen::Map<Vec6> load(right_.data() + system_.twist_row(touch.frame));
+        load = touch.moment ? stack(Vec3::Zero(), f) : stack(f, at.cross(f));
+        answer(j);
+        load.setZero();
+    }
+    for (int j = 3 * k; j < n; ++j) {
+        const Limit& limit = limits[j - 3 * k];
+        const Combination& of = system_.rows[limit.row].of;
+        free[j] = (limit.sign * (of.value(predicted_.q) - of.value(history.q)) + turned(limit, free_)) / h_;
+        for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
+        answer(j);
+        for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
+    }
+}
+
+bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
+    if (begun_by_passes_) {
+        begun_by_passes_ = false;
+        if (passes_->finish(touches, impulses)) {
+            refusals_ = 0;
+            fresh = impact_ || order_ == 1;
+            impact_ = false;
+            kept_.time = time;
+            kept_.finished = true;
+            finished_by_passes_ = system_outdated_ = true;
+            time += h_;
+            next_ += driven_.size();
+            return true;
+        }
+        begun_by_passes_ = contact_order_ == 2;
+        if (begun_by_passes_) return false;  // the world repeats the step with backward Euler
+        passes_refused();
+        if (!begin_sparse()) {
+            set_targets(driven_, kept_.targets.data());
+            restore_activations();
+            return false;
+        }
+    }
+    finished_by_passes_ = false;
+    const std::size_t before = system_.loads.size();
+    for (std::size_t i = 0; i < touches.size(); ++i) {
+        const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h_);
+        if (wrench.isZero(0)) continue;
+        const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
+        system_.loads.push_back({touches[i].frame, at, wrench, true});
+    }
+    restore_kept_state();
+    system_.set_active(kept_.active);
+    const bool solved = solve(h_, contact_order_);
+    system_.loads.resize(before);
+    if (!solved) {
+        set_targets(driven_, kept_.targets.data());
+        restore_activations();
+        return false;
+    }
+    kept_.history = history;
+    kept_.time = time;
+    kept_.finished = true;
+    accept(h_);
+    fresh = impact_ || limit_changed_ || order_ == 1;
+    impact_ = false;
+    next_ += driven_.size();
+    return true;
+}
+
+void Stepper::abandon() {
+    const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
+    if (kept_.finished) {
+        if (!by_passes) history = kept_.history;
+        time = kept_.time;
+        next_ -= driven_.size();
+    }
+    set_targets(driven_, kept_.targets.data());
+    restore_activations();
+    if (by_passes) {
+        passes_->abandon();
+        system_outdated_ = kept_.system_outdated;
+        refresh();
+    } else {
+        restore_kept_state();
+    }
+    begun_by_passes_ = kept_.finished = false;
+    fresh = kept_.fresh;
+}
+
+double Stepper::energy() const {
+    if (system_outdated_) const_cast<Stepper*>(this)->sync();
+    return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
+}
+
+}  // namespace supple
