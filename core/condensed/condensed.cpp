@@ -323,7 +323,7 @@ void Condensed::compute_correction(const Step& step, bool factorise) {
     derivative_ += response_.anchor;
     for (Eigen::Index i = 0; i < n; i += 6) {
         auto own = derivative_.block<6, 6>(i, i);
-        own += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
+        own += turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
         right_.segment<6>(i) = own * response_.drift.segment<6>(i);
         if (factorise) small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
     }

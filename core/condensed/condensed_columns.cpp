@@ -32,13 +32,19 @@ void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
     with_groups(groups_, [&](auto k) { compute_motion_by_coordinates<k()>(wrenches); });
 }
 
+// The projections of motion onto the basis, and the twists of the tips.
 void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    with_groups(groups_, [&](auto k) { project<k()>(step, fresh, response); });
+    with_groups(groups_, [&](auto k) {
+        if (fresh) project_columns<k()>(response);
+        project_corrections<k()>(response);
+    });
+    add_coupling_dampers(step, fresh, response);
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[tip_node(static_cast<int>(e))]);
 }
 
-// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
-// that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
-// armatures. The tips' wrenches are part of V.
+// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t m over the coordinates beyond it,
+// V s + m.xi_parent + t (m.s + k), where t and xi_parent are of the basis. The tips' wrenches are part of V.
 template <int K>
 void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
     const int n = static_cast<int>(nodes_.size());
@@ -60,14 +66,15 @@ void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
                     if (flags & joins) V[r][k] += twists_[(i * 6 + r) * K + k];
                 }
         if (nodes_[i].size == 1) {
-            alignas(64) double s[width];
+            alignas(64) double s[width], m[width];
             store(s, eliminated_[i].screw);
+            store(m, inertia_[i]);
             for (int k = 0; k < K; ++k) {
                 const Eight& onto = onto_all[i * K + k];
-                Eight sum = behind_[i * K + k] + resists_[i] * onto;
+                Eight sum = behind_[i * K + k] + m[7] * onto;
                 for (int r = 0; r < 6; ++r) {
-                    V[r][k] += terms_[i].left[r] * onto;
                     sum += s[r] * V[r][k];
+                    V[r][k] += m[r] * onto;
                 }
                 motion_by_coordinate_[i * K + k] = sum;
             }
@@ -78,7 +85,7 @@ void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
     }
 }
 
-// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
+// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project_columns` completes B in its pass outward.
 template <int K>
 void PassesInterior::start_columns() {
     const int n = static_cast<int>(nodes_.size());
@@ -146,19 +153,13 @@ void PassesInterior::solve_columns() {
     }
 }
 
-// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
-// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
+// From the world outward: B, the tangent of motion between the basis (B of the step's first tangent) and the present B, and the twists of
+// the tips by both.
 template <int K>
-void PassesInterior::project(const Step& step, bool fresh, Response& response) {
+void PassesInterior::project_columns(Response& response) {
     const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
-    const bool has_basis = has_first_;
-    const std::vector<Eight>& onto_all = basis();
-    Eight now[6][K] = {}, first[6][K] = {}, force[K] = {}, drift[K] = {};
-    Eight inertia[width * K][K] = {};
-    Eight eta = every(0.0);
-    eta[6] = 1;
-    const Eight start = eta;
-    const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
+    Eight now[6][K] = {}, first[6][K] = {};
+    Eight inertia[width * K][K] = {}, mirrored[width * K][K] = {};  // the tangent is the first plus the transposed second, equal if B is the basis
     auto times = [&](const double* by, const Eight (*of)[K], int k) {
         return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
     };
@@ -171,49 +172,31 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                     now[r][k] = flags & rooted ? every(0.0) : twists_[at];
                     first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
                 }
-        if (flags & rooted)
-            eta = start;
-        else if (flags & branches)
-            eta = outward_[nodes_[i].parent];
         if (nodes_[i].size == 1) {
-            const CoordinateTerms& terms = terms_[i];
-            alignas(64) double s[width];
+            alignas(64) double s[width], m[width], part[width];
             store(s, eliminated_[i].screw);
-            Eight* turn = &columns_[i * K];
-            const Eight* onto = &onto_all[i * K];
-            if (fresh && tie_rows_ == 0) {
-                alignas(64) double part[width];
+            store(m, inertia_[i]);
+            Eight *turn = &columns_[i * K], *behind = &behind_[i * K];
+            if (tie_rows_ == 0) {
                 store(part, eliminated_[i].part);
                 const bool locked = eliminated_[i].inverse == 0;
                 for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
             }
-            alignas(64) Eight behind[K];
-            if (!corrected) {
-                const double by = sum(eliminated_[i].part * eta);
-                (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;
-            }
-            const double correction = correction_[i];
-            eta += correction * eliminated_[i].screw;
-            const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
-            for (int k = 0; k < K; ++k) {
-                behind[k] = times(terms.right, has_basis ? first : now, k);
-                if (fresh) behind_[i * K + k] = behind[k];
-                force[k] -= motion_[i] * onto[k];
-                drift[k] += ahead_drift * onto[k] + correction * behind[k];
-            }
-            if (fresh || !has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) now[r][k] += s[r] * turn[k];
-            if (has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) first[r][k] += s[r] * onto[k];
-            if (fresh) {
-                const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
+            auto accumulate = [&](Eight (*sums)[K], const Eight* left, const Eight (*twist)[K], const Eight* right) {
+                const double* by = reinterpret_cast<const double*>(left);
                 for (int k = 0; k < K; ++k) {
-                    const Eight ahead = times(terms.left, now, k) + resists_[i] * turn[k];
-                    for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
+                    behind[k] = times(m, twist, k);
+                    const Eight ahead = behind[k] + (0.5 * m[7]) * right[k];
+                    for (int r = 0; r < rows; ++r) sums[r][k] += by[r] * ahead;
                 }
-            }
+            };
+            accumulate(inertia, has_first_ ? &first_[i * K] : turn, now, turn);
+            if (has_first_) accumulate(mirrored, turn, first, &first_[i * K]);
+            for (int k = 0; k < K; ++k)
+                for (int r = 0; r < 6; ++r) {
+                    now[r][k] += s[r] * turn[k];
+                    if (has_first_) first[r][k] += s[r] * first_[i * K + k];
+                }
         }
         if (flags & joins)
             for (int r = 0; r < 6; ++r)
@@ -221,19 +204,13 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
                     twists_[(i * 6 + r) * K + k] = now[r][k];
                     first_twists_[(i * 6 + r) * K + k] = first[r][k];
                 }
-        if (flags & (joins | fronted)) outward_[i] = eta;
     }
-    for (int r = 0; r < rows; ++r) {
-        response.force[r] = force[r / width][r % width];
-        response.inertia(r, rows) = drift[r / width][r % width];
-        for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
-    }
-    add_coupling_dampers(step, fresh, response);
+    const auto* transposed = has_first_ ? mirrored : inertia;
+    for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width] + transposed[c][r / width][r % width];
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const int node = tip_node(static_cast<int>(e));
         const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
-        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[node]);
-        if (!fresh) continue;
         auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
         own = turning(lambda.segment<6>(6 * e));
         own.diagonal() += boost_ * anchor.segment<6>(6 * e);
@@ -244,10 +221,43 @@ void PassesInterior::project(const Step& step, bool fresh, Response& response) {
         };
         for (int c = 0; c < rows; ++c) {
             response.compliance.col(c).segment<6>(6 * e) = columns(twists_, c);
-            if (has_basis) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
+            if (has_first_) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
         }
     }
-    if (fresh && !has_basis) response.left = response.compliance.transpose();
+    if (!has_first_) response.left = response.compliance.transpose();
+}
+
+// From the world outward: the residual of motion and its tangent along the correction to balance, projected onto the basis; for trees also that
+// correction.
+template <int K>
+void PassesInterior::project_corrections(Response& response) {
+    const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
+    const std::vector<Eight>& onto_all = basis();
+    Eight force[K] = {}, drift[K] = {}, eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    for (int i = 0; i < n; ++i) {
+        const unsigned char flags = flags_[i];
+        if (flags & rooted)
+            eta = start;
+        else if (flags & branches)
+            eta = outward_[nodes_[i].parent];
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            if (tie_rows_ == 0) (out.inverse == 0 ? rho_[i] : correction_[i]) = (out.inverse == 0 ? 1 : -1) * sum(out.part * eta);
+            const double correction = correction_[i], ahead = sum(inertia_[i] * eta) + inertia_[i][7] * correction;
+            eta += correction * out.screw;
+            for (int k = 0; k < K; ++k) {
+                force[k] -= motion_[i] * onto_all[i * K + k];
+                drift[k] += ahead * onto_all[i * K + k] + correction * behind_[i * K + k];
+            }
+        }
+        if (flags & (joins | fronted)) outward_[i] = eta;
+    }
+    for (int r = 0; r < rows; ++r) {
+        response.force[r] = force[r / width][r % width];
+        response.inertia(r, rows) = drift[r / width][r % width];
+    }
 }
 
 void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response& response) {

@@ -6,10 +6,10 @@
 // B, the motion per unit wrench on the tips, eight right-hand sides at a time, and the correction to balance.
 //
 // The equation of motion differs from balance by the wrenches D: rates of momentum, and the applied wrenches in place of
-// those that hold the tips. Its tangent projected onto B is a sum over bodies xi^T G xi with the twists xi and
-// G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum. With Gc the sum of G over a body and its
-// subtree, and xi = xi_parent + s t, this is
-//     sum over coordinates  t (s^T Gc + ad(s)^T D) xi + (xi_parent^T Gc s) t
+// those that hold the tips. Its tangent projected onto B is a sum over bodies xi^T G xi with the twists xi and the symmetric
+// G = M (c0/h)^2 plus the geometric stiffness of the rates of momentum less N(D)/2 (articulated.hpp). With Gc the sum of G over a
+// body and its subtree, m = Gc s + ad(s)^T D / 2 and xi = xi_parent + s t, this is
+//     sum over coordinates  t (m.xi_parent) + (m.xi_parent) t + t (m.s + k) t      k: slope of dampers and armatures
 #pragma once
 
 #include <array>
@@ -54,11 +54,8 @@ class PassesInterior : public Interior, private Articulated {
     void set_flat(const double* values);
 
    private:
-    struct alignas(64) CoordinateTerms {
-        double left[width], right[width];  // s^T Gc + ad(s)^T D; Gc s
-    };
-    struct Carried {  // sums over a body and its subtree: D, inertias
-        Eight wrench, inertia[3];
+    struct Carried {  // sums over a body and its subtree: D and the first two numbers of G; the other eight numbers
+        Eight wrench, inertia;
     };
     int tip_node(int e) const { return body_node_[tips[e].body]; }
     Pose about_origin(int e) const { return {tip_poses_[e].R, tip_poses_[e].p - origin_}; }
@@ -73,7 +70,9 @@ class PassesInterior : public Interior, private Articulated {
     void evaluate_motion(const Step& step);
     void project(const Step& step, bool fresh, Response& response);
     template <int K>
-    void project(const Step& step, bool fresh, Response& response);
+    void project_columns(Response& response);
+    template <int K>
+    void project_corrections(Response& response);
     double coupling_drag(const Coupling& c, const Step& step, double& slope) const;
     void compute_motion_by_coordinates(const Matrix& wrenches);
     template <int K>
@@ -92,13 +91,13 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> tie_columns_;            // (ties, groups)
     std::vector<Eight> kept_columns_, kept_tie_columns_;  // of `keep_projection`
     bool by_kept_ = false;                      // the last response has these columns
-    std::vector<Eight> behind_;                 // (nodes, groups): products of `right` with the basis' twist of the parent
+    std::vector<Eight> behind_;                 // (nodes, groups): m times the basis' twist of the parent
     std::vector<Eight> motion_by_coordinate_;   // (nodes, groups): tangent of motion, projected onto the basis only
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
     int since_removal_ = 0;                     // first tangents since redundant multipliers were removed
-    std::vector<CoordinateTerms> terms_;
-    std::vector<double> motion_, resists_, move_;  // residual of motion; slope of dampers and armatures; last move
+    std::vector<Eight> inertia_;                // per node: m and, in lane 7, m.s + k
+    std::vector<double> motion_, move_;         // residual of motion; last move
     std::vector<Carried> carried_;
     std::vector<Eight> twists_, first_twists_;  // (nodes, 6, groups), of nodes with several children or a tip
     std::vector<ContactRow> unit_wrenches_;
