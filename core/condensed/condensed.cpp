@@ -31,6 +31,20 @@ constexpr double smallest_kept_rate = 1e-4;  // smaller contraction rates are no
 constexpr double kept_rounding = 1e-11;
 }  // namespace
 
+// to += a b, by blocks of 6 x 6
+static void add_product(const Matrix& a, const Matrix& b, Matrix& to) {
+    for (Eigen::Index j = 0; j < b.cols(); j += 6)
+        for (Eigen::Index i = 0; i < a.rows(); i += 6) {
+            Mat6 sum = to.block<6, 6>(i, j);
+            for (Eigen::Index k = 0; k < b.rows(); k += 6) sum += a.block<6, 6>(i, k).lazyProduct(b.block<6, 6>(k, j));
+            to.block<6, 6>(i, j) = sum;
+        }
+}
+static void add_product(const Matrix& a, const Vector& b, Vector& to) {
+    for (Eigen::Index k = 0; k < b.size(); k += 6)
+        for (Eigen::Index i = 0; i < a.rows(); i += 6) to.segment<6>(i) += a.block<6, 6>(i, k).lazyProduct(b.segment<6>(k));
+}
+
 Condensed::Condensed() = default;
 Condensed::~Condensed() = default;
 
@@ -129,8 +143,8 @@ void Condensed::evaluate_wrenches(double fraction, double rate) {
 // Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
 double Condensed::apply(double largest, const Matrix& compliance) {
     double alpha = 1;
-    moved_.noalias() = compliance * mu_;
-    moved_ += response_.drift;
+    moved_ = response_.drift;
+    add_product(compliance, mu_, moved_);
     const double size = interior->move(mu_, largest, alpha);
     for (int e = 0; e < frames() && std::isfinite(size); ++e)
         interior->lambda.segment<6>(6 * e) +=
@@ -325,16 +339,17 @@ void Condensed::compute_correction(const Step& step, bool factorise) {
         auto own = derivative_.block<6, 6>(i, i);
         own += turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
         right_.segment<6>(i) = own * response_.drift.segment<6>(i);
-        if (factorise) small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
+        for (Eigen::Index j = 0; factorise && j < n; j += 6)
+            small_.block<6, 6>(i, j) = (-own).lazyProduct(response_.compliance.block<6, 6>(i, j));
     }
     mu_ = response_.force - response_.inertia.col(n);
     mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-    if (!response_.whole) mu_.noalias() += response_.left * right_;
+    if (!response_.whole) add_product(response_.left, right_, mu_);
     if (factorise) {
         small_.diagonal().array() += 1;
         projected_ = response_.inertia.leftCols(n);
         projected_ += soft_.asDiagonal() * small_;
-        if (!response_.whole) projected_.noalias() += response_.left * small_;
+        if (!response_.whole) add_product(response_.left, small_, projected_);
         factors_.compute(projected_);
     }
     factors_.solve_in_place(mu_);

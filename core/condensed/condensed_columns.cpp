@@ -224,7 +224,7 @@ void PassesInterior::project_columns(Response& response) {
             if (has_first_) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
         }
     }
-    if (!has_first_) response.left = response.compliance.transpose();
+    if (!has_first_) response.left = response.compliance;  // symmetric
 }
 
 // From the world outward: the residual of motion and its tangent along the correction to balance, projected onto the basis; for trees also that
