@@ -22,8 +22,8 @@ SUPPLE_INLINE void spread(Eight* columns, To to) {
 }  // namespace
 
 PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set), Articulated(system) {
-    groups_ = (6 * static_cast<int>(tips.size()) + width - 1) / width;
     if (*uncovered()) return;
+    stride_ = width * blocks_;
     count_inertia_ = true;
     symmetric_ = flexible_.empty();
     second_outward_.resize(nodes_.size());
@@ -44,15 +44,15 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     on_tip_path_.assign(n, 0);
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
-    columns_.assign(width * blocks_ * groups_, Eight{});
-    first_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
-    tie_columns_.assign(tie_rows_ * groups_, Eight{});
+    columns_.assign(stride_ * count(), Eight{});
+    first_ = path_columns_ = ahead_ = first_ahead_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
+    left_.setZero(6 * count(), 6 * count());
+    tie_columns_.assign(tie_rows_ * count(), Eight{});
     kept_tie_columns_ = tie_columns_;
-    inertia_.assign(width * blocks_, Eight{});
-    for (auto* each : {&motion_, &move_}) each->assign(width * blocks_, 0.0);
+    inertia_.assign(stride_, Eight{});
+    for (auto* each : {&motion_, &move_, &along_}) each->assign(stride_, 0.0);
     carried_.resize(n);
-    twists_.assign(n * 6 * groups_, Eight{});
-    first_twists_ = twists_;
+    twists_.assign(n * 6, Eight{});
     projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
@@ -62,7 +62,7 @@ PassesInterior::~PassesInterior() = default;
 const char* PassesInterior::uncovered() const {
     if (*uncovered_) return uncovered_;
     if (!balls_.empty()) return "a ball joint";
-    return groups_ > most_columns ? "too many end effectors" : "";
+    return count() > most_tips ? "too many end effectors" : "";
 }
 
 void PassesInterior::read_from(const System& system, const History& history, double h) {
@@ -153,12 +153,10 @@ bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response
         for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
         substitute(*projected_, false, nullptr, on_tip_path_.data());
     }
-    Eight sums[most_columns] = {};
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-        for (int k = 0; k < groups_; ++k) sums[k] += correction_[i] * motion_by_coordinate_[i * groups_ + k];
-    const Eigen::Index rows = lambda.size();
-    for (Eigen::Index r = 0; r < rows; ++r) response.inertia(r, rows) = sums[r / width][r % width];
     for (std::size_t e = 0; e < tips.size(); ++e) {
+        Eight along = every(0.0);
+        for (std::size_t i = 0; i < nodes_.size(); ++i) along += correction_[i] * motion_by_coordinate_[e * stride_ + i];
+        response.inertia.col(lambda.size()).segment<6>(6 * e) = first_six(along);
         const int node = tip_node(static_cast<int>(e));
         const Pose at = about_origin(static_cast<int>(e));
         response.drift.segment<6>(6 * e) = in_frame(at, outward_[node]);
@@ -174,18 +172,7 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     if (boost_ != 1) return false;
     kept_columns_ = columns_;
     kept_tie_columns_ = tie_columns_;
-    compute_motion_by_coordinates(wrenches);
-    for (const Coupling& c : couplings_) {
-        if (c.damping == 0) continue;
-        double slope;
-        coupling_drag(c, step, slope);
-        for (int k = 0; k < groups_; ++k) {
-            Eight along = every(0.0);
-            for (std::size_t i = 0; i < c.nodes.size(); ++i) along += c.coefficients[i] * basis()[c.nodes[i] * groups_ + k];
-            for (std::size_t i = 0; i < c.nodes.size(); ++i)
-                motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
-        }
-    }
+    compute_motion_by_coordinates(step, wrenches);
     return true;
 }
 
@@ -349,21 +336,19 @@ bool PassesInterior::touches_stop() const {
 }
 
 double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
-    alignas(64) double numbers[width * most_columns] = {};
-    std::copy_n(mu.data(), mu.size(), numbers);
     const std::vector<Eight>&columns = by_kept_ ? kept_columns_ : columns_, &tie_columns = by_kept_ ? kept_tie_columns_ : tie_columns_;
-    Eight by[most_columns], most = every(0.0), all = every(0.0);
-    for (int k = 0; k < groups_; ++k) by[k] = load(numbers + width * k);
-    auto along = [&](const Eight* row) {
-        Eight sum = by[0] * row[0];
-        for (int k = 1; k < groups_; ++k) sum += by[k] * row[k];
+    Eight by[most_tips], most = every(0.0), all = every(0.0);
+    for (int e = 0; e < count(); ++e) by[e] = six_lanes(mu.segment<6>(6 * e));
+    auto along = [&](const Eight* entry, int apart) {
+        Eight sum = by[0] * entry[0];
+        for (int e = 1; e < count(); ++e) sum += by[e] * entry[e * apart];
         return sum;
     };
     for (int b = 0; b < blocks_; ++b) {
         Eight t[8];
-        for (int l = 0; l < width; ++l) t[l] = along(&columns[(width * b + l) * groups_]);
+        for (int l = 0; l < width; ++l) t[l] = along(&columns[width * b + l], stride_);
         transpose(t);
-        const Eight x = fixed_[b].free * (load(&correction_[width * b]) + (((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))));
+        const Eight x = fixed_[b].free * (load(&correction_[width * b]) + ((t[0] + t[1]) + (t[2] + t[3])) + (t[4] + t[5]));
         store(&move_[width * b], x);
         all += x;
         most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));
@@ -376,7 +361,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
     }
     for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
-    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r * groups_])));
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r], tie_rows_)));
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
         double& q = present_[node / width].q[node % width];
