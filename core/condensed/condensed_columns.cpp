@@ -104,12 +104,19 @@ void PassesInterior::project_columns(Response& response) {
     }
     if (has_first_) response.left = left_.transpose();
     else response.left = response.compliance;  // symmetric
-    const std::vector<Eight>& basis_ahead = has_first_ ? first_ahead_ : ahead_;
+    // half of it, and the transposed other half, which is the same half if B is the basis
     for (int e = 0; e < count(); ++e)
         for (int f = 0; f < count(); ++f) {
+            Mat6 half = sum_of_products(&basis()[e * stride_], &ahead_[f * stride_], n);
+            if (has_first_) half += sum_of_products(&columns_[f * stride_], &first_ahead_[e * stride_], n).transpose();
+            response.inertia.block<6, 6>(6 * e, 6 * f) = half;
+        }
+    for (int e = 0; e < count() && !has_first_; ++e)
+        for (int f = 0; f <= e; ++f) {
             auto block = response.inertia.block<6, 6>(6 * e, 6 * f);
-            block = sum_of_products(&basis()[e * stride_], &ahead_[f * stride_], n);
-            block += sum_of_products(&columns_[f * stride_], &basis_ahead[e * stride_], n).transpose();
+            const Mat6 whole = Mat6(block) + Mat6(response.inertia.block<6, 6>(6 * f, 6 * e)).transpose();
+            block = whole;
+            response.inertia.block<6, 6>(6 * f, 6 * e) = whole.transpose();
         }
 }
 

@@ -29,6 +29,14 @@ void add_eights(double s, const double* x, double* y, Index first, Index last) {
     for (Index i = first / width * width; i < last; i += width) store(y + i, load(y + i) + s * load(x + i));
 }
 
+void swap_eights(double* x, double* y, Index last) {
+    for (Index i = 0; i < last; i += width) {
+        const Eight kept = load(x + i);
+        store(x + i, load(y + i));
+        store(y + i, kept);
+    }
+}
+
 // x <- (L L^T)^-1 x for the columns of x
 template <class T>
 T solve_by_cholesky(MatrixXd a, T x) {
@@ -72,11 +80,14 @@ MatrixXd inverse(const MatrixXd& a) {
 void LU::compute(const MatrixXd& a) {
     n_ = a.rows();
     stride_ = (n_ + width - 1) / width * width;
-    lower_.assign(stride_ * n_, 0.0);
+    lower_.resize(stride_ * n_);
     upper_.resize(stride_ * n_);
     exchanged_.resize(n_);
     double *L = lower_.data(), *U = upper_.data();
-    for (Index j = 0; j < n_; ++j) std::copy_n(a.data() + n_ * j, n_, L + stride_ * j);
+    for (Index j = 0; j < n_; ++j) {
+        std::copy_n(a.data() + n_ * j, n_, L + stride_ * j);
+        std::fill_n(L + stride_ * j + n_, stride_ - n_, 0.0);
+    }
     for (Index j = 0; j < n_; ++j) {
         double* column = L + stride_ * j;
         Index best = j;
@@ -84,8 +95,8 @@ void LU::compute(const MatrixXd& a) {
             if (std::abs(L[stride_ * k + j]) > std::abs(L[stride_ * best + j])) best = k;
         exchanged_[j] = best;
         if (best != j) {
-            std::swap_ranges(column, column + stride_, L + stride_ * best);
-            std::swap_ranges(U + stride_ * j, U + stride_ * j + j, U + stride_ * best);
+            swap_eights(column, L + stride_ * best, stride_);
+            swap_eights(U + stride_ * j, U + stride_ * best, j);
         }
         column[j] = 1 / column[j];
         for (Index k = j + 1; k < n_; ++k) {
