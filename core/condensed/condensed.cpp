@@ -14,8 +14,7 @@ constexpr int torque_steps_limit = 5; // iterations in which the torque of a sto
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // converged if the last correction is below it, rad or radii
 constexpr double negligible_correction = 1e-8;  // converged if the next correction would be below it
-constexpr double extrapolation_safety = 0.1;    // factor on that bound when the rate is from an earlier time step
-constexpr int rate_lifetime = 24;               // time steps for which a measured convergence rate is reused
+constexpr int convergence_lifetime = 24;        // time steps for which the measured convergence of Newton's method is reused
 constexpr double largest_open_gap = 1e-4;  // a step that leaves a larger gap of a loop or motor has failed
 constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
@@ -29,6 +28,7 @@ constexpr int inverse_age = 3;               // time steps after which the facto
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
 constexpr double smallest_kept_rate = 1e-4;  // smaller contraction rates are not relied on
 constexpr double kept_rounding = 1e-11;
+constexpr double negligible_kept = 1e-9;     // accepted if the next correction would be below it: their errors add up, as rates are linear
 }  // namespace
 
 // to += a b, by blocks of 6 x 6
@@ -202,7 +202,7 @@ void Condensed::save_start() {
     start_.time = time;
     start_.fresh = fresh;
     start_.unstable_steps_left = unstable_steps_left;
-    start_.measured_rate = measured_rate;
+    start_.convergence = convergence;
     start_.interior = interior;
     interior->save(Interior::step_start);
 }
@@ -216,7 +216,7 @@ void Condensed::abandon() {
     time = start_.time;
     fresh = start_.fresh;
     unstable_steps_left = start_.unstable_steps_left;
-    measured_rate = start_.measured_rate;
+    convergence = start_.convergence;
     interior->finish(nullptr);
     interior->restore(Interior::step_start);
 }
@@ -406,7 +406,7 @@ bool Condensed::step_by_kept(const Step& step) {
         if (k > 0) kept_use_.rate = size / last / kept_use_.age;
         const double rate = std::max(smallest_kept_rate, kept_use_.rate * kept_use_.age);  // the tangent changes about linearly with time
         const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate
-        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) {
+        if (size < kept_rounding || (known && rate * size < negligible_kept)) {
             if (k > 0 && frames() == 1) end_run();  // the columns of one end effector cost no more than a second iteration
             return true;
         }
@@ -442,13 +442,13 @@ Condensed::Outcome Condensed::solve(const Step& step, Start start) {
         interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::renewed;
-        // estimate of the next correction, with the convergence rate size / last or that of an earlier time step
-        const double next = k > 0 ? size * size / last : usual ? measured_rate.of(size) / extrapolation_safety : INFINITY;
+        // estimate of the next correction, with the contraction rate size / last or the quadratic convergence of an earlier time step
+        const double next = k > 0 ? size * size / last : usual ? convergence.second_correction(size) : INFINITY;
         const bool done = size < last_motion || next < negligible_correction;
         if (k == 1 && usual)
-            measured_rate = {size / last, last, rate_lifetime};
-        else if (k == 0 && done && measured_rate.left > 0)
-            --measured_rate.left;
+            convergence = {size / (last * last), convergence_lifetime};
+        else if (k == 0 && done && convergence.left > 0)
+            --convergence.left;
         last = size;
         if (!done) continue;
         if (stable()) return Outcome::stable;

@@ -135,9 +135,11 @@ void PassesInterior::project_corrections(Response& response) {
             eta = outward_[nodes_[i].parent];
         if (nodes_[i].size == 1) {
             const Eliminated& out = eliminated_[i];
-            if (tie_rows_ == 0) (out.inverse == 0 ? rho_[i] : correction_[i]) = (out.inverse == 0 ? 1 : -1) * sum(out.part * eta);
-            along_[i] = sum(inertia_[i] * eta) + inertia_[i][7] * correction_[i];
-            eta += correction_[i] * out.screw;
+            double correction = correction_[i];
+            if (tie_rows_ == 0 && out.inverse == 0) rho_[i] = sum(out.part * eta);
+            if (tie_rows_ == 0 && out.inverse != 0) correction_[i] = correction = -sum(out.part * eta);
+            along_[i] = sum(inertia_[i] * eta) + inertia_[i][7] * correction;
+            eta += correction * out.screw;
         }
         if (flags & (joins | fronted)) outward_[i] = eta;
     }
