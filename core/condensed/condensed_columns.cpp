@@ -30,10 +30,10 @@ Mat6 sum_of_products(const Eight* left, const Eight* right, int count) {
 // B: the responses to unit wrenches on the tips, in their own axes. For trees only the pass inward, `carry` makes the other.
 void PassesInterior::compute_columns() {
     const int n = static_cast<int>(nodes_.size());
-    on_any_path_.assign(n, 1);
     for (int e = 0; e < count(); ++e) {
-        const Mat6 wrenches = adjoint(about_origin(e).inverse());  // rows
+        const Mat6& wrenches = to_tip_[e] = adjoint(about_origin(e).inverse());  // rows
         if (tie_rows_ > 0) {
+            on_any_path_.assign(n, 1);
             ContactRow rows[6];
             for (int c = 0; c < 6; ++c) {
                 rows[c].node = tip_node(e);
@@ -84,10 +84,9 @@ void PassesInterior::carry(int e, Eight* columns, Eight* ahead, Matrix& twists) 
             for (int r = 0; r < 6; ++r) twists_[i * 6 + r] = xi[r];
     }
     for (int f = 0; f < count(); ++f) {
-        const Mat6 Ad = adjoint(about_origin(f).inverse());
         Mat6 rows;
         for (int r = 0; r < 6; ++r) rows.row(r) = first_six(twists_[tip_node(f) * 6 + r]);
-        twists.block<6, 6>(6 * f, 6 * e) = Ad.lazyProduct(rows);
+        twists.block<6, 6>(6 * f, 6 * e) = to_tip_[f].lazyProduct(rows);
     }
 }
 
@@ -193,7 +192,7 @@ void PassesInterior::compute_motion_by_coordinates(const Step& step, const Matri
         Eight* motion = &motion_by_coordinate_[e * stride_];
         for (int i : joined_) std::fill_n(&twists_[i * 6], 6, every(0.0));  // sums of V
         for (int f = 0; f < count(); ++f) {
-            const Mat6 by_twist = wrenches.block<6, 6>(6 * e, 6 * f) * adjoint(about_origin(f).inverse());
+            const Mat6 by_twist = wrenches.block<6, 6>(6 * e, 6 * f) * to_tip_[f];
             for (int r = 0; r < 6; ++r) twists_[tip_node(f) * 6 + r] -= six_lanes(by_twist.col(r));
         }
         Eight V[6] = {};

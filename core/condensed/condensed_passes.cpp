@@ -46,6 +46,7 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(stride_ * count(), Eight{});
     first_ = path_columns_ = ahead_ = first_ahead_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
+    to_tip_.resize(count());
     left_.setZero(6 * count(), 6 * count());
     tie_columns_.assign(tie_rows_ * count(), Eight{});
     kept_tie_columns_ = tie_columns_;

@@ -93,6 +93,7 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> ahead_, first_ahead_;    // (tips, nodes): half of the tangent of motion times these columns
     std::vector<Eight> behind_;                 // (tips, nodes): m times the basis' twist of the parent
     std::vector<Eight> motion_by_coordinate_;   // (tips, nodes): tangent of motion, projected onto the basis only
+    std::vector<Mat6> to_tip_;                  // twists in world axes about the origin, in the tips' own axes
     Matrix left_;                               // (6e, 6e): twists of the tips by the basis
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;

@@ -109,17 +109,19 @@ void LU::compute(const MatrixXd& a) {
 
 void LU::solve_columns(double* b, Index columns) const {
     const double *L = lower_.data(), *U = upper_.data();
-    std::vector<double> rest(stride_);
+    double few[64];
+    std::vector<double> many(stride_ > 64 ? stride_ : 0);
+    double* rest = stride_ > 64 ? many.data() : few;
     for (double* x = b; x != b + n_ * columns; x += n_) {
-        std::copy_n(x, n_, rest.data());
+        std::copy_n(x, n_, rest);
         for (Index j = 0; j < n_; ++j) {
             x[j] = rest[j] * L[stride_ * j + j];
-            add_eights(-x[j], L + stride_ * j, rest.data(), j, stride_);
+            add_eights(-x[j], L + stride_ * j, rest, j, stride_);
         }
-        std::copy_n(x, n_, rest.data());
+        std::copy_n(x, n_, rest);
         for (Index j = n_; j-- > 0;) {
             x[j] = rest[j];
-            add_eights(-x[j], U + stride_ * j, rest.data(), 0, j);
+            add_eights(-x[j], U + stride_ * j, rest, 0, j);
         }
         for (Index j = n_; j-- > 0;) std::swap(x[j], x[exchanged_[j]]);
     }
