@@ -91,8 +91,10 @@ void LU::compute(const MatrixXd& a) {
     for (Index j = 0; j < n_; ++j) {
         double* column = L + stride_ * j;
         Index best = j;
-        for (Index k = j + 1; k < n_; ++k)
-            if (std::abs(L[stride_ * k + j]) > std::abs(L[stride_ * best + j])) best = k;
+        double most = 0;
+        for (Index k = j + 1; k < n_; ++k) most = std::max(most, std::abs(L[stride_ * k + j]));
+        if (std::abs(column[j]) < 0.1 * most)  // a pivot that is not much smaller than the largest stays
+            while (std::abs(L[stride_ * best + j]) < most) ++best;
         exchanged_[j] = best;
         if (best != j) {
             swap_eights(column, L + stride_ * best, stride_);
