@@ -69,6 +69,11 @@ void Condensed::use_passes() {
     interior = passes.get();
 }
 
+void Condensed::forget_kept() {
+    kept_use_ = {};
+    if (passes) passes->forget();
+}
+
 double Condensed::energy() const {
     if (interior == passes.get()) passes->write_to(sparse->system(), sparse->history());
     return sparse->kinetic() + sparse->energy();

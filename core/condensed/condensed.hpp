@@ -186,7 +186,7 @@ class Condensed : public Participant {
     Interior* interior = nullptr;            // the one of them that has the present state
     void use_passes();                       // copies the state to the passes, if they cover the mechanism
     void use_sparse();                       // copies it to the sparse solver
-    void forget_kept() { kept_use_ = {}; }  // the next step computes its own tangent
+    void forget_kept();                      // the next step depends on the state only
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
