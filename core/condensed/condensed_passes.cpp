@@ -10,7 +10,7 @@ namespace supple {
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
-constexpr int boost_lifetime = 32;      // time steps for which stiffer anchors are kept
+constexpr int longest_boost = 32;       // most time steps for which stiffer anchors are kept
 constexpr int removal_period = 4;       // time steps between removals of redundant multipliers
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
@@ -117,13 +117,18 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         has_first_ = true;
     }
     if (fresh) {
-        // stiffer anchors if the tangent has negative eigenvalues otherwise; in the time steps that follow, they come first
-        if (tangent == Tangent::first && ++since_boost_ >= boost_lifetime) boost_ = 1;
+        // Stiffer anchors if the tangent has negative eigenvalues otherwise. Where successive time steps need them, they come first in more
+        // and more of the time steps that follow.
+        const bool tried = tangent == Tangent::first && ++since_boost_ >= boost_lifetime_;
+        if (tried) boost_ = 1;
         for (double boost : {boost_, anchor_boost}) {
-            if (boost != boost_) since_boost_ = 0;
             set_anchors(boost);
             inward<false, true, true>(statics);
             if (negative_ == 0 || boost == anchor_boost) break;
+        }
+        if (tried) {
+            boost_lifetime_ = boost_ == 1 ? 0 : std::clamp(2 * boost_lifetime_, 1, longest_boost);
+            since_boost_ = 0;
         }
         response.negative = negative_;
     } else {

@@ -44,7 +44,7 @@ class PassesInterior : public Interior, private Articulated {
     // Forgets what earlier steps left besides the state: stiffer anchors, the age of redundant multipliers.
     void forget() {
         boost_ = 1;
-        since_boost_ = since_removal_ = 0;
+        since_boost_ = boost_lifetime_ = since_removal_ = 0;
     }
     double move(const Vector& mu, double largest, double& alpha) override;
     double gap() const override { return gap_; }
@@ -102,7 +102,7 @@ class PassesInterior : public Interior, private Articulated {
     Matrix left_;                               // (6e, 6e): twists of the tips by the basis
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
-    int since_boost_ = 0;                       // first tangents since anchors were made stiffer
+    int since_boost_ = 0, boost_lifetime_ = 0;  // first tangents since softer anchors were tried; and until they are tried again
     int since_removal_ = 0;                     // first tangents since redundant multipliers were removed
     std::vector<Eight> inertia_;                // per node: m and, in lane 7, m.s + k
     std::vector<double> motion_, move_, along_; // residual of motion; last move; half of the tangent of motion times the correction to balance
